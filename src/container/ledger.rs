@@ -45,6 +45,9 @@ pub(crate) struct HeapFigures {
     pub(crate) kept: Option<u64>,
     /// The collector's tables.
     pub(crate) bookkeeping: Option<u64>,
+    /// Old objects that no full collection has looked at, and for how many seconds; `None`: unknown, as of a single
+    /// collection.
+    pub(crate) not_looked_at: Option<(u64, u64)>,
 }
 
 impl HeapFigures {
@@ -61,6 +64,7 @@ impl HeapFigures {
             committed: committed.after.or(committed.before),
             kept: committed.kept,
             bookkeeping: committed.bookkeeping,
+            not_looked_at: None,
         }
     }
 
@@ -79,6 +83,25 @@ impl HeapFigures {
         let kept = self.kept.unwrap_or(0).saturating_add(self.bookkeeping.unwrap_or(0));
         Some(self.committed?.saturating_add(kept))
     }
+}
+
+/// How long what a full collection found is taken for what lives.
+const LOOKED_AT_FOR_NS: u64 = 300_000_000_000;
+
+/// Bytes of generation 2, large and pinned objects after a collection, without free space.
+pub(crate) fn old_objects(collection: &Collection) -> Option<u64> {
+    let old = collection.heap.get(2..)?.iter();
+    let each = old.filter_map(|sizes| Some(sizes.after?.saturating_sub(sizes.fragmentation.unwrap_or(0))));
+    let sum = |sum: Option<u64>, bytes| Some(sum.unwrap_or(0).saturating_add(bytes));
+    each.fold(None, sum)
+}
+
+/// Of so many bytes of old objects, those that no full collection has looked at, and for how many seconds. `looked_at`:
+/// bytes that the newest full one left, and how long ago it was; `None`: none since `watched_ns`.
+pub(crate) fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -> (u64, u64) {
+    let (looked, ago_ns) = looked_at.unwrap_or((0, watched_ns));
+    let looked = if ago_ns <= LOOKED_AT_FOR_NS { looked } else { 0 };
+    (old.saturating_sub(looked), ago_ns / 1_000_000_000)
 }
 
 /// All that is known of the memory of a process at one time, bytes.
@@ -143,7 +166,11 @@ pub(crate) fn divide(sources: &Sources) -> Ledger {
     };
     let counted = resident.heap.map(|heap| heap.min(anonymous.unwrap_or(u64::MAX)));
     let mut managed = Rest(counted.or(anonymous));
-    let live = of_both(&mut managed, &mut rest, heap.live());
+    let objects = heap.live();
+    let unseen = objects.zip(heap.not_looked_at).map(|(all, (bytes, _))| bytes.min(all));
+    let live = objects.map(|all| all.saturating_sub(unseen.unwrap_or(0)));
+    let live = of_both(&mut managed, &mut rest, live);
+    let not_looked_at = of_both(&mut managed, &mut rest, unseen);
     let free = of_both(&mut managed, &mut rest, heap.free);
     let bookkeeping = of_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
@@ -185,6 +212,8 @@ pub(crate) fn divide(sources: &Sources) -> Ledger {
         headroom: limit.zip(usage).map(|(limit, usage)| limit.saturating_sub(usage)),
         usage,
         live,
+        not_looked_at,
+        not_looked_at_s: not_looked_at.and(heap.not_looked_at).map(|(_, seconds)| seconds),
         free,
         committed_unused,
         bookkeeping,

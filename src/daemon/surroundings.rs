@@ -14,6 +14,7 @@ use crate::kubernetes::{self, settings::Settings};
 use crate::pipeline::{Measured, Pipeline, Run, Surroundings};
 use crate::process::RunKey;
 use crate::targets::heap_limit::{MemoryReader, MemoryReading};
+use crate::targets::host;
 use delivery::clock::now_unix_ns;
 
 /// How often the figures of processes and their containers are read.
@@ -88,6 +89,7 @@ async fn figures(pipeline: Pipeline) {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
+            let host = host::pressure();
             let measured = |run: Arc<Run>| {
                 let key = run.key();
                 let attached = run.is_attached();
@@ -106,6 +108,7 @@ async fn figures(pipeline: Pipeline) {
                     memory,
                     heap_limit,
                     machine,
+                    host,
                 };
                 (run, measured, kills)
             };

@@ -16,7 +16,7 @@
 //! | buckets | [`MOST_BUCKET_BYTES`] packed, and the one that is open |
 //! | marks | [`MOST_MARK_BYTES`] packed |
 //! | causes | [`causes::MOST_CAUSES`] rows |
-//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`] packed |
+//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`], [`kept::MOST_PINNED_BYTES`] packed |
 
 mod bucket;
 mod buckets;
@@ -35,7 +35,7 @@ use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::TimeBase;
 
-use crate::container::ledger::HeapFigures;
+use crate::container::ledger::{HeapFigures, not_looked_at, old_objects};
 pub(crate) use bucket::{BUCKET_NS, Bucket, is_induced};
 use buckets::Buckets;
 pub(crate) use causes::{Cause, Causes};
@@ -89,6 +89,10 @@ pub(crate) struct Newest {
     pub(crate) heap: [Option<u64>; 5],
     /// When that was; 0: never.
     heap_at: u64,
+    /// Bytes of old objects: generation 2, large and pinned ones, without free space.
+    old: Option<u64>,
+    /// The same after the newest full collection, and when that was, Unix nanoseconds.
+    looked_at: Option<(u64, u64)>,
     /// Free bytes inside them.
     pub(crate) fragmentation: Option<u64>,
     /// Bytes that the heap has committed, in use or kept.
@@ -116,9 +120,13 @@ impl Newest {
         })
     }
 
-    /// Its memory.
-    pub(crate) fn heap_figures(&self) -> HeapFigures {
+    /// Its memory at a time; the process is watched since another one.
+    pub(crate) fn heap_figures(&self, now_unix_ns: u64, since_unix_ns: u64) -> HeapFigures {
+        let ago_ns = |at: u64| now_unix_ns.saturating_sub(at);
+        let looked_at = self.looked_at.map(|(bytes, at)| (bytes, ago_ns(at)));
+        let not_looked_at = |old| not_looked_at(old, looked_at, ago_ns(since_unix_ns));
         HeapFigures {
+            not_looked_at: self.old.map(not_looked_at),
             after: self.heap_after(),
             free: self.fragmentation,
             committed: self.in_use,
@@ -135,6 +143,10 @@ impl Newest {
             self.heap_at = at_unix_ns;
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
             self.fragmentation = collection.total(|sizes| sizes.fragmentation);
+            self.old = old_objects(collection);
+            if collection.generation == Some(2) {
+                self.looked_at = self.old.map(|old| (old, at_unix_ns));
+            }
             self.pinned_objects = collection.heap_stats.as_ref().map(|stats| stats.pinned_object_count);
         }
         if let Some(global) = &collection.global {
@@ -292,6 +304,16 @@ impl History {
     /// The longest of the last half hour in full, the longest first.
     pub(crate) fn longest(&self, now_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
         self.kept.longest(now_unix_ns.saturating_sub(HISTORY_NS))
+    }
+
+    /// Keeps a collection in full for as long as the run is remembered, if it is there still: an incident refers to it.
+    pub(crate) fn pin(&mut self, number: u32) {
+        self.kept.pin(number);
+    }
+
+    /// The ones that incidents refer to.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+        self.kept.pinned()
     }
 
     /// Figures of the newest collection.

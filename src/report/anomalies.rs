@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::records::gc::Subject;
 use crate::report::table::{FAINT, HEADING, MARK, wrapped};
 use crate::report::units::{Seconds, Span, plural};
-use gc_rules::incident::{Incident, Member};
+use gc_rules::incident::{Incident, Member, remedy_for_a_file};
 use gc_rules::review::Review;
 use gc_rules::rule::{On, Rule, Severity};
 use gc_rules::time::TimeBase;
@@ -162,7 +162,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
             writeln!(
                 out,
                 "          {FAINT}-> {}{FAINT:#}",
-                wrapped(&for_a_file(&advice.remedy), 13)
+                wrapped(&remedy_for_a_file(&advice.remedy), 13)
             )?;
         }
     }
@@ -171,12 +171,6 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
         writeln!(out, "and {}", plural(more as u64, "more incident"))?;
     }
     Ok(())
-}
-
-/// A remedy that names commands on a process, for a recording: they read the file, too.
-fn for_a_file(remedy: &str) -> String {
-    let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
-    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
 /// A rule, and how often it held.

@@ -5,13 +5,18 @@ use std::io::{self, Write};
 use clr_gc::gc::Collection;
 use gc_rules::ledger::Ledger;
 
-use crate::container::ledger::{HeapFigures, Sources, divide};
+use crate::container::ledger::{HeapFigures, Sources, divide, not_looked_at, old_objects};
 use crate::report::units::Bytes;
 
-/// The ledger as of a collection; `None`: it says nothing of the heap.
+/// The ledger as of a collection; `None`: it says nothing of the heap. What of its old objects lives is known of a full
+/// collection.
 pub fn ledger(collection: &Collection) -> Option<Ledger> {
+    of_heap(HeapFigures::of(collection))
+}
+
+fn of_heap(heap: HeapFigures) -> Option<Ledger> {
     let ledger = divide(&Sources {
-        heap: HeapFigures::of(collection),
+        heap,
         ..Sources::default()
     });
     (!ledger.is_empty()).then_some(ledger)
@@ -25,7 +30,17 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
         .iter()
         .filter(with_heap)
         .max_by_key(|collection| (collection.committed.kept.is_some(), collection.end))?;
-    Some((newest.number, ledger(newest)?))
+    let mut heap = HeapFigures::of(newest);
+    let is_full = |collection: &&Collection| collection.generation == Some(2) && collection.end <= newest.end;
+    let full = collections
+        .iter()
+        .filter(with_heap)
+        .filter(is_full)
+        .max_by_key(|full| full.end);
+    let passed_ns = |since: i64| u64::try_from(newest.end.unwrap_or(0).saturating_sub(since)).unwrap_or(0);
+    let looked_at = full.and_then(|full| Some((old_objects(full)?, passed_ns(full.end?))));
+    heap.not_looked_at = old_objects(newest).map(|old| not_looked_at(old, looked_at, passed_ns(0)));
+    Some((newest.number, of_heap(heap)?))
 }
 
 /// Writes it as one line, which begins with `when`.
@@ -36,6 +51,10 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
 pub fn write(out: &mut dyn Write, when: &str, ledger: &Ledger) -> io::Result<()> {
     let lines = [
         ("live", ledger.live),
+        (
+            "not looked at by a full collection",
+            ledger.not_looked_at.filter(|bytes| *bytes > 0),
+        ),
         ("free", ledger.free),
         ("committed and unused", ledger.committed_unused),
         ("bookkeeping", ledger.bookkeeping),

@@ -4,12 +4,32 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use gc_rules::field::HostFacts;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::process::text::bounded;
 use crate::targets::clock::Clocks;
 
 const MAX_BYTES: u64 = 4 << 10;
+
+/// What the host has to do now; blocking, but only local files of the system.
+pub(crate) fn pressure() -> HostFacts {
+    let text = |path: &str| std::fs::read_to_string(path).ok();
+    HostFacts {
+        load: text("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
+        cpus: text("/sys/devices/system/cpu/online").and_then(|text| online(&text)),
+    }
+}
+
+/// How many CPUs a list of the kernel's names: `0-3,8`.
+fn online(list: &str) -> Option<u64> {
+    let each = list.trim().split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    });
+    each.sum()
+}
 
 /// What is the same for all processes of this host. `None`: it cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,4 +105,22 @@ pub fn clocks() -> Clocks {
 
 fn nanoseconds(time: Timespec) -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: lists of the kernel's, as of hosts with one CPU, with several, and with gaps; and text that is none.
+    /// Guarantee: CPUs are counted, and what is no list is unknown. This very host has a load and CPUs.
+    #[test]
+    fn cpus_are_counted() {
+        assert_eq!(["0\n", "0-3\n", "0-1,4,6-7\n"].map(online), [Some(1), Some(4), Some(5)]);
+        assert_eq!(["", "x", "3-1", "0-18446744073709551615"].map(online), [None; 4]);
+        let host = pressure();
+        assert!(
+            host.load.is_some() && host.cpus.is_some_and(|cpus| cpus > 0),
+            "{host:?}"
+        );
+    }
 }

@@ -269,6 +269,7 @@ impl Scene {
                 },
                 heap_limit: limit_mib.map(|mib| mib * MIB * 3 / 4),
                 machine: None,
+                ..Measured::default()
             };
             begin += recording.length_ns;
             self.services.pipeline.measured(feed.run(), measured, begin);

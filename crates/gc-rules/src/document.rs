@@ -131,9 +131,10 @@ pub(crate) struct Rule {
     /// How long the harm has lasted when the symptom fires, in seconds; not set: since `when` holds.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) lasting: Option<String>,
-    /// The symptom, by id, of which those that a cause explains are a consequence: with an incident of it, where there is
-    /// one, they are one incident.
-    pub(crate) consequence_of: Option<Id>,
+    /// The symptoms, by id, of which those that a cause explains are a consequence: with an incident of one of them,
+    /// where there is one, they are one incident.
+    #[schemars(length(max = 20))]
+    pub(crate) consequence_of: Vec<Id>,
     /// How reliable the rule is.
     #[schemars(extend("x-default" = "`experimental`"))]
     pub(crate) status: Option<Status>,

@@ -18,7 +18,8 @@ use super::value::{Type, Value};
 
 pub(crate) use gc::STOPPED_PARTS;
 pub use process::{
-    ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts, UNSEEN_LIMIT,
+    ContainerFacts, FactValue, HEAP_LIMIT, HostFacts, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts,
+    UNSEEN_LIMIT,
 };
 pub use service::{AFFECTED_RULE, EXPECTED, FIRING, LAST_DEATH, OF_VERSION, ServiceFacts, WatcherFacts};
 

@@ -59,7 +59,9 @@ pub use found::{
 };
 pub use machine::Incidents;
 pub(crate) use machine::follows;
-pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
+pub use record::{
+    CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of, remedy_for_a_file,
+};
 pub use sample::sample;
 pub use stored::StoredIncident;
 
@@ -204,13 +206,17 @@ impl Incident {
 
     /// What explains enough of it, the largest share first.
     pub fn causes(&self) -> Vec<&Member> {
-        // Of what is a consequence of this very incident, the cause is known.
-        let is_own = |member: &&Member| {
-            let consequence_of = member.rule().consequence_of.as_ref();
-            consequence_of.is_some_and(|symptom| self.harms().any(|harm| harm.rule().id == *symptom))
+        // What explains a consequence that became a part of it, in another unit, is not what explains this.
+        let own = |harm: &&Member| {
+            let (rule, symptom) = (harm.rule(), &self.symptom);
+            rule.id == symptom.id || rule.group.is_some() && rule.group == symptom.group
+        };
+        let explains_own = |cause: &&Member| {
+            let of = &cause.rule().of;
+            self.harms().filter(own).any(|harm| of.contains(&harm.rule().id))
         };
         let causes = self.members.iter().filter(|member| member.explains_enough());
-        let mut causes: Vec<&Member> = causes.filter(|member| !is_own(member)).collect();
+        let mut causes: Vec<&Member> = causes.filter(explains_own).collect();
         causes.sort_by(|a, b| b.share.partial_cmp(&a.share).unwrap_or(std::cmp::Ordering::Equal));
         causes
     }

@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! limit = headroom + usage
-//! usage = live + free + committed_unused + bookkeeping     the collector's
+//! usage = live + not_looked_at + free                      the collector's: objects, and free space between them
+//!       + committed_unused + bookkeeping                   the collector's: the rest
 //!       + native                                           the rest of the process
 //!       + other_processes + page_cache + kernel            the rest of the container
 //!       + unknown                                          what does not add up
 //! ```
+//!
+//! `growth` divides the growth of the usage in the same way.
 //!
 //! A record is plain values: who reads the sources also divides them. The names of its fields are a contract, sizes
 //! are bytes, and what is not known is null.
@@ -20,6 +23,8 @@ words! {
     pub enum Verdict {
         /// Objects that the program keeps.
         LiveHeap = "live-heap",
+        /// Old objects that no full collection has looked at: they may be dead.
+        NotLookedAt = "not-looked-at",
         /// Free space between live objects.
         Fragmentation = "fragmentation",
         /// Memory that the collector keeps for later: free regions, and what it has not given back.
@@ -73,8 +78,13 @@ pub struct Ledger {
     pub headroom: Option<u64>,
     /// All that is in use.
     pub usage: Option<u64>,
-    /// Live objects, as of the newest collection.
+    /// Live objects: young ones as of the newest collection, old ones as of the newest full collection.
     pub live: Option<u64>,
+    /// Old objects that became old since the newest full collection, or all of them where that was more than five
+    /// minutes ago. They lived when they became old.
+    pub not_looked_at: Option<u64>,
+    /// How long ago the newest full collection was, seconds; where none was seen, for how long the process is watched.
+    pub not_looked_at_s: Option<u64>,
     /// Free space between them.
     pub free: Option<u64>,
     /// What the collector has committed beyond its objects, as far as it is resident.
@@ -91,6 +101,37 @@ pub struct Ledger {
     pub kernel: Option<u64>,
     /// What of the usage no line explains.
     pub unknown: Option<u64>,
+    /// How fast each line grows.
+    pub growth: Growth,
+}
+
+/// How fast the lines of a ledger grow, bytes a minute; negative: they shrink. Null: the line is unknown, or there is
+/// one reading. Where all are known, they add up to `usage`, but for rounding.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Growth {
+    /// Of all that is in use.
+    pub usage: Option<i64>,
+    /// Of live objects.
+    pub live: Option<i64>,
+    /// Of old objects that no full collection has looked at.
+    pub not_looked_at: Option<i64>,
+    /// Of the free space between objects.
+    pub free: Option<i64>,
+    /// Of what the collector has committed beyond its objects.
+    pub committed_unused: Option<i64>,
+    /// Of the collector's own tables.
+    pub bookkeeping: Option<i64>,
+    /// Of the process's other memory.
+    pub native: Option<i64>,
+    /// Of other processes of the container.
+    pub other_processes: Option<i64>,
+    /// Of pages of files.
+    pub page_cache: Option<i64>,
+    /// Of the kernel's own memory for the container.
+    pub kernel: Option<i64>,
+    /// Of what no line explains.
+    pub unknown: Option<i64>,
 }
 
 impl Default for Ledger {
@@ -107,6 +148,8 @@ impl Default for Ledger {
             headroom: None,
             usage: None,
             live: None,
+            not_looked_at: None,
+            not_looked_at_s: None,
             free: None,
             committed_unused: None,
             bookkeeping: None,
@@ -115,6 +158,7 @@ impl Default for Ledger {
             page_cache: None,
             kernel: None,
             unknown: None,
+            growth: Growth::default(),
         }
     }
 }
@@ -124,9 +168,10 @@ pub const WORTH_SAYING: i64 = 64 << 10;
 
 impl Ledger {
     /// The lines of the usage with their names, in order.
-    pub fn lines(&self) -> [(&'static str, Option<u64>); 9] {
+    pub fn lines(&self) -> [(&'static str, Option<u64>); 10] {
         [
             ("live", self.live),
+            (NOT_LOOKED_AT, self.not_looked_at),
             ("free", self.free),
             ("unused", self.committed_unused),
             ("bookkeeping", self.bookkeeping),
@@ -142,6 +187,7 @@ impl Ledger {
     pub fn line_of(&self, verdict: Verdict) -> Option<u64> {
         match verdict {
             Verdict::LiveHeap => self.live,
+            Verdict::NotLookedAt => self.not_looked_at,
             Verdict::Fragmentation => self.free,
             Verdict::CommittedUnused => self.committed_unused,
             Verdict::Native => self.native,
@@ -187,7 +233,13 @@ impl Ledger {
                 let unit = Unit::of(bytes);
                 format!(" and growing {} {} a minute", unit.number(bytes), unit.name())
             });
-            Some(format!("{name} {}{}", unit.number(bytes), growth.unwrap_or_default()))
+            let age = self.not_looked_at_s.filter(|_| name == NOT_LOOKED_AT);
+            let age = age.map(|age| format!(" for {}", duration(age))).unwrap_or_default();
+            Some(format!(
+                "{name}{age} {}{}",
+                unit.number(bytes),
+                growth.unwrap_or_default()
+            ))
         });
         let lines: Vec<String> = lines.collect();
         let whole = format!("{what} {} {}", unit.number(whole), unit.name());
@@ -199,10 +251,23 @@ impl Ledger {
     }
 }
 
+/// The name of the line of old objects that no full collection has looked at.
+const NOT_LOOKED_AT: &str = "not looked at";
+
+/// `40 s`, `6 min`, `3 h`.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
 /// The name of a verdict's line.
 fn line_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::LiveHeap => "live",
+        Verdict::NotLookedAt => NOT_LOOKED_AT,
         Verdict::Fragmentation => "free",
         Verdict::CommittedUnused => "unused",
         Verdict::Native => "native",
@@ -259,6 +324,28 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    /// Scenario: an idle process whose old objects nothing has looked at for six minutes; another one for 40 s.
+    /// Guarantee: they are not called live, and their age is said.
+    #[test]
+    fn what_nobody_looked_at_is_not_live() {
+        let ledger = Ledger {
+            usage: Some(800 * MIB),
+            verdict: Verdict::NotLookedAt,
+            live: Some(2 * MIB),
+            not_looked_at: Some(708 * MIB),
+            not_looked_at_s: Some(371),
+            native: Some(60 * MIB),
+            ..Ledger::default()
+        };
+        let text = "in use 800 MiB: not looked at for 6 min 708, native 60";
+        assert_eq!(ledger.clause().unwrap(), text);
+        let other = Ledger {
+            not_looked_at_s: Some(40),
+            ..ledger
+        };
+        assert!(other.clause().unwrap().contains("not looked at for 40 s 708"));
+    }
 
     /// Scenario: a container at its limit with a native leak; one line is small, another unknown.
     /// Guarantee: the clause names what counts, in the limit's unit, with the growth of the line that it is about.

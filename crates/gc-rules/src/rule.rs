@@ -227,8 +227,8 @@ pub struct Rule {
     pub unit: Option<HarmUnit>,
     /// How long the harm has lasted when the rule fires, seconds; `None`: since the condition holds.
     pub lasting: Option<Expression>,
-    /// The symptom, by id, of which those that this cause explains are a consequence.
-    pub consequence_of: Option<Arc<str>>,
+    /// The symptoms, by id, of which those that this cause explains are a consequence.
+    pub consequence_of: Box<[Arc<str>]>,
     /// Severity of its alerts, at least.
     pub severity: Severity,
     /// When it is evaluated.

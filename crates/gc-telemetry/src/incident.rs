@@ -67,6 +67,7 @@ pub fn incident_record(
             .int(&row::LEDGER_LIMIT, ledger.limit)
             .int(&row::LEDGER_USAGE, ledger.usage)
             .int(&row::LEDGER_LIVE, ledger.live)
+            .int(&row::LEDGER_NOT_LOOKED_AT, ledger.not_looked_at)
             .int(&row::LEDGER_FREE, ledger.free)
             .int(&row::LEDGER_UNUSED, ledger.committed_unused)
             .int(&row::LEDGER_BOOKKEEPING, ledger.bookkeeping)

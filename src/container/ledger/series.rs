@@ -1,6 +1,6 @@
 //! How fast the lines of a ledger grow: from two readings.
 
-use gc_rules::ledger::{Ledger, Verdict, WORTH_SAYING};
+use gc_rules::ledger::{Growth, Ledger, Verdict, WORTH_SAYING};
 
 /// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
 const LEAST_NS: u64 = 10_000_000_000;
@@ -55,10 +55,32 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     if passed_ns < LEAST_NS {
         return;
     }
-    let growth = |verdict: Verdict| {
-        let (now, before) = (ledger.line_of(verdict)?, base.line_of(verdict)?);
-        let grown = i128::from(now) - i128::from(before);
+    let of = |line: fn(&Ledger) -> Option<u64>| {
+        let grown = i128::from(line(ledger)?) - i128::from(line(base)?);
         i64::try_from(grown * i128::from(MINUTE_NS) / i128::from(passed_ns)).ok()
+    };
+    let lines = Growth {
+        usage: of(|ledger| ledger.usage),
+        live: of(|ledger| ledger.live),
+        not_looked_at: of(|ledger| ledger.not_looked_at),
+        free: of(|ledger| ledger.free),
+        committed_unused: of(|ledger| ledger.committed_unused),
+        bookkeeping: of(|ledger| ledger.bookkeeping),
+        native: of(|ledger| ledger.native),
+        other_processes: of(|ledger| ledger.other_processes),
+        page_cache: of(|ledger| ledger.page_cache),
+        kernel: of(|ledger| ledger.kernel),
+        unknown: of(|ledger| ledger.unknown),
+    };
+    let growth = |verdict: Verdict| match verdict {
+        Verdict::LiveHeap => lines.live,
+        Verdict::NotLookedAt => lines.not_looked_at,
+        Verdict::Fragmentation => lines.free,
+        Verdict::CommittedUnused => lines.committed_unused,
+        Verdict::Native => lines.native,
+        Verdict::OtherProcesses => lines.other_processes,
+        Verdict::PageCache => lines.page_cache,
+        Verdict::NotKnown => None,
     };
     let each = Verdict::ALL
         .iter()
@@ -66,6 +88,7 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     let fastest = each
         .max_by_key(|(bytes, _)| *bytes)
         .filter(|(bytes, _)| *bytes >= WORTH_SAYING);
+    ledger.growth = lines;
     ledger.growth_per_minute = growth(ledger.verdict);
     ledger.fastest = fastest.map(|(_, verdict)| verdict);
     ledger.fastest_per_minute = fastest.map(|(bytes, _)| bytes);
@@ -110,6 +133,10 @@ mod tests {
         let mut series = Series::default();
         series.take(100 * SECOND, reading(200, 10));
         let ledger = series.take(160 * SECOND, reading(190, 40));
+        assert_eq!(
+            (ledger.growth.native, ledger.growth.live, ledger.growth.free),
+            (Some(-10 * MIB as i64), Some(30 * MIB as i64), None)
+        );
         assert_eq!(ledger.growth_per_minute, Some(-10 * MIB as i64));
         assert_eq!(
             (ledger.fastest, ledger.fastest_per_minute),

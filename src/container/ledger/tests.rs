@@ -35,8 +35,29 @@ fn usual() -> Sources {
             committed: mib(225),
             kept: mib(10),
             bookkeeping: mib(3),
+            not_looked_at: None,
         },
     }
+}
+
+/// Scenario: full collections that left 100 MB of old objects a minute and six minutes ago, and none at all.
+/// Guarantee: what became old since, or all that is too long ago, is a line beside what lives; the lines add up.
+#[test]
+fn old_objects_live_as_long_as_a_full_collection_found_them() {
+    const MINUTE: u64 = 60_000_000_000;
+    assert_eq!(not_looked_at(110, Some((100, MINUTE)), 9 * MINUTE), (10, 60));
+    assert_eq!(not_looked_at(110, Some((100, 6 * MINUTE)), 9 * MINUTE), (110, 360));
+    assert_eq!(not_looked_at(110, None, 9 * MINUTE), (110, 540));
+    assert_eq!(not_looked_at(90, Some((100, MINUTE)), 9 * MINUTE), (0, 60));
+    let mut sources = usual();
+    sources.heap.not_looked_at = Some((70 * MIB, 60));
+    let ledger = divide(&sources);
+    assert_eq!(
+        (ledger.live, ledger.not_looked_at, ledger.not_looked_at_s, ledger.free),
+        (mib(50), mib(70), Some(60), mib(90))
+    );
+    let lines = ledger.lines().into_iter().filter_map(|(_, bytes)| bytes);
+    assert_eq!(Some(lines.sum()), ledger.usage);
 }
 
 /// Scenario: a process alone in a container with a limit; all sources are known and agree.
@@ -191,15 +212,16 @@ fn sources() -> impl Strategy<Value = Sources> {
             files,
             heap,
         });
-    let heap = (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(after, free, committed, kept, bookkeeping)| {
-        HeapFigures {
+    let heap = (bytes(), bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(
+        |(after, free, committed, kept, bookkeeping, unseen)| HeapFigures {
             after,
             free,
             committed,
             kept,
             bookkeeping,
-        }
-    });
+            not_looked_at: unseen.map(|bytes| (bytes, 60)),
+        },
+    );
     (bytes(), proptest::option::of(memory()), resident, heap).prop_map(|(limit, group, resident, heap)| Sources {
         limit,
         group,

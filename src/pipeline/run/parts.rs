@@ -7,7 +7,7 @@ use delivery::alerts::Notices;
 use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
-use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::field::{HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
 use gc_rules::rule::{Evidence, RuleSet};
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::Temporality;
@@ -39,6 +39,7 @@ pub(crate) struct Parts {
     pub(crate) session: RunSession,
     pub(crate) container: RunContainer,
     pub(crate) memory: MemoryFacts,
+    host: HostFacts,
     /// Maximum bytes that its heap can commit, as it looks from outside.
     seen_heap_limit: Option<u64>,
     /// The memory of the machine.
@@ -64,6 +65,8 @@ pub struct Measured {
     pub heap_limit: Option<u64>,
     /// The memory of the machine, bytes.
     pub machine: Option<u64>,
+    /// What the host has to do.
+    pub host: HostFacts,
 }
 
 /// What came of a collection.
@@ -82,6 +85,7 @@ impl Parts {
             session: RunSession::new(now_unix_ns),
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
+            host: HostFacts::default(),
             seen_heap_limit: None,
             machine: None,
             has_no_such_limit: false,
@@ -91,6 +95,12 @@ impl Parts {
             telemetry: RunTelemetry::new(),
             history: History::default(),
         }
+    }
+
+    /// Nothing will be observed any more: rules and series go.
+    pub(crate) fn forget_all_but_history(&mut self) {
+        self.rules = None;
+        self.telemetry = RunTelemetry::new();
     }
 
     /// A session begins. The first one begins the rules and the series, too.
@@ -138,6 +148,7 @@ impl Parts {
     fn stream_facts(&self) -> StreamFacts {
         StreamFacts {
             requests: self.requests.facts(self.session.rules_unix_ns()),
+            host: self.host,
             ..self.session.facts(self.container.facts(), self.memory)
         }
     }
@@ -177,7 +188,20 @@ impl Parts {
         if let Some((since, stopped)) = self.history.recently_stopped() {
             rules.know_stopped(since, stopped);
         }
-        rules.advance(stream, now_unix_ns)
+        let notices = rules.advance(stream, now_unix_ns);
+        self.keep_of_incidents();
+        notices
+    }
+
+    /// The collections that incidents refer to are kept in full.
+    fn keep_of_incidents(&mut self) {
+        let Some(rules) = &self.rules else { return };
+        for number in rules
+            .incidents()
+            .filter_map(|incident| incident.head()?.alert.collection)
+        {
+            self.history.pin(number);
+        }
     }
 
     /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is
@@ -207,7 +231,7 @@ impl Parts {
 
     /// A reading of its memory and its container. The rules get limits that changed.
     pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
-        self.memory = measured.memory;
+        (self.memory, self.host) = (measured.memory, measured.host);
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = measured.figures.filter(has_group);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
@@ -221,7 +245,7 @@ impl Parts {
                 anonymous,
                 ..Resident::default()
             };
-            let ledger = divide(&self.sources(measured.figures, resident));
+            let ledger = divide(&self.sources(measured.figures, resident, now_unix_ns));
             self.ledger.estimated(now_unix_ns, ledger);
             self.know_ledger();
         }
@@ -239,15 +263,20 @@ impl Parts {
     }
 
     /// All that is known of its memory.
-    fn sources(&self, figures: Option<Figures>, resident: Resident) -> Sources {
+    fn sources(&self, figures: Option<Figures>, resident: Resident, now_unix_ns: u64) -> Sources {
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = figures.filter(has_group);
         Sources {
             limit: group.and_then(|figures| figures.memory_limit),
             group: group.map(|figures| figures.memory),
             resident,
-            heap: self.history.figures().heap_figures(),
+            heap: self.heap_figures(now_unix_ns),
         }
+    }
+
+    fn heap_figures(&self, now_unix_ns: u64) -> HeapFigures {
+        let since = self.session.first_attach_unix_ns.unwrap_or(now_unix_ns);
+        self.history.figures().heap_figures(now_unix_ns, since)
     }
 
     /// Incidents that gather it have what is known best of its memory.
@@ -259,7 +288,7 @@ impl Parts {
 
     /// Its pages were counted; `None`: that failed.
     pub(crate) fn counted(&mut self, reading: Option<Reading>, at_unix_ns: u64) {
-        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident)));
+        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at_unix_ns)));
         self.ledger.counted(at_unix_ns, ledger);
         self.know_ledger();
         // Whoever looks gets it.
@@ -270,7 +299,7 @@ impl Parts {
     pub(crate) fn begin_count(&mut self, now_unix_ns: u64, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person || self.rules.as_ref().is_some_and(|rules| rules.gather(Evidence::Ledger));
         let begins = is_wanted && self.ledger.begin(now_unix_ns, for_person);
-        begins.then(|| self.history.figures().heap_figures())
+        begins.then(|| self.heap_figures(now_unix_ns))
     }
 
     /// What an orchestrator knows of it from now on. `None`: the same as before.
@@ -319,6 +348,7 @@ impl Parts {
         // Of an incident that is open, each tick passes on what is new.
         if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
             notices.extend(rules.notices(verdict.transitions, span, at));
+            self.keep_of_incidents();
         }
         Observed { spans, notices }
     }

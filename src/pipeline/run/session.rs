@@ -12,7 +12,7 @@
 //! Times are those of the wall clock. When it is set, or the machine was suspended, all that is counted from such times
 //! moves along ([`RunSession::observe_clocks`]): nothing has lasted longer or shorter, and the rules go on.
 
-use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
+use gc_rules::field::{ContainerFacts, HostFacts, MemoryFacts, Open, StreamFacts};
 use gc_rules::time::moved;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
@@ -250,6 +250,7 @@ impl RunSession {
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             container,
             memory,
+            host: HostFacts::default(),
             requests: None,
             service: None,
             watcher: None,

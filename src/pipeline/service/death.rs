@@ -55,6 +55,12 @@ impl Death {
         self.in_emergency && self.failed.unwrap_or(self.in_order != Some(true))
     }
 
+    /// The kernel killed it for memory, and no incident of the process had said that this was near: one death is one
+    /// incident.
+    pub fn is_sudden_oom_kill(&self) -> bool {
+        self.oom_killed == Some(true) && !self.in_emergency
+    }
+
     /// One of a loop: a short life that failed. A program that ends in order because its memory is out does so in a
     /// loop, too; a rollout ends no process three times.
     pub fn is_short_and_failed(&self) -> bool {

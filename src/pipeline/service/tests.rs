@@ -266,6 +266,22 @@ fn the_exit_code_decides() {
     assert!(known(Some(true), 0) && !known(None, 4) && known(None, 5));
 }
 
+/// Scenario: a rule on memory fires on a process, then the kernel kills it for memory.
+/// Guarantee: one death is one incident, the process's; of the service there is a note alone.
+#[test]
+fn a_kill_that_was_foreseen_is_the_processs_own_incident() {
+    let mut host = Host::new();
+    host.begins(1, "one");
+    host.passes(400);
+    host.notice(1, FULL, None);
+    host.ends(1, false);
+    host.book.oom_killed(run(1), true);
+    host.passes(5);
+    assert_eq!(host.said, ["service.died-in-emergency +"]);
+    let death = host.book.death(run(1)).unwrap();
+    assert!(death.is_of_memory() && !death.is_sudden_oom_kill());
+}
+
 /// Scenario: a process is killed without a word; its groups say later that it was for memory. Of another one Kubernetes
 /// says so, of a third one that it failed.
 /// Guarantee: the first two are alerts of an OOM kill of their services, as soon as it is known; the third is none.

@@ -50,7 +50,7 @@ fn heading(state: &State) -> Line<'static> {
     spans.push(format!("  {read} process{s}").into());
     // Why it is not connected needs the room.
     if processes.len() > read && !matches!(state.connection, Connection::Lost(_)) {
-        spans.push(Span::styled(format!(", {} not read", processes.len() - read), DIM));
+        spans.push(Span::styled(format!(", {} not monitored", processes.len() - read), DIM));
     }
     if open > 0 {
         let text = format!("  {open} incident{}", if open == 1 { "" } else { "s" });
@@ -62,10 +62,7 @@ fn heading(state: &State) -> Line<'static> {
     spans.push(match &state.connection {
         Connection::Waiting => Span::styled(format!("  asking {}", state.address), DIM),
         Connection::Live => Span::styled(format!("  {}", state.address), DIM),
-        Connection::Lost(why) => Span::styled(
-            format!("  not connected: {why}; this is old"),
-            Style::new().fg(Color::Red),
-        ),
+        Connection::Lost(why) => Span::styled(format!("  disconnected: {why}"), Style::new().fg(Color::Red)),
     });
     Line::from(spans)
 }
@@ -121,16 +118,17 @@ fn footer(state: &State, width: u16) -> Line<'static> {
 fn help(frame: &mut Frame<'_>) {
     let lines = [
         "Enter  open the process        Esc  back, or no filter",
+        "1 to 9 open the process of an incident",
         "↑ ↓ j k  move                   /    filter by name, pod, pid",
         "s l g h a n  sort by stopped, longest pause, GCs, heap,",
         "             allocation, name",
-        "x  show what is not read, with the reason",
+        "x  show what is not monitored, with the reason",
         "",
         "Figures are of the last minute, the chart of half an hour.",
         "stop %: of the time. GC/s: collections of all generations.",
         "heap: after the newest collection, of its limit where known.",
     ];
-    let area = centred(frame.area(), 66, 11);
+    let area = centred(frame.area(), 66, 12);
     frame.render_widget(Clear, area);
     let text: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
     frame.render_widget(

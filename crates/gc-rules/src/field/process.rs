@@ -130,6 +130,8 @@ pub struct StreamFacts {
     pub behind: bool,
     /// Usage of its container; counters are since the first attach.
     pub container: ContainerFacts,
+    /// The host that it runs on.
+    pub host: HostFacts,
     /// The service that rules `on: service` are about; `None` for a process.
     pub service: Option<ServiceFacts>,
     /// What rules `on: watcher` are about; `None` for a process.
@@ -155,6 +157,15 @@ pub struct MemoryFacts {
     pub resident: Option<u64>,
     /// Memory of its own (anonymous), resident or swapped out, bytes.
     pub private: Option<u64>,
+}
+
+/// What the host has to do. `None`: unknown, as in a recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HostFacts {
+    /// How many tasks run or wait for a CPU, as an average of the last minute (`/proc/loadavg`).
+    pub load: Option<f64>,
+    /// Its CPUs that are online.
+    pub cpus: Option<u64>,
 }
 
 /// Usage of a process's container. Counters are since the first attach; `None`: unknown.
@@ -321,6 +332,10 @@ fields! { FIELDS Process
         = |s| s.stream.container.throttled_ns.map(|ns| Value::Double(ns as f64 / 1e9));
     "container.throttled_ratio" Double "ratio" "Ratio of throttled periods between the last two readings, 0 to 1; unknown without a CPU limit."
         = |s| s.stream.container.throttled_ratio.map(Value::Double);
+    "host.load" Double "" "How many tasks of the host run or wait for a CPU, as an average of a minute. Read every 15 s; unknown in a recording."
+        = |s| s.stream.host.load.map(Value::Double);
+    "host.cpus" Int "" "CPUs of the host."
+        = |s| count(s.stream.host.cpus);
     "container.id" Text "" "Id of its container; unknown outside one."
         = |s| attribute(s, "container.id");
     "container.image" Text "" "The image of its container, without tag and digest; known with Kubernetes metadata."

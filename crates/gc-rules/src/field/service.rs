@@ -29,6 +29,9 @@ pub struct ServiceFacts {
     pub deaths_in_emergency_10m: u64,
     /// Those of them that the kernel killed for memory; `None`: of none of them that is known.
     pub oom_kills_10m: Option<u64>,
+    /// Those of the killed on which no rule on memory of severity error or critical fired within a minute before: of
+    /// the others the process's own incident speaks.
+    pub sudden_oom_kills_10m: Option<u64>,
     /// Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or were restarted
     /// because they failed.
     pub restarts_10m: u64,
@@ -64,6 +67,8 @@ fields! { SERVICE_FIELDS Service
         = |s| int(s.stream.service?.deaths_in_emergency_10m);
     "service.oom_kills_10m" Int "" "Those of them that the kernel killed for memory, by their control groups and by Kubernetes; unknown if that cannot be known of any of them."
         = |s| int(s.stream.service?.oom_kills_10m?);
+    "service.sudden_oom_kills_10m" Int "" "Those of the killed on which no rule on memory of severity error or critical fired within a minute before; of the others their own incident speaks. Unknown as service.oom_kills_10m is."
+        = |s| int(s.stream.service?.sudden_oom_kills_10m?);
     "service.restarts_10m" Int "" "Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or with a failure that Kubernetes restarted them for."
         = |s| int(s.stream.service?.restarts_10m);
     "service.affected" Int "" "The most processes of the service on which one and the same rule of severity error or critical fires."

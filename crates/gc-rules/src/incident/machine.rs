@@ -359,11 +359,13 @@ impl Incidents {
         }
     }
 
-    /// The incident of which one is a consequence, by its main cause.
+    /// The incident of which one is a consequence, by one of the causes that explain enough of it.
     fn consequence(&self, at: usize) -> Option<usize> {
-        let main = self.open.get(at)?.incident.main_cause()?;
-        let symptom = main.rule().consequence_of.as_ref()?;
-        let is_of = |open: &Open| open.incident.harms().any(|member| member.rule().id == *symptom);
+        let causes = self.open.get(at)?.incident.causes();
+        let is_of = |open: &Open| {
+            let mut of = causes.iter().flat_map(|cause| &cause.rule().consequence_of);
+            of.any(|symptom| open.incident.harms().any(|member| member.rule().id == *symptom))
+        };
         let mut others = self.open.iter().enumerate();
         let other = others.find(|(other, open)| *other != at && is_of(open) && !open.incident.is_over());
         other.map(|(place, _)| place)

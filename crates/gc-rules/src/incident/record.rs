@@ -146,11 +146,17 @@ impl IncidentRecord {
         let head = incident.head();
         let rule = head.map_or(&incident.symptom, Member::rule);
         let alert = head.map(|head| &head.alert);
-        let causes: Vec<_> = incident.causes().into_iter().map(CauseRecord::new).collect();
+        // The process of a recording is nowhere to be asked.
+        let is_live = subject.process.is_some();
+        let advice = |remedy: &str| match is_live {
+            true => remedy.to_owned(),
+            false => remedy_for_a_file(remedy),
+        };
+        let causes = incident.causes().into_iter();
+        let causes: Vec<_> = causes.map(|cause| CauseRecord::new(cause, advice)).collect();
         let remedy = causes
             .first()
-            .map_or(&*rule.remedy, |cause| cause.remedy.as_str())
-            .to_owned();
+            .map_or_else(|| advice(&rule.remedy), |cause| cause.remedy.clone());
         let owned = |texts: &[(std::sync::Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
             let texts = texts.iter();
             texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
@@ -167,8 +173,7 @@ impl IncidentRecord {
             summary: alert.map_or_else(String::new, |alert| alert.summary.to_string()),
             description: rule.description.to_string(),
             remedy,
-            // The process of a recording is nowhere to be asked.
-            command: subject.process.as_ref().and_then(|_| command(incident, subject.run)),
+            command: command(incident, subject.run).filter(|_| is_live),
             since: rfc3339(incident.began_unix_ns),
             noticed: rfc3339(incident.noticed_unix_ns),
             until: incident.ended_unix_ns.and_then(rfc3339),
@@ -244,13 +249,13 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
 }
 
 impl CauseRecord {
-    fn new(member: &Member) -> Self {
+    fn new(member: &Member, advice: impl Fn(&str) -> String) -> Self {
         Self {
             rule: member.rule().id.to_string(),
             title: member.rule().title.to_string(),
             share: member.share,
             summary: member.alert.summary.to_string(),
-            remedy: member.rule().remedy.to_string(),
+            remedy: advice(&member.rule().remedy),
         }
     }
 
@@ -286,6 +291,11 @@ impl MemberRecord {
             until: member.until_unix_ns.and_then(rfc3339),
         }
     }
+}
+
+/// A remedy for the process of a recording: the same commands read files.
+pub fn remedy_for_a_file(remedy: &str) -> String {
+    remedy.replace(" PID`", " FILE`")
 }
 
 /// What to type next: what a person at the host does first, record the process while it is sick.

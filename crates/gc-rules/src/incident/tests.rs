@@ -450,7 +450,7 @@ rules:
     let: { full: { fn: sum, of: gc.pause_ns, where: gc.generation == 2, over: 1m } }
     when: full > 0.0
     explains: full
-    consequence_of: memory.short
+    consequence_of: [memory.short]
     remedy: Collect less.
     summary: '{{ full }}'
   - id: young
@@ -544,6 +544,9 @@ fn a_consequence_is_a_part_of_its_cause() {
         .map(|member| member.rule.clone())
         .collect();
     assert_eq!(members, ["memory.short", "time.stopped", "old"]);
+    // What explains the stopped time does not explain the memory.
+    let record = &process.records()[0];
+    assert_eq!((record.title.as_str(), record.causes.len()), ("Memory is short", 0));
     let mut process = with_roles();
     process.play(&[
         (10.0, What::Full(150), "began time.stopped warning"),

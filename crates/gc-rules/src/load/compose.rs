@@ -226,7 +226,7 @@ impl Composer<'_, '_> {
             amount: role.amount,
             unit: role.unit,
             lasting: role.lasting,
-            consequence_of: keys.consequence_of.as_ref().map(|id| id.0.as_str().into()),
+            consequence_of: keys.consequence_of.iter().map(|id| id.0.as_str().into()).collect(),
             severity: keys.severity.unwrap_or(Severity::Info),
             on: on?,
             select: select.map(|compiled| compiled.expression),

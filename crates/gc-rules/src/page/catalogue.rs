@@ -135,7 +135,7 @@ pub fn condition(rule: &Rule) -> String {
     key("harm", &rule.texts.harm);
     key("explains", &rule.texts.explains);
     key("lasting", &rule.texts.lasting);
-    key("consequence_of", rule.consequence_of.as_deref().unwrap_or_default());
+    key("consequence_of", &rule.consequence_of.join(", "));
     for (severity, condition) in &rule.texts.worse {
         key(&format!("worse.{severity}"), condition);
     }

@@ -100,7 +100,7 @@ attributes! {
         "Where the memory of the process is, in one clause; of rules with `evidence: [ledger]`."
         from "control group, /proc and GC events"
     LEDGER_VERDICT "gcwatch.incident.ledger.verdict" Text Own
-        "Where most of it is: `live-heap`, `fragmentation`, `committed-unused`, `native`, `other-processes`, `page-cache`, `not-known`."
+        "Where most of it is: `live-heap`, `not-looked-at`, `fragmentation`, `committed-unused`, `native`, `other-processes`, `page-cache`, `not-known`."
         from "the largest of the figures that cannot be freed at once"
     LEDGER_GROWTH "gcwatch.incident.ledger.growth_per_minute" Int Own
         "How fast that grows, bytes a minute; absent while it shrinks."
@@ -112,7 +112,10 @@ attributes! {
         "Bytes that the container uses; of a process in none, that are resident."
         from "control group, /proc"
     LEDGER_LIVE "gcwatch.incident.ledger.live" Int Own
-        "Bytes of live objects as of the newest collection."
+        "Bytes of live objects: old ones as of the newest full collection."
+        from "GCHeapStats, per-heap histories"
+    LEDGER_NOT_LOOKED_AT "gcwatch.incident.ledger.not_looked_at" Int Own
+        "Bytes of old objects that no full collection has looked at."
         from "GCHeapStats, per-heap histories"
     LEDGER_FREE "gcwatch.incident.ledger.free" Int Own
         "Free bytes between them."

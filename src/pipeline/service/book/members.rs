@@ -146,6 +146,7 @@ impl Service {
             deaths_10m: deaths,
             deaths_in_emergency_10m: count(Death::is_in_emergency),
             oom_kills_10m: knows_kills.then(|| count(|death| death.oom_killed == Some(true))),
+            sudden_oom_kills_10m: knows_kills.then(|| count(Death::is_sudden_oom_kill)),
             restarts_10m: count(Death::is_short_and_failed),
             affected: self.most_affected(of).map_or(0, |(_, count)| count),
             well_since_unix_ns: self.well_since(self.deaths(of).next_back().map(|death| death.at_unix_ns), of),

@@ -132,19 +132,21 @@ impl Open {
         }
     }
 
-    /// The lower, the more a member is the head: a cause never is; information is not where there is worse; then how many
-    /// groups of other members it follows, then, of symptoms, the severity, then the order of the files.
+    /// The lower, the more a member is the head: a cause never is; information is not where there is worse; a symptom
+    /// that became a part as a consequence is behind those of the incident's own group; then how many groups of other
+    /// members it follows, then, of symptoms, the severity, then the order of the files.
     fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> impl Ord + use<> {
         let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
-            return (true, usize::MAX, None, usize::MAX);
+            return (true, true, usize::MAX, None, usize::MAX);
         };
         let explains = Some(member.alert.severity()) == worst || member.alert.severity() > Severity::Info;
         let group = member.group.as_deref().and_then(|group| group_place(rules, group));
         let followed = group.map_or(0, |group| {
             self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
         });
+        let is_consequence = member.rule().role.is_some() && member.group != self.incident.group;
         let gravity = member.rule().role.map(|_| Reverse(member.alert.severity()));
-        (!explains, followed, gravity, member.rank)
+        (!explains, is_consequence, followed, gravity, member.rank)
     }
 
     /// When and why it ended, if it is over at `now`.

@@ -300,6 +300,7 @@ fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix
             "deaths_10m" => facts.deaths_10m = number,
             "deaths_in_emergency_10m" => facts.deaths_in_emergency_10m = number,
             "oom_kills_10m" => facts.oom_kills_10m = Some(number),
+            "sudden_oom_kills_10m" => facts.sudden_oom_kills_10m = Some(number),
             "restarts_10m" => facts.restarts_10m = number,
             "affected" => facts.affected = number,
             "well_s" => {
@@ -309,7 +310,8 @@ fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix
             _ => {
                 return Err(format!(
                     "service: unknown field `{name}`; known fields: processes, deaths_10m, deaths_in_emergency_10m, \
-                     oom_kills_10m, restarts_10m, affected, affected_rule, firing.RULE, last_death, well_s, version"
+                     oom_kills_10m, sudden_oom_kills_10m, restarts_10m, affected, affected_rule, firing.RULE, \
+                     last_death, well_s, version"
                 ));
             }
         }
