@@ -34,6 +34,7 @@ mod carryover;
 pub(crate) mod clock;
 pub(crate) mod descriptors;
 mod elf;
+pub(crate) mod exporting;
 pub(crate) mod facts;
 mod filter;
 pub(crate) mod heap_limit;
