@@ -44,7 +44,8 @@ fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
 
 /// Scenario: a process of one service has an incident that is recorded; then one of another service begins again and
 /// again, has the same incident each time and is killed, more often than there are places.
-/// Guarantee: the loop has one recording, which its later incidents name as what it is; that of the first service stays.
+/// Guarantee: the loop has one recording, which its later incidents name as what it is; that of the first service
+/// stays.
 fn a_crash_loop_pushes_out_nobodys_recording() {
     let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let rules = folder.path().join("rules.yaml");
