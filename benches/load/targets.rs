@@ -186,8 +186,9 @@ impl Daemon {
         );
         // Other .NET processes of the machine are none of its business.
         let include = format!("{{environment: {{{MARK}: {:?}}}}}", folder.display().to_string());
-        let mut keys =
-            format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\nrules:\n  shipped: {rules}\n");
+        // Every collection becomes spans: each is awaited at the receiver.
+        let mut keys = "spans: {min_pause: 0s}\n".to_owned();
+        keys += &format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\nrules:\n  shipped: {rules}\n");
         if let Some(state) = state {
             keys.push_str(&format!("state:\n  directory: {state:?}\n"));
         }

@@ -58,11 +58,12 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
         daemon.attach_itself()?;
     }
     if args.once {
-        return runtime.block_on(once(&daemon)).map(|()| true);
+        return runtime.block_on(once(&daemon, args.memory)).map(|()| true);
     }
     // The terminal is restored also when this panics.
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
-    let done = runtime.block_on(live(&Arc::new(daemon), &mut terminal, args.interval));
+    let state = daemon.begin(args.memory);
+    let done = runtime.block_on(live(&Arc::new(daemon), &mut terminal, state, args.interval));
     ratatui::restore();
     // The thread that reads keys waits for the next one.
     runtime.shutdown_background();
@@ -77,7 +78,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
 pub(crate) async fn show(address: String) -> anyhow::Result<()> {
     let daemon = Daemon::at(address, None)?;
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
-    let done = live(&Arc::new(daemon), &mut terminal, SHOWN_EVERY).await;
+    let state = daemon.begin(false);
+    let done = live(&Arc::new(daemon), &mut terminal, state, SHOWN_EVERY).await;
     ratatui::restore();
     done
 }
@@ -119,6 +121,15 @@ impl Daemon {
         self.address.clone_from(&own.address);
         self.own = Some(own);
         Ok(())
+    }
+
+    /// What is shown at first: the overview, or where memory is.
+    fn begin(&self, memory: bool) -> State {
+        let mut state = State::new(self.shown());
+        if memory {
+            state.key(Key::Char('m'));
+        }
+        state
     }
 
     /// Where what is shown comes from.
@@ -219,8 +230,8 @@ fn answered(state: &mut State, answer: Result<Answer, String>) {
 }
 
 /// Prints one frame as text.
-async fn once(daemon: &Daemon) -> anyhow::Result<()> {
-    let mut state = State::new(daemon.shown());
+async fn once(daemon: &Daemon, memory: bool) -> anyhow::Result<()> {
+    let mut state = daemon.begin(memory);
     if daemon.own.is_some() {
         say("no daemon listens on this host: attaching for some seconds");
         daemon.settled().await;
@@ -253,8 +264,12 @@ async fn once(daemon: &Daemon) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn live(daemon: &Arc<Daemon>, terminal: &mut DefaultTerminal, every: Duration) -> anyhow::Result<()> {
-    let mut state = State::new(daemon.shown());
+async fn live(
+    daemon: &Arc<Daemon>,
+    terminal: &mut DefaultTerminal,
+    mut state: State,
+    every: Duration,
+) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut hung_up = signal(SignalKind::hangup()).context("cannot handle SIGHUP")?;
     let (sender, mut events) = mpsc::channel(16);

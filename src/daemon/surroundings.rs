@@ -99,6 +99,7 @@ async fn figures(pipeline: Pipeline) {
                     memory,
                     heap_limit,
                     machine,
+                    exports_runtime,
                 } = figures
                     .map(|figures| memory.read(key, run.major(), figures.memory_limit))
                     .unwrap_or_default();
@@ -109,6 +110,7 @@ async fn figures(pipeline: Pipeline) {
                     heap_limit,
                     machine,
                     host,
+                    exports_runtime,
                 };
                 (run, measured, kills)
             };

@@ -13,7 +13,9 @@ use gc_telemetry::value::text;
 
 use crate::daemon::own::Own;
 use crate::daemon::usage;
-use crate::records::view::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, WatcherRecord};
+use crate::records::view::{
+    ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, WatcherRecord,
+};
 use crate::web::{LiveInfo as _, PartAge, WatcherInfo};
 
 impl WatcherInfo for Own {
@@ -53,6 +55,7 @@ impl WatcherInfo for Own {
             stalled_ns,
             listener: ListenerRecord::default(),
             not_read: sources.pipeline.reasons(),
+            exports_runtime: self.exporting(),
             limits: limits.into_iter().filter(|(_, count)| *count > 0).collect(),
         }
     }
@@ -63,6 +66,18 @@ impl WatcherInfo for Own {
 }
 
 impl Own {
+    fn exporting(&self) -> Vec<ExportsRuntimeRecord> {
+        let targets = self.sources().pipeline.targets().into_iter();
+        let exporting = targets.filter_map(|target| {
+            Some(ExportsRuntimeRecord {
+                pid: target.pid,
+                sign: target.exports_runtime?,
+                process: target.name,
+            })
+        });
+        exporting.collect()
+    }
+
     fn streams(&self) -> StreamsRecord {
         let counts = self.sources().pipeline.counts();
         let mut streams = StreamsRecord {

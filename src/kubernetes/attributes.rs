@@ -26,7 +26,7 @@ const RESOURCE: &str = "resource.opentelemetry.io/";
 const MAX_ANNOTATED: usize = 32;
 
 /// Attributes that annotations cannot set: those of the producer of the data, and those that gcwatch detects.
-const NOT_ANNOTATED: [&str; 5] = ["telemetry.", "process.", "container.id", "k8s.pod.uid", "dotnet."];
+const NOT_ANNOTATED: [&str; 5] = ["telemetry.", "process.", "container.id", "k8s.pod.uid", "gcwatch."];
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const NAME: &str = "app.kubernetes.io/name";

@@ -17,7 +17,7 @@ use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Noted;
 use crate::process::{Identity, RunKey, RunState};
-use crate::records::view::{MinuteRecord, ProcessRow, SparkRecord};
+use crate::records::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
 
 /// Points of a row's half hour.
 const SPARK_POINTS: usize = 60;
@@ -112,6 +112,7 @@ pub(crate) fn row_of(
         heap_limit: parts.heap_limit(),
         container_memory: figures.memory.working_set.or(figures.memory.usage),
         container_limit: figures.memory_limit,
+        memory: memory(parts),
         collections: history.collections,
         last_collection: newest.number,
         last_collection_ms: newest.at_unix_ns.map(|at| at / 1_000_000),
@@ -127,6 +128,19 @@ pub(crate) fn row_of(
             open,
         )
     }
+}
+
+fn memory(parts: &Parts) -> Option<RowMemory> {
+    let ledger = parts.ledger.newest()?;
+    Some(RowMemory {
+        limit: ledger.limit,
+        peak: parts.ledger.peak(),
+        usage: ledger.usage,
+        live: ledger.live,
+        free: ledger.free,
+        committed_unused: ledger.committed_unused,
+        native: ledger.native,
+    })
 }
 
 fn flag(attributes: &[KeyValue], name: &str) -> Option<bool> {
@@ -204,6 +218,7 @@ fn plain(
         heap_limit: None,
         container_memory: None,
         container_limit: None,
+        memory: None,
         collections: 0,
         last_collection: None,
         last_collection_ms: None,

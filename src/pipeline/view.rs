@@ -65,6 +65,8 @@ pub struct TargetView {
     pub last_collection: Option<u32>,
     /// From its end until it was processed, nanoseconds.
     pub lag_ns: Option<u64>,
+    /// What shows that it exports the metrics of its runtime itself; null: nothing does.
+    pub exports_runtime: Option<&'static str>,
     /// The attributes of its resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
 }
@@ -136,6 +138,7 @@ impl TargetView {
             incomplete: 0,
             last_collection: None,
             lag_ns: None,
+            exports_runtime: None,
             resource: resource
                 .iter()
                 .map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))
@@ -160,6 +163,7 @@ impl TargetView {
             incomplete: history.incomplete,
             last_collection: history.figures().number,
             lag_ns: session.lag_ns,
+            exports_runtime: parts.exports_runtime,
             ..Self::of(
                 parts.identity.who(),
                 &parts.identity.resource().attributes,

@@ -15,5 +15,7 @@ pub use process::{
 };
 pub use report::{Found, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
-pub use row::{MinuteRecord, OverviewRecord, ProcessRow, SparkRecord};
-pub use watcher::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord};
+pub use row::{MinuteRecord, OverviewRecord, ProcessRow, RowMemory, SparkRecord};
+pub use watcher::{
+    ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord,
+};

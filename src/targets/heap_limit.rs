@@ -27,7 +27,7 @@ mod memory;
 mod read;
 
 pub(crate) use memory::{MemoryReader, MemoryReading};
-pub(crate) use read::at_limit;
+pub(crate) use read::{MAX_MAPS_BYTES, at_limit, text};
 
 use serde_json::Value;
 

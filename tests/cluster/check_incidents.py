@@ -50,7 +50,7 @@ class Incidents(unittest.TestCase):
     def test_1_loh_to_pager(self):
         """Scenario: a pod whose large object heap is out of space; a real Prometheus scrapes gcwatch's pod, as the ServiceMonitor says,
         with the shipped rules, and a real Alertmanager takes its alerts. Guarantee: the incident names pod and container, the target has the
-        node's name and no labels of gcwatch's own pod, and the alert that arrives at the Alertmanager has the rule, the pod and the namespace."""
+        node's name and no labels of gcwatch's own pod, and the alert that arrives at the Alertmanager has the symptom, the pod and the namespace."""
         self.cluster.apply(lab.pod("hoarder", lab.container("main", any_runtime(), "lohoos", knobs=SMALL_HEAP)), namespace=lab.APPS)
         pod = lab.running("hoarder")
         incident = self.incident("hoarder", "memory.exhausted")
@@ -59,13 +59,13 @@ class Incidents(unittest.TestCase):
         pager = Pager(self)
         (target,) = lab.until("the target of the ServiceMonitor is scraped", lambda: pager.query('up{job="gcwatch"} == 1'))
         self.assertEqual((target["metric"].get("node"), target["metric"].get("pod")), (node.NODE, None))
-        (alert,) = lab.until("the alert at the Alertmanager", lambda: pager.alerts(gcwatch_rule_id="memory.exhausted"))
-        self.assertEqual(alert["labels"]["alertname"], "DotnetGcAnomaly")
+        (alert,) = lab.until("the alert at the Alertmanager", lambda: pager.alerts(gcwatch_incident_symptom="memory.exhausted"))
+        self.assertEqual(alert["labels"]["alertname"], "DotnetGcIncident")
         self.assertEqual(alert["labels"].get("k8s_pod_name"), "hoarder", alert)
         self.assertEqual(alert["labels"].get("k8s_namespace_name"), lab.APPS, alert)
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod/hoarder", "--grace-period=1")
         # And it is over when the pod is gone.
-        lab.until("the alert ends", lambda: not pager.alerts(gcwatch_rule_id="memory.exhausted"), 120)
+        lab.until("the alert ends", lambda: not pager.alerts(gcwatch_incident_symptom="memory.exhausted"), 120)
 
     def test_2_killed_by_the_kernel(self):
         """Scenario: a pod that grows beyond its memory limit until the kernel kills it. Guarantee: Kubernetes says OOMKilled, and gcwatch

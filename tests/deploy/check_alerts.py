@@ -60,6 +60,17 @@ class Alerts(unittest.TestCase):
         self.assertIn(done.returncode, (0, 1), done.stderr)
         return done.returncode == 1
 
+    def test_links(self):
+        """Scenario: each alert. Guarantee: its runbook is a section of docs/prometheus-alerts.md, which has no others, and it has a
+        dashboard. (check_dashboards knows which there are.)"""
+        page = (tools.PROJECT / "docs" / "prometheus-alerts.md").read_text()
+        headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+        alerts = [rule for path in FILES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"] if "alert" in rule]
+        self.assertEqual(sorted(headings), sorted(rule["alert"] for rule in alerts))
+        for rule in alerts:
+            self.assertEqual(rule["annotations"]["runbook_url"], f"docs/prometheus-alerts.md#{rule['alert'].lower()}")
+            self.assertTrue(rule["annotations"]["dashboard"].startswith("/d/gcwatch-"), rule["alert"])
+
     def test_scrape_configuration(self):
         """Scenario: the example for Prometheus. Guarantee: promtool takes it, with its rules; the discovery itself is left out, which
         Debian's promtool does not know."""

@@ -2,9 +2,6 @@
 
 import math
 
-# In attributes, milliseconds as floating-point numbers.
-MS = 1e-6
-
 
 def check_spans(test, recording, spans, moved=None):
     """Every collection is one trace, and each span says what `gcwatch analyze` says.
@@ -13,7 +10,7 @@ def check_spans(test, recording, spans, moved=None):
     """
     by_id = {span["id"]: span for span in spans}
     test.assertEqual(len(by_id), len(spans), "span ids are given once")
-    roots = {span["attributes"]["dotnet.gc.number"]: span for span in spans if not span["parent"]}
+    roots = {span["attributes"]["gcwatch.gc.number"]: span for span in spans if not span["parent"]}
     test.assertEqual(sorted(roots), sorted(recording.gcs), "one root span for each collection")
     test.assertEqual(len({root["trace"] for root in roots.values()}), len(roots), "a trace for each collection")
     children = {}
@@ -59,37 +56,37 @@ def check_attributes(test, gc, root, context):
     test.assertEqual(root["name"], " ".join(["GC", *filter(None, [generation, kind])]), context)
     expected = {
         "dotnet.gc.heap.generation": generation,
-        "dotnet.gc.type": kind,
-        "dotnet.gc.reason": gc["reason"],
-        "dotnet.gc.trigger": gc["trigger"],
-        "dotnet.gc.pause_mode": gc["pause_mode"],
-        "dotnet.gc.heap_count": gc["heap_count"],
-        "dotnet.gc.memory_load_percent": gc["memory_load_percent"],
-        "dotnet.gc.pinned_objects": gc["pinned_objects"],
-        "dotnet.gc.heap.size_before": gc["heap_before"],
-        "dotnet.gc.heap.size_after": gc["heap_after"],
-        "dotnet.gc.heap.promoted": gc["promoted"],
-        "dotnet.gc.compacting": gc["compacting"],
-        "dotnet.gc.complete": gc["complete"],
-        "dotnet.gc.allocated_since_last": gc["allocated_since_last"],
+        "gcwatch.gc.type": kind,
+        "gcwatch.gc.reason": gc["reason"],
+        "gcwatch.gc.trigger": gc["trigger"],
+        "gcwatch.gc.pause_mode": gc["pause_mode"],
+        "gcwatch.gc.heap_count": gc["heap_count"],
+        "gcwatch.gc.pinned_objects": gc["pinned_objects"],
+        "gcwatch.gc.heap.size_before": gc["heap_before"],
+        "gcwatch.gc.heap.size_after": gc["heap_after"],
+        "gcwatch.gc.heap.promoted": gc["promoted"],
+        "gcwatch.gc.compacting": gc["compacting"],
+        "gcwatch.gc.complete": gc["complete"],
+        "gcwatch.gc.allocated_since_last": gc["allocated_since_last"],
     }
     for name, wanted in expected.items():
         # What is unknown is left out, never 0.
         test.assertEqual(root["attributes"].get(name), wanted, f"{context}: {name}")
-    for name, wanted in {"duration_ms": gc["duration_ns"], "pause_ms": gc["pause_ns"]}.items():
-        told = root["attributes"].get(f"dotnet.gc.{name}")
-        if wanted is None:
-            test.assertIsNone(told, f"{context}: {name}")
+    load = gc["memory_load_percent"]
+    for name, wanted in {"pause_time": (gc["pause_ns"], 1e9), "memory_load": (load, 100)}.items():
+        reported = root["attributes"].get(f"gcwatch.gc.{name}")
+        if wanted[0] is None:
+            test.assertIsNone(reported, f"{context}: {name}")
         else:
-            test.assertAlmostEqual(told, wanted * MS, places=6, msg=f"{context}: {name}")
+            test.assertAlmostEqual(reported, wanted[0] / wanted[1], places=9, msg=f"{context}: {name}")
 
 
 def check_links(test, recording, gc, root, roots, context):
-    backgrounds = [link for link in root["links"] if link.get("dotnet.gc.link") == "background"]
+    backgrounds = [link for link in root["links"] if link.get("gcwatch.gc.link") == "background"]
     if gc["type"] == "foreground" and gc["complete"]:
         test.assertEqual(len(backgrounds), 1, f"{context}: a foreground collection is linked to its background one")
     for link in backgrounds:
-        number = link["dotnet.gc.number"]
+        number = link["gcwatch.gc.number"]
         test.assertIn(number, recording.gcs, context)
         test.assertEqual(recording.gcs[number]["type"], "background", context)
         test.assertEqual((link["trace"], link["id"]), (roots[number]["trace"], roots[number]["id"]), context)

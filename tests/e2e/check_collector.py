@@ -73,7 +73,7 @@ class Collector(unittest.TestCase):
                 }
                 self.assertEqual(kind, "sum")
                 agreement.check_counts(self, recording, counts)
-                kind, points = newest["dotnet.gc.pause.duration"]
+                kind, points = newest["gcwatch.gc.pause.duration"]
                 self.assertEqual(kind, "exponentialHistogram")
                 agreement.check_histogram(self, recording, points)
 
@@ -96,7 +96,7 @@ class Collector(unittest.TestCase):
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)
                 spans, _, records = self.replayed("grpc", recording)
-                roots = {(span["trace"], span["id"]): span["attributes"].get("dotnet.gc.number") for span in spans if not span["parent"]}
+                roots = {(span["trace"], span["id"]): span["attributes"].get("gcwatch.gc.number") for span in spans if not span["parent"]}
                 told = {}
                 incidents = [record for record in records if record["event"] == "gcwatch.incident"]
                 self.assertIn("began", {record["attributes"]["gcwatch.incident.state"] for record in incidents})

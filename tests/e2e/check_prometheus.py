@@ -10,7 +10,7 @@ import gcwatch
 import process
 import receivers
 
-PAUSES = "dotnet_gc_pause_duration_seconds"
+PAUSES = "gcwatch_gc_pause_duration_seconds"
 COLLECTIONS = "dotnet_gc_collections_total"
 
 

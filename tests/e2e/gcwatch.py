@@ -68,8 +68,8 @@ class Recording:
 def environment(folder, **more):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_CONFIG"))}
     config = pathlib.Path(folder) / "gcwatch.yaml"
-    # Every collection is to become a span here, however many come in a second.
-    config.write_text("spans: {max_per_second: 100000}\n")
+    # Every collection is to become a span here, however short it is and however many come in a second.
+    config.write_text("spans: {min_pause: 0s, max_per_second: 100000}\n")
     return {**kept, "GCWATCH_CONFIG": str(config), **more}
 
 

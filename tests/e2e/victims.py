@@ -84,5 +84,5 @@ def check(test, pause, victim, collection):
     root = next(span for span in collection if not span["parent"])
     test.assertEqual(root["id"], pause["links"][0]["id"])
     test.assertTrue(root["name"].startswith("GC gen2"), root["name"])
-    test.assertGreater(root["attributes"]["dotnet.gc.requests.hit"], 0)
+    test.assertGreater(root["attributes"]["gcwatch.gc.requests.hit"], 0)
     test.assertLess(abs(root["start"] - pause["start"]), 10**9)

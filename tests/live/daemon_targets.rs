@@ -410,16 +410,16 @@ async fn settings_are_read() {
         if !reports(*runtime) {
             continue;
         }
-        let reported = |run: &Run| run.attributes.contains_key("dotnet.gc.settings.server");
+        let reported = |run: &Run| run.attributes.contains_key("gcwatch.gc.settings.server");
         let run = supervised.log.until(target.pid(), runtime.name, reported).await;
         let is = |key: &str, value: &str| assert_eq!(run.attributes[key], value, "{} {key}", runtime.name);
-        is("dotnet.gc.settings.server", "false");
-        is("dotnet.gc.settings.concurrent", "false");
-        is("dotnet.gc.settings.hard_limit", "201326592");
-        is("dotnet.gc.settings.high_memory_percent", "80");
-        is("dotnet.gc.settings.loh_threshold", "85000");
+        is("gcwatch.gc.settings.server", "false");
+        is("gcwatch.gc.settings.concurrent", "false");
+        is("gcwatch.gc.settings.hard_limit", "201326592");
+        is("gcwatch.gc.settings.high_memory_percent", "80");
+        is("gcwatch.gc.settings.loh_threshold", "85000");
         assert!(
-            !run.attributes.contains_key("dotnet.gc.settings.physical_memory"),
+            !run.attributes.contains_key("gcwatch.gc.settings.physical_memory"),
             "{:?}",
             run.attributes
         );
@@ -432,7 +432,7 @@ async fn settings_are_read() {
     }
     for (runtime, target) in &targets {
         let run = supervised.log.run(target.pid()).unwrap();
-        let any = run.attributes.keys().any(|key| key.starts_with("dotnet.gc.settings."));
+        let any = run.attributes.keys().any(|key| key.starts_with("gcwatch.gc.settings."));
         assert_eq!(any, reports(*runtime), "{}: {:?}", runtime.name, run.attributes);
     }
     assert_eq!(supervised.stop().await, Unfinished::default());

@@ -48,8 +48,13 @@ fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Ve
 fn replay_to(form: &str) {
     let receiver = MockReceiver::start();
     let endpoint = if form == "grpc" { &receiver.grpc } else { &receiver.http };
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("gcwatch.yaml");
+    std::fs::write(&config, "spans: {min_pause: 0s}\n").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
         .args(["replay", "--protocol", form, "--endpoint", endpoint])
+        .arg("--config")
+        .arg(&config)
         .arg(recording())
         .env_remove("GCWATCH_CONFIG")
         .output()
@@ -61,7 +66,7 @@ fn replay_to(form: &str) {
 
     let truth = truth();
     let spans = all(&requests, "traces", ["resourceSpans", "scopeSpans", "spans"]);
-    let number = |span: &Value| match &span["attributes"]["dotnet.gc.number"] {
+    let number = |span: &Value| match &span["attributes"]["gcwatch.gc.number"] {
         Value::String(text) => text.parse().ok(),
         other => other.as_i64(),
     };
@@ -79,7 +84,7 @@ fn replay_to(form: &str) {
         .iter()
         .filter_map(|metric| metric["name"].as_str())
         .collect();
-    for name in ["dotnet.gc.collections", "dotnet.gc.pause.duration"] {
+    for name in ["dotnet.gc.collections", "gcwatch.gc.pause.duration"] {
         assert!(names.contains(name), "{form}: {names:?}");
     }
 }

@@ -160,7 +160,7 @@ fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
     );
     assert!(memory["heap_limit_note"].is_null(), "{memory}");
     let said = record["settings"].as_array().unwrap().iter();
-    let mut said = said.filter(|setting| setting["name"] == "dotnet.gc.settings.hard_limit");
+    let mut said = said.filter(|setting| setting["name"] == "gcwatch.gc.settings.hard_limit");
     assert_eq!(said.next().unwrap()["value"], LIMIT / 4 * 3);
 
     let fires = |record: &Value| {

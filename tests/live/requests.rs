@@ -344,7 +344,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     assert!(collection.start_time_unix_nano <= pause.start_time_unix_nano + 5_000_000);
     let has = |key: &str| collection.attributes.iter().any(|attribute| attribute.key == key);
     assert!(
-        has("dotnet.gc.requests.hit") && has("dotnet.gc.requests.time_lost_ms"),
+        has("gcwatch.gc.requests.hit") && has("gcwatch.gc.requests.time_lost"),
         "{collection:?}"
     );
 }

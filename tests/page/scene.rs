@@ -154,8 +154,8 @@ fn identity(pid: u32, service: &str, pod: Option<&str>) -> Identity {
     let mut resource = vec![
         text("service.name", service),
         text("process.executable.path", "/usr/bin/dotnet"),
-        key_value("dotnet.gc.settings.server", Value::BoolValue(pid.is_multiple_of(3))),
-        key_value("dotnet.gc.settings.concurrent", Value::BoolValue(true)),
+        key_value("gcwatch.gc.settings.server", Value::BoolValue(pid.is_multiple_of(3))),
+        key_value("gcwatch.gc.settings.concurrent", Value::BoolValue(true)),
     ];
     if let Some(pod) = pod {
         resource.push(text("k8s.pod.name", pod));

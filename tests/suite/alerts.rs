@@ -419,7 +419,10 @@ async fn log_records_go_over_otlp() {
         assert_eq!(records.len(), if log { 4 } else { 0 });
         for record in &records {
             assert!(["gcwatch.anomaly", "gcwatch.incident"].contains(&record.event_name.as_str()));
-            assert_eq!(record.severity_number, 17);
+            let is_end = record.attributes.iter().any(|one| one.key == "gcwatch.anomaly.ending")
+                || record.attributes.iter().any(|one| one.key == "gcwatch.incident.ending");
+            let expected = if is_end { (9, "INFO") } else { (17, "ERROR") };
+            assert_eq!((record.severity_number, record.severity_text.as_str()), expected);
             assert!(spans.contains(&(record.trace_id.clone(), record.span_id.clone())));
         }
     }

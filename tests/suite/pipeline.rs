@@ -50,6 +50,7 @@ fn settings() -> PipelineSettings {
         ..PipelineSettings::default()
     };
     settings.spans.max_per_second = u32::MAX;
+    settings.spans.min_pause = std::time::Duration::ZERO;
     settings
 }
 

@@ -38,6 +38,10 @@ fn frames_are_the_committed_ones() {
     add("overview", &shown, 80, 24);
     add("overview", &shown, 140, 16);
     add("nearly no room", &shown, 40, 6);
+    shown.key(Key::Char('m'));
+    add("where memory is", &shown, 80, 12);
+    add("where memory is", &shown, 140, 12);
+    shown.key(Key::Char('s'));
     shown.key(Key::Char('x'));
     add("also what is not read", &shown, 100, 12);
     shown.key(Key::Char('?'));

@@ -219,7 +219,7 @@ impl TraceService for Service {
                     continue;
                 };
                 for span in spans.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-                    let number = integer(&span.attributes, "dotnet.gc.number");
+                    let number = integer(&span.attributes, "gcwatch.gc.number");
                     if let Some(number) = number.filter(|_| span.parent_span_id.is_empty()) {
                         arrivals.take(pid, number, now);
                     }

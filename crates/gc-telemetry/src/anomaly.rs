@@ -87,12 +87,16 @@ pub fn log_record(
     observed_unix_ns: u64,
 ) -> LogRecord {
     let alert = transition.alert();
+    let severity = match transition {
+        Transition::Fired(_) => severity_number(alert.severity()),
+        Transition::Ended(..) => SeverityNumber::Info,
+    };
     let summary = Value::StringValue(alert.summary.to_string());
     LogRecord {
         time_unix_nano: time(transition),
         observed_time_unix_nano: observed_unix_ns,
-        severity_number: severity_number(alert.severity()).into(),
-        severity_text: alert.severity().name().to_owned(),
+        severity_number: severity.into(),
+        severity_text: severity_text(severity).to_owned(),
         body: Some(AnyValue { value: Some(summary) }),
         attributes: log_attributes(transition, group),
         // Sampled: the span of an anomaly is always exported.
@@ -154,6 +158,11 @@ fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue>
         list.extend(values);
     }
     list
+}
+
+/// As SDKs write it: `INFO`, `WARN`, `ERROR`, `ERROR4`.
+pub(crate) fn severity_text(severity: SeverityNumber) -> &'static str {
+    severity.as_str_name().trim_start_matches("SEVERITY_NUMBER_")
 }
 
 /// INFO, WARN, ERROR. Critical is the highest ERROR, because FATAL stands for the end of a program.

@@ -43,7 +43,7 @@ impl ValueKind {
 /// One attribute of a resource, a span or a metric's point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute {
-    /// As exported: `dotnet.gc.reason`.
+    /// As exported: `gcwatch.gc.reason`.
     pub name: &'static str,
     /// Type of every value it has.
     pub kind: ValueKind,

@@ -4,9 +4,9 @@ use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, Member
 use gc_rules::rule::Evidence;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
-use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 
-use super::anomaly::severity_number;
+use super::anomaly::{severity_number, severity_text};
 use super::definition::anomaly as row;
 use super::definition::span::NUMBER;
 use super::ids::SpanIds;
@@ -39,6 +39,11 @@ pub fn incident_record(
     });
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let cause = record.causes.first();
+    let severity = match change {
+        // The end of harm is none.
+        IncidentChange::Ended(_) => SeverityNumber::Info,
+        _ => severity_number(record.severity),
+    };
     let mut list = Attributes::with_capacity(20);
     list.text(&row::INCIDENT_ID, Some(record.id.as_str()))
         .text(&row::INCIDENT_STATE, Some(change.name()))
@@ -81,8 +86,8 @@ pub fn incident_record(
     LogRecord {
         time_unix_nano: time,
         observed_time_unix_nano: observed_unix_ns,
-        severity_number: severity_number(record.severity).into(),
-        severity_text: record.severity.name().to_owned(),
+        severity_number: severity.into(),
+        severity_text: severity_text(severity).to_owned(),
         body: Some(text(line(&record))),
         attributes,
         // Sampled: the span of an anomaly is always exported.

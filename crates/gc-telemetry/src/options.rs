@@ -14,7 +14,8 @@ pub struct SpanOptions {
     pub enabled: bool,
     /// Only collections of this generation or an older one (0: all).
     pub min_generation: u32,
-    /// Only collections that paused the process for at least as long, and those whose pause is unknown.
+    /// Collections that paused the process for at least as long, or for a time that is unknown; shorter ones only where
+    /// they were blocking ones of generation 2 or stopped a request.
     pub min_pause: Duration,
     /// Share of the collections that become spans, 0 to 1, decided by their trace ids.
     pub ratio: f64,
@@ -33,7 +34,7 @@ impl Default for SpanOptions {
         Self {
             enabled: true,
             min_generation: 0,
-            min_pause: Duration::ZERO,
+            min_pause: Duration::from_millis(10),
             ratio: 1.0,
             max_per_second: 50,
             children: true,
@@ -92,6 +93,20 @@ words! {
     }
 }
 
+words! {
+    /// Whether the conventions' `dotnet.gc.*` metrics are exported, which a process of .NET 9 or later may export itself.
+    #[derive(Default)]
+    pub enum RuntimeMetrics {
+        /// Of a process that does not export them itself, as far as that is seen.
+        #[default]
+        Auto = "auto",
+        /// Of every process.
+        On = "on",
+        /// Of none.
+        Off = "off",
+    }
+}
+
 /// How the collections of a process become metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricOptions {
@@ -103,8 +118,8 @@ pub struct MetricOptions {
     pub generation_key: GenerationKey,
     /// Buckets of the histograms of durations.
     pub buckets: HistogramBuckets,
-    /// Export the `dotnet.gc.*` metrics that a process of .NET 9 or later may also export by itself.
-    pub runtime_metrics: bool,
+    /// Whether the conventions' `dotnet.gc.*` are exported. What they say is in `gcwatch.*`, too.
+    pub runtime_metrics: RuntimeMetrics,
     /// How much of each process.
     pub detail: Detail,
     /// The classes of requests.
@@ -120,7 +135,7 @@ impl Default for MetricOptions {
             temporality: Temporality::Cumulative,
             generation_key: GenerationKey::Conventions,
             buckets: HistogramBuckets::Exponential { max_buckets: 160 },
-            runtime_metrics: true,
+            runtime_metrics: RuntimeMetrics::Auto,
             detail: Detail::Full,
             routes: Routes::default(),
             max_series: 500,

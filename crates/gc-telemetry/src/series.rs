@@ -5,7 +5,7 @@
 //!
 //! Unknown values create no point and no measurement. Totals cover what was observed; what was not observed is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
-//! `gcwatch.events.lost`). Only `dotnet.gc.collections` is whole: those that were missed have no generation.
+//! `gcwatch.events.lost`). Only `gcwatch.gc.collections` is whole: those that were missed have no generation.
 
 mod exemplars;
 mod labels;
@@ -24,7 +24,7 @@ use self::point::{Point, Times};
 use super::definition::metric as row;
 use super::definition::{Instrument, MetricDefinition};
 use super::names::{condemned, effective_type};
-use super::options::{Detail, MetricOptions, Temporality};
+use super::options::{Detail, MetricOptions, RuntimeMetrics, Temporality};
 use super::spans::{NotExported, SpanIds};
 use gc_rules::time::TimeBase;
 
@@ -43,6 +43,8 @@ pub struct Series {
     /// Number of points, without overflow points.
     within_limit: usize,
     missed: Missed,
+    /// The process exports the metrics of its runtime itself.
+    exports_runtime: bool,
 }
 
 impl Series {
@@ -56,13 +58,18 @@ impl Series {
             begins: vec![0; row::METRICS.len() + 1],
             within_limit: 0,
             missed: Missed::default(),
+            exports_runtime: false,
         };
         // Counted from the attach on, so they are known to be 0 at first.
         for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
-            series.add(&row::COLLECTIONS, Labels::of([Some(Label::Generation(generation))]), 0);
+            series.add(
+                &row::OWN_COLLECTIONS,
+                Labels::of([Some(Label::Generation(generation))]),
+                0,
+            );
         }
         for definition in [
-            &row::PAUSE_TIME,
+            &row::OWN_PAUSE_TIME,
             &row::PAUSES_UNKNOWN,
             &row::ALLOCATED,
             &row::INCOMPLETE,
@@ -79,10 +86,10 @@ impl Series {
     pub fn observe(&mut self, collection: &Collection, base: TimeBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
-        self.add(&row::COLLECTIONS, Labels::of([generation]), 1);
+        self.add(&row::OWN_COLLECTIONS, Labels::of([generation]), 1);
         let missed = self.missed.observe(collection);
         if missed > 0 {
-            self.add(&row::COLLECTIONS, Labels::NONE, missed);
+            self.add(&row::OWN_COLLECTIONS, Labels::NONE, missed);
             self.add(&row::MISSED, Labels::NONE, missed);
         }
         self.add(&row::INCOMPLETE, Labels::NONE, u64::from(!collection.is_complete()));
@@ -137,7 +144,7 @@ impl Series {
         let end = pause.spans.last().map_or(collection.last_event, |part| part.1);
         let at = base.unix_ns(end);
         match known(pause.runtime_pause_ns()) {
-            Some(ns) => self.add(&row::PAUSE_TIME, Labels::NONE, ns),
+            Some(ns) => self.add(&row::OWN_PAUSE_TIME, Labels::NONE, ns),
             None => self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1),
         }
         self.record(
@@ -164,8 +171,8 @@ impl Series {
     fn heap(&mut self, collection: &Collection, at: u64) {
         for (generation, sizes) in HeapGeneration::ALL.into_iter().zip(&collection.heap) {
             let labels = Labels::of([Some(Label::Generation(generation))]);
-            self.set(&row::HEAP_SIZE, labels, sizes.after, at);
-            self.set(&row::HEAP_FRAGMENTATION, labels, sizes.fragmentation, at);
+            self.set(&row::OWN_HEAP_SIZE, labels, sizes.after, at);
+            self.set(&row::OWN_HEAP_FRAGMENTATION, labels, sizes.fragmentation, at);
             self.set(&row::BUDGET, labels, sizes.budget, at);
             if let Some(bytes) = sizes.promoted {
                 self.add(&row::PROMOTED, labels, bytes);
@@ -175,7 +182,7 @@ impl Series {
             .committed
             .total_after()
             .or(collection.committed.total_before());
-        self.set(&row::COMMITTED_SIZE, Labels::NONE, committed, at);
+        self.set(&row::OWN_COMMITTED_SIZE, Labels::NONE, committed, at);
         if let Some(global) = &collection.global {
             self.set(&row::HEAP_COUNT, Labels::NONE, Some(global.heap_count), at);
             self.set(&row::MEMORY_LOAD, Labels::NONE, collection.memory_load_percent(), at);
@@ -229,6 +236,11 @@ impl Series {
     /// Counts a collection that was not exported as a span.
     pub fn observe_unexported(&mut self, why: NotExported) {
         self.add(&row::UNTOLD_SPANS, Labels::of([Some(Label::NotExported(why))]), 1);
+    }
+
+    /// Whether the process exports the metrics of its runtime itself, from now on.
+    pub fn set_exports_runtime(&mut self, is: bool) {
+        self.exports_runtime = is;
     }
 
     /// Adds events that the runtime dropped. The metric is absent (unknown) until the first call, which may be with 0.
@@ -298,11 +310,20 @@ impl Series {
     }
 
     fn metrics(&self, metric: impl Fn(&'static MetricDefinition, &[(Labels, Point)]) -> Option<Metric>) -> Vec<Metric> {
-        let points = |place| self.points.get(self.range(place)).unwrap_or_default();
-        row::METRICS
+        let has_runtime = match self.options.runtime_metrics {
+            RuntimeMetrics::Auto => !self.exports_runtime,
+            RuntimeMetrics::On => true,
+            RuntimeMetrics::Off => false,
+        };
+        let exported = row::METRICS
             .iter()
-            .enumerate()
-            .filter_map(|(place, definition)| metric(definition, points(place)))
+            .filter(|definition| has_runtime || !definition.is_of_the_runtime());
+        let points = |definition| {
+            let place = place_of(points_of(definition))?;
+            self.points.get(self.range(place))
+        };
+        exported
+            .filter_map(|definition| metric(definition, points(definition).unwrap_or_default()))
             .collect()
     }
 
@@ -335,16 +356,13 @@ impl Series {
 
     /// The point with these labels, or the overflow point at the limit; `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
-        if !self.options.runtime_metrics && definition.is_of_the_runtime() {
-            return None;
-        }
         let is_low = self.options.detail == Detail::Low;
         if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
             return None;
         }
         let is_pauses = std::ptr::eq(definition, &row::PAUSE_DURATION);
         let labels = if is_low && is_pauses { Labels::NONE } else { labels };
-        let metric = row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))?;
+        let metric = place_of(definition)?;
         let (place, labels) = match self.place(metric, labels) {
             Ok(place) => return self.points.get_mut(place).map(|(_, point)| point),
             Err(place) if self.within_limit < self.options.max_series || labels == Labels::NONE => {
@@ -369,9 +387,7 @@ impl Series {
 
     /// The metric has no points any more.
     fn forget(&mut self, definition: &'static MetricDefinition) {
-        let Some(metric) = row::METRICS.iter().position(|row| std::ptr::eq(*row, definition)) else {
-            return;
-        };
+        let Some(metric) = place_of(definition) else { return };
         let range = self.range(metric);
         let gone = range.len();
         self.points.drain(range);
@@ -397,6 +413,17 @@ impl Series {
         let begin = |metric: usize| self.begins.get(metric).copied().unwrap_or_default();
         begin(metric)..begin(metric + 1)
     }
+}
+
+/// The place of a metric in [`row::METRICS`].
+fn place_of(definition: &MetricDefinition) -> Option<usize> {
+    row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))
+}
+
+/// The metric that has the points of this one.
+fn points_of(definition: &'static MetricDefinition) -> &'static MetricDefinition {
+    let same = row::SAME.iter().find(|(other, _)| std::ptr::eq(*other, definition));
+    same.map_or(definition, |(_, own)| own)
 }
 
 /// A duration that is known and, in a damaged stream, not negative.

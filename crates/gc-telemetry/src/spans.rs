@@ -3,9 +3,9 @@
 //! ```text
 //! GC gen2 background                from SuspendEEBegin of its first suspension to GCEnd
 //! |- GC pause initial               this collection's part of the suspension
-//! |  |- GC suspend                  SuspendEEBegin to SuspendEEEnd
+//! |  |- GC suspend                  SuspendEEBegin to SuspendEEEnd, where it took a millisecond
 //! |  |- GC collect                  from GCStart to RestartEEBegin
-//! |  '- GC restart                  RestartEEBegin to RestartEEEnd
+//! |  '- GC restart                  RestartEEBegin to RestartEEEnd, where it took a millisecond
 //! |- GC concurrent mark             concurrent with the program
 //! |- GC pause final
 //! |  |- GC suspend
@@ -20,7 +20,7 @@
 //! and one after it.
 //!
 //! **No time is invented**: a span exists only when both of its ends were observed, the root lasts from the first to
-//! the last known time, and `dotnet.gc.missing` names the rest. The durations of phases have no start times; they are
+//! the last known time, and `gcwatch.gc.missing` names the rest. The durations of phases have no start times; they are
 //! attributes.
 
 mod attributes;
@@ -120,13 +120,20 @@ impl Tracer {
     /// The spans of a collection. An `anomalous` one is exported regardless of the options for generation, pause, share
     /// and rate.
     pub fn trace(&mut self, collection: &Collection, base: TimeBase, anomalous: bool) -> Traced {
-        self.traced(collection, base, anomalous, &[])
+        self.traced(collection, base, anomalous, &[], false)
     }
 
     /// The spans of a collection with the rules whose condition holds on it: exported as an anomalous one when there
-    /// are any, and the root names them.
-    pub fn trace_anomalies(&mut self, collection: &Collection, base: TimeBase, anomalies: &[Anomaly<'_>]) -> Traced {
-        self.traced(collection, base, !anomalies.is_empty(), anomalies)
+    /// are any, and the root names them. While an incident of the process is open (`in_incident`), some of the short
+    /// ones are, too.
+    pub fn trace_anomalies(
+        &mut self,
+        collection: &Collection,
+        base: TimeBase,
+        anomalies: &[Anomaly<'_>],
+        in_incident: bool,
+    ) -> Traced {
+        self.traced(collection, base, !anomalies.is_empty(), anomalies, in_incident)
     }
 
     /// The pauses in a request's own trace, where it is among those that get them.
@@ -151,13 +158,14 @@ impl Tracer {
         base: TimeBase,
         anomalous: bool,
         anomalies: &[Anomaly<'_>],
+        in_incident: bool,
     ) -> Traced {
         if !self.options.enabled {
             return Traced::NotSelected;
         }
         let ids = self.ids.next(collection);
         let at = base.unix_ns(collection.last_event);
-        match self.selection.decide(collection, ids.root(), at) {
+        match self.selection.decide(collection, ids.root(), at, in_incident) {
             Some(why) if !anomalous => match why {
                 NotExported::NotSelected => Traced::NotSelected,
                 NotExported::OverRate => Traced::OverRate,

@@ -28,6 +28,9 @@ pub struct TopArgs {
     /// Print once and exit
     #[arg(long)]
     pub once: bool,
+    /// Show where memory is, first the processes with most that is reserved and not needed
+    #[arg(long)]
+    pub memory: bool,
 }
 
 /// `gcwatch ps`

@@ -11,6 +11,8 @@ use tokio::task::spawn_blocking;
 
 use super::Looked;
 use crate::report::doctor::Diagnosis;
+use crate::targets::exporting::{exports_runtime, hint};
+use crate::targets::facts::Facts;
 use crate::targets::heap_limit;
 use crate::targets::silence::why_silent;
 
@@ -59,6 +61,10 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
                 diagnosis.detail = Some(why);
                 diagnosis.remedy = Some(heap_limit::REMEDY.to_owned());
             }
+            if let Some(exports) = exports(&process, diagnosis.runtime.as_deref()).await {
+                let detail = diagnosis.detail.take().map_or_else(String::new, |detail| detail + "; ");
+                diagnosis.detail = Some(detail + &exports);
+            }
         }
         Err(mut obstacle) => {
             diagnosis.runtime = version().and_then(|library| Some(library.version()?.to_owned()));
@@ -92,9 +98,34 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
     diagnosis
 }
 
+/// Whether it exports the metrics of its runtime itself; `None`: nothing says so.
+async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
+    let major = major(version);
+    let process = process.clone();
+    let read = move || {
+        let facts = Facts::of(&process);
+        let sign = process.visible.then(|| exports_runtime(process.pid, major)).flatten();
+        sign.map(|sign| {
+            format!("exports its runtime's dotnet.gc.* metrics itself ({sign} is loaded), so gcwatch does not")
+        })
+        .or_else(|| {
+            let name = hint(&facts, major)?;
+            Some(format!(
+                "may export its runtime's dotnet.gc.* metrics itself ({name} is set): if it does, set \
+                     metrics.runtime_metrics: off, or sums count twice"
+            ))
+        })
+    };
+    spawn_blocking(read).await.ok()?
+}
+
+fn major(version: Option<&str>) -> Option<u32> {
+    version?.split('.').next()?.parse().ok()
+}
+
 /// Why it does not respond.
 async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
-    let major = version.and_then(|version| version.split('.').next()?.parse().ok());
+    let major = major(version);
     let process = process.clone();
     spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }

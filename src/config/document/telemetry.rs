@@ -1,7 +1,9 @@
 //! The keys of `spans` and `metrics`.
 
 use super::{Deserialize, Duration, JsonSchema, Serialize};
-use gc_telemetry::options::{Detail, GenerationKey, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::options::{
+    Detail, GenerationKey, HistogramBuckets, MetricOptions, RuntimeMetrics, SpanOptions, Temporality,
+};
 use strict_yaml::units::HumanDuration;
 use strict_yaml::words;
 
@@ -14,7 +16,8 @@ pub(crate) struct Spans {
     /// Only collections of this or a higher generation; 0: all.
     #[schemars(range(min = 0, max = 2))]
     pub(crate) min_generation: u32,
-    /// Only collections with at least this pause, or with an unknown one.
+    /// Collections with at least this pause, or with an unknown one. Shorter ones only if they were blocking ones of
+    /// generation 2, stopped a request or are anomalous; and one a second while an incident is open. `0s`: all.
     #[schemars(extend("x-maximum" = "1h"))]
     pub(crate) min_pause: HumanDuration,
     /// The ratio of collections that become spans, 0 to 1.
@@ -81,12 +84,14 @@ pub(crate) struct Metrics {
     /// Upper bounds of the buckets of an explicit histogram, ascending.
     #[schemars(length(min = 1, max = 200), extend("x-restart" = true))]
     pub(crate) bounds: Vec<HumanDuration>,
-    /// Export the `dotnet.gc.*` metrics as well, which a process of .NET 9 or later may also send itself.
+    /// Whether the `dotnet.gc.*` metrics of OpenTelemetry's conventions are exported beside `gcwatch.*`. A process of
+    /// .NET 9 or later may export them itself; the same name of the same service would count twice.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) runtime_metrics: bool,
+    pub(crate) runtime_metrics: RuntimeMetrics,
     /// How much of each process. `low`: one histogram of pauses without attributes, and no metrics of suspensions'
     /// and background collections' durations, compactions, promoted bytes, budgets, heaps, handles and sync blocks: less
-    /// than 10 kB of a process on `/metrics` instead of up to 45 kB. The alert `DotnetGcSlowSuspension` needs `full`.
+    /// than 10 kB of a process on `/metrics` instead of up to 45 kB. Dashboards of what processes are
+    /// stopped for need `full`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) detail: Detail,
     /// Maximum number of series per process; more are dropped and counted.

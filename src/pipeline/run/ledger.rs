@@ -5,6 +5,8 @@
 //! every [`ASKED_NS`]. Between, the heap is taken to be resident as far as the process is.
 
 use gc_rules::ledger::Ledger;
+use gc_telemetry::definition::own::target as row;
+use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
 
 use crate::container::ledger::Series;
 
@@ -23,6 +25,8 @@ pub(crate) struct RunLedger {
     estimated: Series,
     /// Most processes are never asked for.
     counted: Option<Box<Series>>,
+    /// The highest usage of any estimate.
+    peak: Option<u64>,
     /// When counting began last.
     began_unix_ns: Option<u64>,
     /// It has not ended.
@@ -32,6 +36,7 @@ pub(crate) struct RunLedger {
 impl RunLedger {
     /// Takes an estimate.
     pub(crate) fn estimated(&mut self, at_unix_ns: u64, ledger: Ledger) {
+        self.peak = self.peak.max(ledger.usage);
         self.estimated.take(at_unix_ns, ledger);
     }
 
@@ -56,6 +61,22 @@ impl RunLedger {
             let series = self.counted.get_or_insert_default();
             series.take(at_unix_ns, ledger);
         }
+    }
+
+    /// Its lines as metrics, with the limit and the highest usage.
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
+        let Some(ledger) = self.newest() else { return };
+        let lines = ledger.lines().into_iter();
+        let line = |name: &str| vec![text(&row::LINE, &name.replace(' ', "_"))];
+        let points = lines.filter_map(|(name, bytes)| Some((line(name), whole(bytes?))));
+        snapshot.put(&row::MEMORY, points);
+        snapshot.put_one(&row::MEMORY_PEAK, self.peak.map(whole));
+        snapshot.put_one(&row::MEMORY_LIMIT, ledger.limit.map(whole));
+    }
+
+    /// The highest usage that was seen.
+    pub(crate) fn peak(&self) -> Option<u64> {
+        self.peak
     }
 
     /// What is known best.

@@ -44,6 +44,8 @@ pub(crate) struct Parts {
     seen_heap_limit: Option<u64>,
     /// The memory of the machine.
     machine: Option<u64>,
+    /// What shows that it exports the metrics of its runtime itself.
+    pub(crate) exports_runtime: Option<&'static str>,
     /// A collection showed that the limit which its surroundings name is not in force.
     has_no_such_limit: bool,
     pub(crate) ledger: RunLedger,
@@ -67,6 +69,8 @@ pub struct Measured {
     pub machine: Option<u64>,
     /// What the host has to do.
     pub host: HostFacts,
+    /// What shows that it exports the metrics of its runtime itself.
+    pub exports_runtime: Option<&'static str>,
 }
 
 /// What came of a collection.
@@ -88,6 +92,7 @@ impl Parts {
             host: HostFacts::default(),
             seen_heap_limit: None,
             machine: None,
+            exports_runtime: None,
             has_no_such_limit: false,
             ledger: RunLedger::default(),
             requests: RecentRequests::default(),
@@ -221,13 +226,19 @@ impl Parts {
     fn update_rules(&mut self, now_unix_ns: u64) -> Notices {
         let now_unix_ns = self.session.advances(now_unix_ns);
         let facts = self.process_facts();
-        let rules = self.rules.as_mut();
-        rules.map(|rules| rules.learned(facts, now_unix_ns)).unwrap_or_default()
+        let share = self.identity.share();
+        let Some(rules) = self.rules.as_mut() else {
+            return Notices::default();
+        };
+        rules.know_share(share);
+        rules.learned(facts, now_unix_ns)
     }
 
     /// A reading of its memory and its container. The rules get limits that changed.
     pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
+        self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
+        self.telemetry.set_exports_runtime(self.exports_runtime.is_some());
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = measured.figures.filter(has_group);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
@@ -339,7 +350,13 @@ impl Parts {
             None => Verdict::default(),
         };
         let anomalies = anomalies(&verdict, &collection, base);
-        let (span, spans) = self.telemetry.collection(&collection, base, &anomalies, settings);
+        let in_incident = self
+            .rules
+            .as_ref()
+            .is_some_and(|rules| rules.incidents().next().is_some());
+        let (span, spans) = self
+            .telemetry
+            .collection(&collection, base, &anomalies, in_incident, settings);
         self.history.observe(collection, base, settings.recent, now_unix_ns);
         // Of an incident that is open, each tick passes on what is new.
         if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
@@ -384,6 +401,7 @@ impl Parts {
         if let Some(rules) = &self.rules {
             rules.metrics(&mut snapshot);
         }
+        self.ledger.metrics(&mut snapshot);
         // The conventions' `container.*` of a process that is in none would be the host's figures under a wrong name.
         if self.identity.is_in_container() {
             self.container.metrics(&mut snapshot);

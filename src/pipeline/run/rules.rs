@@ -8,12 +8,12 @@ use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents};
+use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
-use gc_telemetry::definition::anomaly;
 use gc_telemetry::definition::own::target as row;
+use gc_telemetry::definition::{Attribute, anomaly};
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -46,6 +46,8 @@ pub(crate) struct RunRules {
     spans: Vec<(u64, SpanIds)>,
     /// Alerts that began, by rule and severity.
     fired: BTreeMap<(Arc<str>, Severity), u64>,
+    /// Incidents that began with a severity or rose to it, by symptom and severity.
+    incidents_counted: BTreeMap<(Arc<str>, Severity), u64>,
     /// What was counted already of each rule, by place: evaluations, failures.
     counted: Vec<(u64, u64)>,
 }
@@ -61,6 +63,7 @@ impl RunRules {
             incident_spans: Vec::new(),
             spans: Vec::new(),
             fired: BTreeMap::new(),
+            incidents_counted: BTreeMap::new(),
             counted: Vec::new(),
         }
     }
@@ -171,8 +174,14 @@ impl RunRules {
     }
 
     /// The events of the process are kept: severe incidents are recorded.
-    pub(crate) fn keep_events(&mut self) {
-        self.incidents.keep_events(self.run, Arc::clone(&self.process));
+    pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<Recordings>) {
+        self.incidents
+            .keep_events(self.run, Arc::clone(&self.process), share, recordings);
+    }
+
+    /// More is known of whose the process is.
+    pub(crate) fn know_share(&mut self, share: Share) {
+        self.incidents.know_share(share);
     }
 
     /// Those that outlive the process, and its name.
@@ -209,6 +218,10 @@ impl RunRules {
 
     fn incident_notice(&mut self, change: IncidentChange, span: Option<SpanIds>) -> IncidentNotice {
         let number = change.incident().number;
+        if let IncidentChange::Began(incident) | IncidentChange::Worse(incident, _) = &change {
+            let key = (Arc::clone(&incident.symptom.id), incident.severity);
+            *self.incidents_counted.entry(key).or_default() += 1;
+        }
         let span = match &change {
             IncidentChange::Began(_) => {
                 self.incident_spans.extend(span.map(|span| (number, span)));
@@ -297,27 +310,18 @@ impl RunRules {
 
     /// How many alerts of each rule and severity fire, and how many began.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
-        let mut points: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-        for ((rule, severity), fired) in &self.fired {
-            points.insert((Arc::clone(rule), *severity), (*fired, 0));
-        }
-        for alert in self.alerts().into_iter().filter(|alert| alert.rule.emit.metric) {
-            points
-                .entry((Arc::clone(&alert.rule.id), alert.severity()))
-                .or_default()
-                .1 += 1;
-        }
-        let point = |value: fn(&(u64, u64)) -> u64| -> Vec<(Vec<KeyValue>, Number)> {
-            let attributes = |rule: &str, severity: Severity| {
-                vec![text(&anomaly::RULE_ID, rule), text(&anomaly::SEVERITY, severity.name())]
-            };
-            let points = points.iter();
-            points
-                .map(|((rule, severity), values)| (attributes(rule, *severity), whole(value(values))))
-                .collect()
-        };
-        snapshot.put(&row::ALERTS_ACTIVE, point(|(_, active)| *active));
-        snapshot.put(&row::ANOMALIES, point(|(fired, _)| *fired));
+        let alerts = self.alerts().into_iter().filter(|alert| alert.rule.emit.metric);
+        let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity()));
+        let keys = (&anomaly::RULE_ID, &anomaly::SEVERITY);
+        let (active, fired) = counted(&self.fired, alerts, keys);
+        snapshot.put(&row::ALERTS_ACTIVE, active);
+        snapshot.put(&row::ANOMALIES, fired);
+        let open = self.incidents.open();
+        let open = open.map(|incident| (Arc::clone(&incident.symptom.id), incident.severity));
+        let keys = (&anomaly::INCIDENT_SYMPTOM, &anomaly::INCIDENT_SEVERITY);
+        let (open, began) = counted(&self.incidents_counted, open, keys);
+        snapshot.put(&row::INCIDENTS_OPEN, open);
+        snapshot.put(&row::INCIDENTS, began);
     }
 
     /// Adds what was counted since the last call.
@@ -338,6 +342,31 @@ impl RunRules {
             *before = now;
         }
     }
+}
+
+type Points = Vec<(Vec<KeyValue>, Number)>;
+
+/// Points by id and severity: how many there are now, and how many began.
+fn counted(
+    began: &BTreeMap<(Arc<str>, Severity), u64>,
+    now: impl Iterator<Item = (Arc<str>, Severity)>,
+    (id, severity): (&'static Attribute, &'static Attribute),
+) -> (Points, Points) {
+    let mut counts: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for (key, began) in began {
+        counts.insert(key.clone(), (0, *began));
+    }
+    for key in now {
+        counts.entry(key).or_default().0 += 1;
+    }
+    let points = |count: fn(&(u64, u64)) -> u64| {
+        let point = |(key, counts): (&(Arc<str>, Severity), &(u64, u64))| {
+            let attributes = vec![text(id, &key.0), text(severity, key.1.name())];
+            (attributes, whole(count(counts)))
+        };
+        counts.iter().map(point).collect()
+    };
+    (points(|(now, _)| *now), points(|(_, began)| *began))
 }
 
 fn counts(state: &RuleState) -> (u64, u64) {

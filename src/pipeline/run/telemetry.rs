@@ -56,9 +56,11 @@ impl RunTelemetry {
         collection: &Collection,
         base: TimeBase,
         anomalies: &[Anomaly<'_>],
+        in_incident: bool,
         settings: &Arc<PipelineSettings>,
     ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
-        let (ids, spans) = match self.tracer(settings).trace_anomalies(collection, base, anomalies) {
+        let tracer = self.tracer(settings);
+        let (ids, spans) = match tracer.trace_anomalies(collection, base, anomalies, in_incident) {
             Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
             Traced::NotSelected => (None, Err(NotExported::NotSelected)),
             Traced::OverRate => (None, Err(NotExported::OverRate)),
@@ -105,6 +107,13 @@ impl RunTelemetry {
     pub(crate) fn suspension(&mut self, suspension: &Suspension) {
         if let Some(series) = self.series.as_mut() {
             series.observe_suspension(suspension);
+        }
+    }
+
+    /// Whether the process exports the metrics of its runtime itself.
+    pub(crate) fn set_exports_runtime(&mut self, is: bool) {
+        if let Some(series) = self.series.as_mut() {
+            series.set_exports_runtime(is);
         }
     }
 

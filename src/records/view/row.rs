@@ -77,6 +77,8 @@ pub struct ProcessRow {
     pub container_memory: Option<u64>,
     /// Bytes that its container may use.
     pub container_limit: Option<u64>,
+    /// Where its memory is; null: not known yet.
+    pub memory: Option<RowMemory>,
     /// Collections since the first attach.
     pub collections: u64,
     /// Number of the newest one.
@@ -91,6 +93,25 @@ pub struct ProcessRow {
     pub lossy: u64,
     /// Half an hour in 60 points. Null in events between which it has hardly changed: the one before holds.
     pub spark: Option<SparkRecord>,
+}
+
+/// Where the memory of a process and its container is, bytes; null: unknown.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub struct RowMemory {
+    /// The smallest limit that applies; null also where there is none.
+    pub limit: Option<u64>,
+    /// The highest usage since the first attach, of one reading in 15 s.
+    pub peak: Option<u64>,
+    /// All that is in use.
+    pub usage: Option<u64>,
+    /// Live objects, as of the newest collection.
+    pub live: Option<u64>,
+    /// Free space between them.
+    pub free: Option<u64>,
+    /// What the collector has committed beyond its objects, as far as it is resident.
+    pub committed_unused: Option<u64>,
+    /// The process's other memory.
+    pub native: Option<u64>,
 }
 
 /// The last minute of a process: six whole buckets of ten seconds, and the one that is open.

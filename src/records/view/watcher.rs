@@ -32,8 +32,22 @@ pub struct WatcherRecord {
     pub listener: ListenerRecord,
     /// Processes from which nothing is read, by reason.
     pub not_read: BTreeMap<String, u64>,
+    /// Processes that export the metrics of their runtime themselves, so that gcwatch exports no `dotnet.gc.*` of them
+    /// (`metrics.runtime_metrics: auto`).
+    pub exports_runtime: Vec<ExportsRuntimeRecord>,
     /// What it counted and did not do, because of a limit; by name, without what is 0.
     pub limits: BTreeMap<&'static str, u64>,
+}
+
+/// A process that exports the metrics of its runtime itself.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExportsRuntimeRecord {
+    /// Its pid.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// The file in its memory that shows it.
+    pub sign: &'static str,
 }
 
 /// What gcwatch uses, as the kernel counts it. Null: cannot be read.

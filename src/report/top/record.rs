@@ -107,6 +107,7 @@ pub(super) struct Row {
     pub(super) heap_limit: Option<u64>,
     pub(super) container_memory: Option<u64>,
     pub(super) container_limit: Option<u64>,
+    pub(super) memory: Option<Reserved>,
     pub(super) lost_events: Option<u64>,
     pub(super) spark: Option<Spark>,
 }
@@ -115,6 +116,32 @@ impl Row {
     /// Whether there is something to see of it.
     pub(super) fn is_read(&self) -> bool {
         self.minute.is_some() || self.severity.is_some()
+    }
+}
+
+/// Where its memory is, bytes.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Reserved {
+    pub(super) limit: Option<u64>,
+    pub(super) peak: Option<u64>,
+    pub(super) usage: Option<u64>,
+    pub(super) live: Option<u64>,
+    pub(super) free: Option<u64>,
+    pub(super) committed_unused: Option<u64>,
+    pub(super) native: Option<u64>,
+}
+
+impl Reserved {
+    /// What is reserved and not needed as far as was measured: what of the limit was never used, free space between
+    /// objects, and what is committed beyond them. `None`: nothing of it is known.
+    pub(super) fn spare(&self) -> Option<u64> {
+        let never = self
+            .limit
+            .zip(self.peak)
+            .map(|(limit, peak)| limit.saturating_sub(peak));
+        let parts = [never, self.free, self.committed_unused];
+        parts.into_iter().flatten().reduce(u64::saturating_add)
     }
 }
 

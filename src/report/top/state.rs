@@ -68,16 +68,19 @@ pub(super) enum Sort {
     Collections,
     Heap,
     Allocated,
+    /// What is reserved and not needed; with it, the columns are those of memory.
+    Memory,
     Name,
 }
 
 /// The keys of the orders, and their names for wide and for narrow terminals.
-pub(super) const SORTS: [(char, Sort, &str, &str); 6] = [
+pub(super) const SORTS: [(char, Sort, &str, &str); 7] = [
     ('s', Sort::Stopped, "stopped", "stop"),
     ('l', Sort::Longest, "longest", "long"),
     ('g', Sort::Collections, "GCs", "GCs"),
     ('h', Sort::Heap, "heap", "heap"),
     ('a', Sort::Allocated, "allocation", "alloc"),
+    ('m', Sort::Memory, "memory", "mem"),
     ('n', Sort::Name, "name", "name"),
 ];
 
@@ -166,6 +169,7 @@ impl State {
             Sort::Collections => most(|row| row.minute.map(|minute| minute.collections() as f64)),
             Sort::Heap => most(|row| row.heap_after.map(|bytes| bytes as f64)),
             Sort::Allocated => most(|row| row.minute?.allocated.map(|bytes| bytes as f64)),
+            Sort::Memory => most(|row| row.memory?.spare().map(|bytes| bytes as f64)),
             Sort::Name => one.name.to_lowercase().cmp(&other.name.to_lowercase()),
         }
     }

@@ -9,6 +9,7 @@ use gc_rules::field::MemoryFacts;
 use super::read::{MAX_STATUS_BYTES, machine, runtime_config, text};
 use super::{Configured, Sources, Takes, anonymous, kib};
 use crate::process::RunKey;
+use crate::targets::exporting::Looks;
 use crate::targets::facts::Facts;
 
 /// What was read of a process. What cannot be read is unknown.
@@ -20,12 +21,15 @@ pub(crate) struct MemoryReading {
     pub(crate) heap_limit: Option<u64>,
     /// The memory of the machine.
     pub(crate) machine: Option<u64>,
+    /// What shows that it exports the metrics of its runtime itself.
+    pub(crate) exports_runtime: Option<&'static str>,
 }
 
 /// Reads the memory of many processes, again and again. What they are configured with is read once.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryReader {
     configured: HashMap<RunKey, Configured>,
+    looks: Looks,
     machine: Option<u64>,
 }
 
@@ -56,12 +60,14 @@ impl MemoryReader {
             },
             heap_limit: limit.map(|limit| limit.bytes),
             machine: self.machine,
+            exports_runtime: self.looks.look(key, major),
         }
     }
 
     /// Forgets all processes but these.
     pub(crate) fn keep(&mut self, keys: &[RunKey]) {
         self.configured.retain(|key, _| keys.contains(key));
+        self.looks.keep(keys);
     }
 }
 

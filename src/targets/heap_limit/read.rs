@@ -13,7 +13,7 @@ use crate::container::Reader;
 use crate::targets::facts::Facts;
 
 pub(super) const MAX_STATUS_BYTES: u64 = 64 << 10;
-const MAX_MAPS_BYTES: u64 = 32 << 20;
+pub(crate) const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
 
 /// Why the first session of a process waits, in a sentence; blocking. `None`: its memory does not stand at a limit, or
@@ -101,7 +101,7 @@ fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf>
     Some(PathBuf::from(format!("{program}.runtimeconfig.json")))
 }
 
-pub(super) fn text(file: File, limit: u64) -> Option<String> {
+pub(crate) fn text(file: File, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

@@ -28,15 +28,18 @@ function evidenceLine(evidence) {
 
 function amount(found) {
   return [h('td', { class: 'number' }, bytes(found.estimate)),
-    h('td', { class: 'number' }, found.low === null ? 'unknown' : `${bytes(found.low)} to ${bytes(found.high)}`),
-    h('td', { class: 'number' }, count(found.samples))];
+    h('td', { class: 'number wide1' }, found.low === null ? 'unknown' : `${bytes(found.low)} to ${bytes(found.high)}`),
+    h('td', { class: 'number wide1' }, count(found.samples))];
 }
+
+// A name of code, which breaks after its dots.
+const name = (text) => h('code', null, text.split(/(?<=\.)/).flatMap((part, place) => (place ? [h('wbr'), part] : [part])));
 
 // The program's method before the library's that it called; below, the frames that led to it.
 function who({ site, called_by: program, frames }) {
   const ways = frames.filter((frame) => frame !== site && frame !== program && !/^(System|Microsoft)\./.test(frame) && !frame.includes('(dynamic method)')).slice(0, 2);
-  return [program ? [h('code', null, program), ' → '] : null, h('code', null, site ?? 'no frame'),
-    ways.length ? h('span', { class: 'sub' }, 'called by ', ways.map((frame, place) => [place ? ', ' : '', h('code', null, frame)])) : null];
+  return [program ? [name(program), ' → '] : null, name(site ?? 'no frame'),
+    ways.length ? h('span', { class: 'sub' }, 'called by ', ways.map((frame, place) => [place ? ', ' : '', name(frame)])) : null];
 }
 
 function callersTable({ callers }) {
@@ -56,7 +59,7 @@ function allocationsTable({ allocations }) {
   const isNamed = allocations.types.some((one) => one.type !== null);
   const type = (name) => name ?? (allocations.method === 'tick' || !isNamed ? 'unknown' : 'several types');
   return h('table', { class: 'found' },
-    h('thead', null, h('tr', null, ['method', 'type', 'bytes', '95 % interval', 'samples'].map((name) => h('th', null, name)))),
+    h('thead', null, h('tr', null, ['method', 'type', 'bytes', '95 % interval', 'samples'].map((name, place) => h('th', { class: place > 2 ? 'wide1' : null }, name)))),
     h('tbody', null,
       allocations.sites.map((site) => h('tr', { title: site.frames.join('\n') },
         h('td', null, who(site)), h('td', null, h('code', null, type(site.type))), amount(site))),
@@ -95,7 +98,7 @@ function accountOf({ account }) {
 
 // A remedy without the search for what was found already.
 function found(remedy) {
-  const rest = remedy.replace(/Find (?:the caller|what allocates(?: them)?|who asks) (?:with |\()`gcwatch (?:callers|allocations) PID`\)?(?: \(with `evidence\.bursts: on` the incident names it\))?(?:, and |\. )?/, '');
+  const rest = remedy.replace(/Find what allocates \(`gcwatch allocations PID`\) and /, 'Find ').replace(/Find (?:the caller|what allocates(?: them)?|who asks) (?:with |\()`gcwatch (?:callers|allocations) PID`\)?(?: \(with `evidence\.bursts: on` the incident names it\))?(?:, and |\. )?/, '');
   return rest.charAt(0).toUpperCase() + rest.slice(1);
 }
 

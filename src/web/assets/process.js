@@ -355,7 +355,7 @@ function settings(list, process) {
   };
   return h('section', { class: 'panel late', key: 'settings' }, h('h2', null, 'GC settings'),
     list.length ? h('table', null, h('tbody', null, list.map((setting) => h('tr', null,
-      h('th', { scope: 'row' }, setting.name.replace('dotnet.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
+      h('th', { scope: 'row' }, setting.name.replace('gcwatch.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
       h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, `Unknown${process.runtime && Number.parseInt(process.runtime, 10) < 9 ? ': .NET reports them from version 9 on' : ''}.`));
 }
 

@@ -109,7 +109,7 @@ fn a_record() -> LogRecord {
         severity_number: 13,
         severity_text: "WARN".to_owned(),
         body: any(Value::StringValue("text".to_owned())),
-        event_name: "dotnet.gc.anomaly".to_owned(),
+        event_name: "gcwatch.anomaly".to_owned(),
         trace_id: vec![1; 16],
         span_id: vec![2; 8],
         flags: 1,
@@ -270,7 +270,7 @@ async fn a_record_is_the_json_of_the_specification() {
     let record = joined(
         r#"{"timeUnixNano":"5","observedTimeUnixNano":"6","severityNumber":13,"severityText":"WARN",
         "body":{"stringValue":"text"},"attributes":[],"droppedAttributesCount":0,"flags":1,
-        "traceId":"01010101010101010101010101010101","spanId":"0202020202020202","eventName":"dotnet.gc.anomaly"}"#,
+        "traceId":"01010101010101010101010101010101","spanId":"0202020202020202","eventName":"gcwatch.anomaly"}"#,
     );
     assert_eq!(
         sent("logs").await,

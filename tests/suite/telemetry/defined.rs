@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use std::fs;
 
 use gc_telemetry::definition::{
-    Attribute, MetricDefinition, Row, ValueKind, anomaly, container, metric, own, profile, resource, settings, span,
+    Attribute, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own, profile, resource,
+    settings, span,
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;
@@ -264,7 +265,8 @@ fn metrics_are_those_of_the_table() {
 }
 
 /// Scenario: the table itself.
-/// Guarantee: no name stands in it twice, names are lower case with dots, descriptions and sources are sentences.
+/// Guarantee: no attribute and no metric stands in it twice, names are lower case with dots, descriptions and sources
+/// are sentences.
 #[test]
 fn names_are_unique_and_well_formed() {
     let others = resource::ALL
@@ -275,16 +277,17 @@ fn names_are_unique_and_well_formed() {
         .chain(profile::ALL)
         .copied();
     let rows: Vec<Row> = span::rows().chain(others).collect();
-    let mut names: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
-    names.extend(metric::METRICS.iter().map(|metric| metric.name));
-    let reported = names.len();
+    let attributes: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
+    let metrics: Vec<&str> = metric::METRICS.iter().map(|metric| metric.name).collect();
     let well = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._".contains(letter);
-    for name in &names {
-        assert!(name.chars().all(well), "{name}");
+    // An attribute and a metric may be the same figure, under one name.
+    for mut names in [attributes, metrics] {
+        let reported = names.len();
+        assert!(names.iter().all(|name| name.chars().all(well)), "{names:?}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), reported);
     }
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), reported);
     for row in &rows {
         let Attribute {
             name,
@@ -294,6 +297,35 @@ fn names_are_unique_and_well_formed() {
         } = row.attribute;
         assert!(description.ends_with('.') && !source.is_empty(), "{name}");
         assert!(!description.contains('|') && !source.contains('|'), "{name}");
+    }
+}
+
+/// Scenario: every name of an attribute and a metric in all tables, and those of log records.
+/// Guarantee: what is not the semantic conventions' is below `gcwatch.`, but for the key that the runtime's own meter
+/// uses; what is theirs is not. Names have no unit.
+#[test]
+fn own_names_are_below_gcwatch() {
+    let attributes = [
+        resource::ALL,
+        settings::ALL,
+        metric::ALL,
+        anomaly::ALL,
+        profile::ALL,
+        own::ALL,
+        own::target::ALL,
+    ];
+    let rows = attributes.into_iter().flatten().copied().chain(span::rows());
+    let attributes = rows.map(|row| (row.attribute.name, row.stability));
+    let metrics = [metric::METRICS, container::METRICS, own::METRICS, own::target::METRICS];
+    let metrics = metrics
+        .into_iter()
+        .flatten()
+        .map(|metric| (metric.name, metric.stability));
+    let runtime = metric::RUNTIME_GENERATION.name;
+    for (name, stability) in attributes.chain(metrics).filter(|(name, _)| *name != runtime) {
+        assert_eq!(name.starts_with("gcwatch."), stability == Stability::Own, "{name}");
+        let is_unit = |word: &str| ["ms", "ns", "seconds", "bytes", "ratio"].contains(&word);
+        assert!(!name.split(['.', '_']).any(is_unit), "{name}");
     }
 }
 
@@ -387,6 +419,7 @@ fn the_documentation_is_current() {
         ("metrics", metric_table(metric::METRICS)),
         ("points", rows(metric::ALL)),
         ("target", metric_table(own::target::METRICS)),
+        ("target points", rows(own::target::ALL)),
         ("container", metric_table(container::METRICS)),
         ("own", metric_table(own::METRICS)),
         ("own points", rows(own::ALL)),

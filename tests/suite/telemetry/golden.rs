@@ -2,7 +2,7 @@
 //!
 //! After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
-use gc_telemetry::options::{MetricOptions, SpanOptions};
+use gc_telemetry::options::MetricOptions;
 use gc_telemetry::prometheus::{Format, exposition};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use test_support::golden::compare;
@@ -59,7 +59,7 @@ fn metrics_are_as_committed() {
     ] {
         let processes = read(name);
         let metrics = |process: &Process| {
-            let series = series(process, MetricOptions::default(), SpanOptions::default());
+            let series = series(process, MetricOptions::default(), all_spans());
             render::metrics(&series.cumulative(end(process)))
         };
         let reported: String = processes.iter().map(metrics).collect();
@@ -73,7 +73,7 @@ fn metrics_are_as_committed() {
 fn expositions_are_as_committed() {
     let processes = read("net10-steady");
     let process = processes.first().unwrap();
-    let series = series(process, MetricOptions::default(), SpanOptions::default());
+    let series = series(process, MetricOptions::default(), all_spans());
     let metrics = series.cumulative(end(process));
     let resource = Resource {
         attributes: crate::telemetry::prometheus::resource(&[

@@ -1,5 +1,7 @@
 //! The recordings of `tests/recordings`, and what is reported of them.
 
+use std::time::Duration;
+
 use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
 use gc_rules::time::TimeBase;
@@ -59,9 +61,10 @@ pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection,
     process.collections.iter().map(of).collect()
 }
 
-/// Options without the limit of the rate: every collection is a trace.
+/// Options without the limit of the rate and the least pause: every collection is a trace.
 pub(crate) fn all_spans() -> SpanOptions {
     SpanOptions {
+        min_pause: Duration::ZERO,
         max_per_second: u32::MAX,
         ..SpanOptions::default()
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clr_gc::gc::{Collection, Pause};
-use gc_telemetry::options::{Detail, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::definition::metric;
+use gc_telemetry::options::{Detail, HistogramBuckets, MetricOptions, RuntimeMetrics, SpanOptions, Temporality};
 use gc_telemetry::prometheus::{Format, exposition};
 use gc_telemetry::series::Series;
 use gc_telemetry::value::key_value;
@@ -92,7 +93,7 @@ fn metrics_are_what_collections_add_up_to() {
             assert!(of_runtime <= pauses().sum());
             assert_eq!(sum(&metrics, "dotnet.gc.pause.time"), seconds(of_runtime));
             if pauses().count() > 0 {
-                let points = distributions(&metrics, "dotnet.gc.pause.duration");
+                let points = distributions(&metrics, "gcwatch.gc.pause.duration");
                 assert_eq!(
                     points.iter().map(|point| point.count).sum::<u64>(),
                     pauses().count() as u64
@@ -142,9 +143,9 @@ fn little_detail_is_small() {
             for same in ["dotnet.gc.collections", "dotnet.gc.pause.time", "gcwatch.gc.allocated"] {
                 assert_eq!(sum(&few, same), sum(&full, same));
             }
-            if full.iter().any(|metric| metric.name == "dotnet.gc.pause.duration") {
+            if full.iter().any(|metric| metric.name == "gcwatch.gc.pause.duration") {
                 let count = |metrics: &[Metric]| {
-                    let points = distributions(metrics, "dotnet.gc.pause.duration");
+                    let points = distributions(metrics, "gcwatch.gc.pause.duration");
                     (points.len(), points.iter().map(|point| point.count).sum::<u64>())
                 };
                 assert_eq!(count(&few), (1, count(&full).1));
@@ -176,6 +177,8 @@ fn what_is_not_known_is_not_reported() {
         [
             "dotnet.gc.collections",
             "dotnet.gc.pause.time",
+            "gcwatch.gc.collections",
+            "gcwatch.gc.pause.time",
             "gcwatch.gc.pauses.unknown",
             "gcwatch.gc.allocated",
             "gcwatch.collections.incomplete",
@@ -263,7 +266,7 @@ fn differences_add_up() {
             "{name}"
         );
     }
-    assert!(sums.contains_key("dotnet.gc.collections") && counts.contains_key("dotnet.gc.pause.duration"));
+    assert!(sums.contains_key("dotnet.gc.collections") && counts.contains_key("gcwatch.gc.pause.duration"));
     let still = series.delta(previous + 1);
     let rising = |metric: &&Metric| match metric.data.as_ref().unwrap() {
         Data::Sum(data) => data.is_monotonic,
@@ -309,7 +312,7 @@ fn series_are_limited() {
         series.observe(&collection, base(), None);
     }
     let metrics = series.cumulative(BASE_NS);
-    let points = distributions(&metrics, "dotnet.gc.pause.duration");
+    let points = distributions(&metrics, "gcwatch.gc.pause.duration");
     assert!(points.len() <= 40);
     assert_eq!(points.iter().map(|point| point.count).sum::<u64>(), 1000);
     let over: Vec<_> = points
@@ -336,7 +339,7 @@ fn exemplars_lead_to_spans() {
             ..MetricOptions::default()
         };
         let metrics = series(&process, options, all_spans()).cumulative(end(&process));
-        for point in distributions(&metrics, "dotnet.gc.pause.duration") {
+        for point in distributions(&metrics, "gcwatch.gc.pause.duration") {
             assert!((1..=2).contains(&point.exemplars.len()));
             for exemplar in &point.exemplars {
                 let root = traced
@@ -370,7 +373,7 @@ fn exemplars_lead_to_spans() {
     };
     let metrics = series(&process, MetricOptions::default(), silent).cumulative(end(&process));
     assert!(
-        distributions(&metrics, "dotnet.gc.pause.duration")
+        distributions(&metrics, "gcwatch.gc.pause.duration")
             .iter()
             .all(|point| point.exemplars.is_empty())
     );
@@ -390,6 +393,39 @@ fn an_older_value_does_not_replace_a_newer_one() {
     assert_eq!(size, new.heap_after().unwrap() as f64);
 }
 
+/// Scenario: a process that exports its runtime's metrics itself, and one that does not; the conventions' names on, off
+/// and by what is seen.
+/// Guarantee: they are left out where the process has them or they are off; what they say is under gcwatch's own names
+/// in any case, the same to the bit.
+#[test]
+fn no_name_is_exported_twice() {
+    let process = one("net10-steady");
+    for (runtime_metrics, exports, expected) in [
+        (RuntimeMetrics::Auto, false, true),
+        (RuntimeMetrics::Auto, true, false),
+        (RuntimeMetrics::On, true, true),
+        (RuntimeMetrics::Off, false, false),
+    ] {
+        let options = MetricOptions {
+            runtime_metrics,
+            ..MetricOptions::default()
+        };
+        let mut series = series(&process, options, all_spans());
+        series.set_exports_runtime(exports);
+        for metrics in [series.cumulative(end(&process)), series.delta(end(&process))] {
+            let has = metrics.iter().any(|metric| metric.name.starts_with("dotnet.gc."));
+            assert_eq!(has, expected, "{runtime_metrics:?} {exports}");
+            for (theirs, ours) in metric::SAME {
+                let points = numbers(named(&metrics, ours.name));
+                assert!(!points.is_empty());
+                if expected {
+                    assert_eq!(numbers(named(&metrics, theirs.name)), points);
+                }
+            }
+        }
+    }
+}
+
 /// Scenario: explicit bounds; the metrics that the runtime reports by itself switched off.
 /// Guarantee: histograms of these bounds, and none of those names.
 #[test]
@@ -397,11 +433,11 @@ fn options_of_metrics() {
     let process = one("net10-steady");
     let options = MetricOptions {
         buckets: HistogramBuckets::Explicit(vec![0.001, 0.01]),
-        runtime_metrics: false,
+        runtime_metrics: RuntimeMetrics::Off,
         ..MetricOptions::default()
     };
     let metrics = series(&process, options, all_spans()).cumulative(end(&process));
-    let Some(Data::Histogram(pauses)) = &named(&metrics, "dotnet.gc.pause.duration").data else {
+    let Some(Data::Histogram(pauses)) = &named(&metrics, "gcwatch.gc.pause.duration").data else {
         panic!("no explicit histogram")
     };
     for point in &pauses.data_points {
@@ -412,6 +448,6 @@ fn options_of_metrics() {
     assert!(
         metrics
             .iter()
-            .all(|metric| !metric.name.starts_with("dotnet.gc.last_collection."))
+            .all(|metric| !metric.name.starts_with("gcwatch.gc.last_collection."))
     );
 }

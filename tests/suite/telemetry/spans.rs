@@ -200,7 +200,8 @@ fn a_collection_reported_twice_has_two_ids() {
 }
 
 /// Scenario: options that leave out by generation, pause and share; anomalous collections with the same.
-/// Guarantee: what they say is left out, what is anomalous is reported whatever they say.
+/// Guarantee: what they say is left out, but no full blocking collection for its pause; what is anomalous is reported
+/// whatever they say.
 #[test]
 fn options_select() {
     let process = read("net10-steady").into_iter().next().unwrap();
@@ -220,12 +221,14 @@ fn options_select() {
         min_pause: Duration::from_millis(1),
         ..all_spans()
     };
+    let is_full = |one: &&Collection| one.generation == Some(2) && !one.is_concurrent();
     let longer = process
         .collections
         .iter()
-        .filter(|one| one.pause_ns.unwrap() >= 1_000_000)
+        .filter(|one| one.pause_ns.unwrap() >= 1_000_000 || is_full(one))
         .count();
     assert_eq!(count(long), longer);
+    assert!(longer < process.collections.len());
     let none = SpanOptions {
         ratio: 0.0,
         ..all_spans()
@@ -253,6 +256,76 @@ fn options_select() {
     }
 }
 
+/// Scenario: short collections of generation 0, some of which stopped a request; an incident begins and ends meanwhile.
+/// Guarantee: those that stopped a request are reported; of the others one a second while the incident is open, and
+/// none without.
+#[test]
+fn short_ones_are_reported_where_somebody_looks() {
+    let process = read("net10-steady").into_iter().next().unwrap();
+    let short = process
+        .collections
+        .iter()
+        .find(|one| one.generation == Some(0))
+        .unwrap();
+    assert!(short.pause_ns.unwrap() < 10_000_000);
+    let mut tracer = Tracer::new(SpanOptions::default(), SEED);
+    let mut reported = |second: f64, hit: bool, in_incident: bool| {
+        let mut one = short.clone();
+        one.last_event += (second * 1e9) as i64;
+        one.requests = hit.then(|| {
+            let mut impact = clr_gc::gc::RequestImpact::default();
+            impact.add(clr_gc::gc::WorstRequest {
+                lost_ns: 1,
+                trace_id: None,
+                span_id: None,
+            });
+            impact
+        });
+        let traced = tracer.trace_anomalies(&one, base(), &[], in_incident);
+        !spans_of(&traced).is_empty()
+    };
+    assert!(!reported(0.0, false, false));
+    assert!(reported(0.1, true, false));
+    let in_ten_seconds = (10..110).filter(|tenth| reported(f64::from(*tenth) / 10.0, false, true));
+    let in_ten_seconds = in_ten_seconds.count();
+    assert!((10..=11).contains(&in_ten_seconds), "{in_ten_seconds}");
+    assert!(!reported(30.0, false, false));
+}
+
+/// Scenario: all recordings.
+/// Guarantee: a suspension or restart is a span where it took a millisecond, and else an attribute of its pause.
+#[test]
+fn short_suspensions_are_attributes() {
+    let (mut as_spans, mut as_attributes) = (0, 0);
+    for process in names().iter().flat_map(|name| read(name)) {
+        for (_, traced) in trace(&process, all_spans()) {
+            let spans = spans_of(&traced);
+            for span in spans.iter().filter(|span| is_pause(span)) {
+                let child = |name: &str| {
+                    let mut children = spans.iter().filter(|other| other.parent_span_id == span.span_id);
+                    children.find(|child| child.name == name)
+                };
+                for (name, key) in [
+                    ("GC suspend", "gcwatch.gc.pause.suspend_time"),
+                    ("GC restart", "gcwatch.gc.pause.restart_time"),
+                ] {
+                    let attribute = span.attributes.iter().find(|pair| pair.key == key);
+                    let seconds = attribute.map(|pair| value(pair.value.as_ref()).parse::<f64>().unwrap());
+                    assert!(
+                        seconds.is_none_or(|seconds| (0.0..0.001).contains(&seconds)),
+                        "{seconds:?}"
+                    );
+                    assert!(child(name).is_none_or(|child| length(child) >= 1_000_000));
+                    assert!(child(name).is_none() || attribute.is_none());
+                    as_spans += usize::from(child(name).is_some());
+                    as_attributes += usize::from(attribute.is_some());
+                }
+            }
+        }
+    }
+    assert!(as_spans > 100 && as_attributes > 1000, "{as_spans} {as_attributes}");
+}
+
 /// Scenario: no children, no phases.
 /// Guarantee: one span each, without the times of phases.
 #[test]
@@ -270,7 +343,7 @@ fn children_and_phases_are_options() {
             spans
                 .iter()
                 .flat_map(|span| &span.attributes)
-                .all(|pair| !pair.key.starts_with("dotnet.gc.phase."))
+                .all(|pair| !pair.key.starts_with("gcwatch.gc.phase."))
         );
     }
 }
@@ -297,12 +370,11 @@ proptest! {
         }
         let keys: Vec<&str> = spans[0].attributes.iter().map(|pair| pair.key.as_str()).collect();
         let has = |key: &str| keys.contains(&key);
-        prop_assert_eq!(has("dotnet.gc.duration_ms"), damaged.duration_ns().is_some());
-        prop_assert_eq!(has("dotnet.gc.pause_ms"), damaged.pause_ns.is_some());
-        prop_assert_eq!(has("dotnet.gc.reason"), damaged.reason.is_some());
-        prop_assert_eq!(has("dotnet.gc.handles"), damaged.heap_stats.is_some());
-        prop_assert_eq!(has("dotnet.gc.heap_count"), damaged.global.is_some());
-        prop_assert_eq!(has("dotnet.gc.heap.size_before"), damaged.heap_before().is_some());
-        prop_assert_eq!(has("dotnet.gc.heap.poh.size_after"), damaged.heap[4].after.is_some());
+        prop_assert_eq!(has("gcwatch.gc.pause_time"), damaged.pause_ns.is_some());
+        prop_assert_eq!(has("gcwatch.gc.reason"), damaged.reason.is_some());
+        prop_assert_eq!(has("gcwatch.gc.handles"), damaged.heap_stats.is_some());
+        prop_assert_eq!(has("gcwatch.gc.heap_count"), damaged.global.is_some());
+        prop_assert_eq!(has("gcwatch.gc.heap.size_before"), damaged.heap_before().is_some());
+        prop_assert_eq!(has("gcwatch.gc.heap.poh.size_after"), damaged.heap[4].after.is_some());
     }
 }

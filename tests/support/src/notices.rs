@@ -71,7 +71,7 @@ pub fn resource() -> Resource {
             attribute("k8s.namespace.name", "shop"),
             attribute("k8s.pod.name", "checkout-5d9"),
             attribute("process.executable.path", "/usr/bin/dotnet"),
-            attribute("dotnet.gc.settings.server", "true"),
+            attribute("gcwatch.gc.settings.server", "true"),
         ],
         ..Resource::default()
     }

@@ -24,9 +24,8 @@ const MOST: usize = 64;
 const LONGEST: usize = 512;
 
 /// Attributes of a resource that do not become labels: they change, are long, or repeat other labels.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 7] = [
     "process.",
-    "dotnet.gc.",
     "gcwatch.",
     "telemetry.",
     "os.",

@@ -144,6 +144,8 @@ impl<P: LogProcessor> LogProcessor for Counted<P> {
         if self.has_room() {
             // The exporter names the scope by the target.
             record.set_target(SCOPE_NAME);
+            // The bridge names each by its line of the source, which is no event's name.
+            record.set_event_name("");
             self.next.emit(record, &self.scope);
         }
     }

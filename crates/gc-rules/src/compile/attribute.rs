@@ -80,7 +80,7 @@ pub(super) fn doubt(name: &str) -> Option<String> {
             Nothing => Some(format!("'{name}' is no string, so it is never known here")),
         };
     }
-    if let Some(setting) = name.strip_prefix("dotnet.gc.settings.") {
+    if let Some(setting) = name.strip_prefix("gcwatch.gc.settings.") {
         return Some(format!("settings are fields: `settings.{setting}`"));
     }
     if let Some((prefix, option)) = CHOSEN.iter().find(|(prefix, _)| name.starts_with(prefix)) {

@@ -236,7 +236,7 @@ fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
 
 /// The limit of the heap: what the runtime says, else what follows from outside.
 fn heap_limit<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
-    attribute(scope, "dotnet.gc.settings.hard_limit").or_else(|| attribute(scope, HEAP_LIMIT))
+    attribute(scope, "gcwatch.gc.settings.hard_limit").or_else(|| attribute(scope, HEAP_LIMIT))
 }
 
 /// Whether and how long a round of finalizers has been running; unknown where the runtime never said so.
@@ -289,25 +289,25 @@ fields! { FIELDS Process
     "process.unseen_limit" Int "bytes" "The memory limit of the container where the runtime says that its heap has none (.NET 9 and later): it does not see the container's. Unknown otherwise, and in a recording."
         = |s| attribute(s, UNSEEN_LIMIT);
     "settings.server" Bool "" "Server GC: one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
-        = |s| attribute(s, "dotnet.gc.settings.server");
+        = |s| attribute(s, "gcwatch.gc.settings.server");
     "settings.concurrent" Bool "" "Background collections are enabled."
-        = |s| attribute(s, "dotnet.gc.settings.concurrent");
+        = |s| attribute(s, "gcwatch.gc.settings.concurrent");
     "settings.large_pages" Bool "" "The heap uses large pages."
-        = |s| attribute(s, "dotnet.gc.settings.large_pages");
+        = |s| attribute(s, "gcwatch.gc.settings.large_pages");
     "settings.hard_limit" Int "bytes" "Maximum bytes that the heap can commit; unknown without a limit."
-        = |s| attribute(s, "dotnet.gc.settings.hard_limit");
+        = |s| attribute(s, "gcwatch.gc.settings.hard_limit");
     "settings.loh_threshold" Int "bytes" "Minimum size of objects in the large object heap."
-        = |s| attribute(s, "dotnet.gc.settings.loh_threshold");
+        = |s| attribute(s, "gcwatch.gc.settings.loh_threshold");
     "settings.physical_memory" Int "bytes" "Configured physical memory for the GC (GCTotalPhysicalMemory); unknown if not configured."
-        = |s| attribute(s, "dotnet.gc.settings.physical_memory");
+        = |s| attribute(s, "gcwatch.gc.settings.physical_memory");
     "settings.gen0_min_budget" Int "bytes" "Configured minimum budget of generation 0 (GCgen0size); unknown if not configured."
-        = |s| attribute(s, "dotnet.gc.settings.gen0_min_budget");
+        = |s| attribute(s, "gcwatch.gc.settings.gen0_min_budget");
     "settings.gen0_max_budget" Int "bytes" "Configured maximum budget of generation 0; unknown if not configured."
-        = |s| attribute(s, "dotnet.gc.settings.gen0_max_budget");
+        = |s| attribute(s, "gcwatch.gc.settings.gen0_max_budget");
     "settings.high_memory_percent" Int "percent" "Configured memory load above which the GC is more aggressive; unknown if not configured."
-        = |s| attribute(s, "dotnet.gc.settings.high_memory_percent");
+        = |s| attribute(s, "gcwatch.gc.settings.high_memory_percent");
     "settings.dynamic_adaptation" Bool "" "True after the number of heaps was seen to adapt to the application's size (DATAS); else unknown."
-        = |s| attribute(s, "dotnet.gc.settings.dynamic_adaptation");
+        = |s| attribute(s, "gcwatch.gc.settings.dynamic_adaptation");
     "container.memory_limit" Int "bytes" "The memory limit of its container; unknown outside one."
         = |s| attribute(s, "gcwatch.container.memory.limit");
     "container.memory_usage" Int "bytes" "Memory in use in its container, including the page cache. Read every 15 s, as the following fields; unknown in a recording."

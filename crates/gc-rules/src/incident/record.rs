@@ -225,7 +225,11 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
     let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
         name: Evidence::BlackBox,
         place: format!("{BLACK_BOX}{id}.nettrace"),
-        text: format!("recording {id}.nettrace, up to 30 s before and 10 s after"),
+        text: if incident.is_recorded_before {
+            format!("recording {id}.nettrace, of an earlier one: each rule of a service has one in 10 min")
+        } else {
+            format!("recording {id}.nettrace, up to 30 s before and 10 s after")
+        },
     });
     let found = incident.found.as_deref();
     let callers = found.and_then(|found| found.callers.as_ref());

@@ -7,7 +7,7 @@ attributes! {
     RUNTIME_GENERATION "gc.heap.generation" Text Own
         "Replaces `dotnet.gc.heap.generation` by option: the key that the runtime's own meter of .NET 9 and later uses."
         from "as dotnet.gc.heap.generation"
-    STOP_REASON "dotnet.gc.stop.reason" Text Own
+    STOP_REASON "gcwatch.gc.stop.reason" Text Own
         "Why the threads were suspended: `GC` or `GCPrep`."
         from "GCSuspendEEBegin Reason"
     CAUSE "gcwatch.cause" Text Own
@@ -58,13 +58,28 @@ metrics! { METRICS
     COMMITTED_SIZE "dotnet.gc.last_collection.memory.committed_size" "By" UpDownCounter [] Stable
         "Memory committed for the managed heap as of the last garbage collection (.NET 8 and later), in use or kept: GCMemoryInfo.TotalCommittedBytes."
         from "GCDynamicEvent CommittedUsage InUse + GlobalDecommit + Free + GlobalFree: before GCEnd, in a background collection after GCStart"
-    PAUSE_DURATION "dotnet.gc.pause.duration" "s" Histogram [GENERATION, TYPE, REASON] Own
+    OWN_COLLECTIONS "gcwatch.gc.collections" "{collection}" Counter [GENERATION] Own
+        "As dotnet.gc.collections, under a name that no process exports itself."
+        from "as dotnet.gc.collections"
+    OWN_PAUSE_TIME "gcwatch.gc.pause.time" "s" Counter [] Own
+        "As dotnet.gc.pause.time, under a name that no process exports itself."
+        from "as dotnet.gc.pause.time"
+    OWN_HEAP_SIZE "gcwatch.gc.heap.size" "By" UpDownCounter [HEAP_GENERATION] Own
+        "As dotnet.gc.last_collection.heap.size, under a name that no process exports itself."
+        from "as dotnet.gc.last_collection.heap.size"
+    OWN_HEAP_FRAGMENTATION "gcwatch.gc.heap.fragmentation" "By" UpDownCounter [HEAP_GENERATION] Own
+        "As dotnet.gc.last_collection.heap.fragmentation.size, under a name that no process exports itself."
+        from "as dotnet.gc.last_collection.heap.fragmentation.size"
+    OWN_COMMITTED_SIZE "gcwatch.gc.heap.committed" "By" UpDownCounter [] Own
+        "As dotnet.gc.last_collection.memory.committed_size, under a name that no process exports itself."
+        from "as dotnet.gc.last_collection.memory.committed_size"
+    PAUSE_DURATION "gcwatch.gc.pause.duration" "s" Histogram [GENERATION, TYPE, REASON] Own
         "Duration of each pause, one measurement per suspension and collection in it: a background collection has two. Collections that share a suspension each get their part of it."
         from "GCSuspendEEBegin to GCRestartEEEnd"
-    SUSPEND_DURATION "dotnet.gc.suspend.duration" "s" Histogram [] Own
+    SUSPEND_DURATION "gcwatch.gc.suspend.duration" "s" Histogram [] Own
         "Time to suspend all threads, one measurement per suspension with a collection."
         from "GCSuspendEEBegin to GCSuspendEEEnd"
-    BACKGROUND_DURATION "dotnet.gc.background.duration" "s" Histogram [] Own
+    BACKGROUND_DURATION "gcwatch.gc.background.duration" "s" Histogram [] Own
         "Duration of background collections from start to end; most of it runs concurrently with the program. Other collections last as long as their pauses, within microseconds."
         from "GCStart, GCEnd"
     PAUSES_UNKNOWN "gcwatch.gc.pauses.unknown" "{pause}" Counter [] Own
@@ -146,6 +161,15 @@ metrics! { METRICS
         "Measurements aggregated into a point with otel.metric.overflow because the process reached its limit of series."
         from "gcwatch"
 }
+
+/// The conventions' metrics whose points are those of gcwatch's own metric beside it.
+pub static SAME: [(&MetricDefinition, &MetricDefinition); 5] = [
+    (&COLLECTIONS, &OWN_COLLECTIONS),
+    (&PAUSE_TIME, &OWN_PAUSE_TIME),
+    (&HEAP_SIZE, &OWN_HEAP_SIZE),
+    (&HEAP_FRAGMENTATION, &OWN_HEAP_FRAGMENTATION),
+    (&COMMITTED_SIZE, &OWN_COMMITTED_SIZE),
+];
 
 /// What is left out with `metrics.detail: low`.
 pub static DETAILED: [&MetricDefinition; 10] = [

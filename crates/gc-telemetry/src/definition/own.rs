@@ -1,6 +1,6 @@
 //! Metrics of gcwatch's own work: with the resource of the process that it reads, and with its own resource.
 
-use super::anomaly::{RULE_ID, SEVERITY};
+use super::anomaly::{INCIDENT_SEVERITY, INCIDENT_SYMPTOM, RULE_ID, SEVERITY};
 use super::{attributes, metrics};
 
 attributes! {
@@ -32,7 +32,13 @@ attributes! {
 
 /// With the resource of the process that is read.
 pub mod target {
-    use super::{RULE_ID, SEVERITY, metrics};
+    use super::{INCIDENT_SEVERITY, INCIDENT_SYMPTOM, RULE_ID, SEVERITY, attributes, metrics};
+
+    attributes! {
+        LINE "gcwatch.memory.line" Text Own
+            "A line of the memory ledger: `live`, `not_looked_at` (objects since the last full collection), `free`, `unused` (committed beyond the objects), `bookkeeping`, `native`, `other_processes` (of the container), `page_cache`, `kernel`, `unknown`."
+            from "the ledger"
+    }
 
     metrics! { METRICS
         EVENTS "gcwatch.events" "{event}" Counter [] Own
@@ -59,6 +65,21 @@ pub mod target {
         ANOMALIES "gcwatch.anomalies" "{alert}" Counter [RULE_ID, SEVERITY] Own
             "Alerts that started to fire."
             from "rules"
+        INCIDENTS "gcwatch.incidents" "{incident}" Counter [INCIDENT_SYMPTOM, INCIDENT_SEVERITY] Own
+            "Incidents that began with this severity or rose to it."
+            from "rules"
+        INCIDENTS_OPEN "gcwatch.incidents.open" "{incident}" UpDownCounter [INCIDENT_SYMPTOM, INCIDENT_SEVERITY] Own
+            "Open incidents of the process, by the highest severity so far; 0 for those that were open."
+            from "rules"
+        MEMORY "gcwatch.memory.usage" "By" UpDownCounter [LINE] Own
+            "Where the memory of the process and its container is: the lines add up to the usage. Processes in one container have its lines (`other_processes`, `page_cache`, `kernel`) each. An estimate, as of the newest collection for what is the collector's."
+            from "control group, /proc/PID/status, GCHeapStats, GCPerHeapHistory, GCDynamicEvent CommittedUsage"
+        MEMORY_PEAK "gcwatch.memory.peak" "By" UpDownCounter [] Own
+            "The highest usage since the first attach, of one reading in 15 s."
+            from "control group, /proc/PID/status"
+        MEMORY_LIMIT "gcwatch.memory.limit" "By" UpDownCounter [] Own
+            "The smallest memory limit that applies to the process. Absent without a limit."
+            from "control group"
     }
 }
 
@@ -93,7 +114,7 @@ metrics! { METRICS
     SPANS "gcwatch.spans" "{span}" Counter [] Own
         "Spans created, of all processes."
         from "gcwatch"
-    GUARD_RUNNING "gcwatch.guard.running" "1" Gauge [] Own
+    GUARD_RUNNING "gcwatch.guard.running" "{guard}" Gauge [] Own
         "1 while gcwatch's guard runs: the process that closes sessions when gcwatch itself is stopped or hangs, so that no process waits for it."
         from "gcwatch"
     GUARD_CLOSED "gcwatch.guard.releases" "{session}" Counter [] Own
@@ -135,7 +156,7 @@ metrics! { METRICS
     DISK_SIZE "gcwatch.export.disk.size" "By" Gauge [SIGNAL] Own
         "Bytes on disk of what waits there, compressed."
         from "gcwatch"
-    DISK_USABLE "gcwatch.export.disk.usable" "1" Gauge [] Own
+    DISK_USABLE "gcwatch.export.disk.usable" "{directory}" Gauge [] Own
         "1 while the queue on disk can be used; absent without `state.directory`."
         from "gcwatch"
     EXPORTED "gcwatch.export.items" "{item}" Counter [SIGNAL] Own
@@ -156,7 +177,7 @@ metrics! { METRICS
     EXPORTED_SIZE "gcwatch.export.size" "By" Counter [SIGNAL] Own
         "Encoded bytes of accepted requests, before compression."
         from "gcwatch"
-    UNSUPPORTED "gcwatch.export.unsupported" "1" Gauge [SIGNAL] Own
+    UNSUPPORTED "gcwatch.export.unsupported" "{signal}" Gauge [SIGNAL] Own
         "1 while the receiver does not support the signal."
         from "gcwatch"
     RULES "gcwatch.rules" "{rule}" Gauge [] Own
@@ -171,7 +192,7 @@ metrics! { METRICS
     RULE_RELOADS "gcwatch.rules.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the rule files."
         from "gcwatch"
-    RULES_CURRENT "gcwatch.rules.current" "1" Gauge [] Own
+    RULES_CURRENT "gcwatch.rules.current" "{rule_set}" Gauge [] Own
         "1 while the rules in force are those of the files; 0 while the files are invalid and the previous rules stay in force."
         from "gcwatch"
     RULES_LOADED "gcwatch.rules.loaded" "s" Gauge [] Own
@@ -180,7 +201,7 @@ metrics! { METRICS
     PODS "gcwatch.kubernetes.pods" "{pod}" Gauge [] Own
         "Pods with known metadata; like the following metrics, absent unless Kubernetes metadata is configured."
         from "Kubernetes"
-    PODS_CURRENT "gcwatch.kubernetes.current" "1" Gauge [] Own
+    PODS_CURRENT "gcwatch.kubernetes.current" "{source}" Gauge [] Own
         "1 while the metadata of pods is current; 0 while Kubernetes does not respond and the last known metadata is used."
         from "Kubernetes"
     POD_LISTS "gcwatch.kubernetes.lists" "{list}" Counter [] Own

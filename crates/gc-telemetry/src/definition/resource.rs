@@ -108,7 +108,7 @@ attributes! {
     TELEMETRY_DISTRO_VERSION "telemetry.distro.version" Text Stable
         "Version of gcwatch."
         from "the build"
-    CLR_INSTANCE "dotnet.clr.instance" Int Own
+    CLR_INSTANCE "gcwatch.clr.instance" Int Own
         "Runtime instance in the process, in a recording of several."
         from "ClrInstanceID"
     RECORDED "gcwatch.recorded" Bool Own

@@ -4,126 +4,129 @@ use super::{Attribute, Row, Stability, ValueKind, attributes};
 use clr_gc::gc::GenerationSizes;
 
 attributes! {
-    NUMBER "dotnet.gc.number" Int Own
+    NUMBER "gcwatch.gc.number" Int Own
         "Number of the collection in its process. On a link: number of the linked collection."
         from "GCStart Count (GCEnd Count where only that was seen)"
     GENERATION "dotnet.gc.heap.generation" Text Stable
         "Collected generation: `gen0`, `gen1`, `gen2`."
         from "GCStart Depth (GCEnd Depth where only that was seen)"
-    TYPE "dotnet.gc.type" Text Own
+    TYPE "gcwatch.gc.type" Text Own
         "`blocking`, `background` or `foreground` (blocking, during a background collection). A collection that was announced as background and ran blocking is `blocking`."
         from "GCStart Type; GCEnd before the first restart, or GCGlobalHeapHistory GlobalMechanisms bit 0 clear"
-    BECAME_BLOCKING "dotnet.gc.became_blocking" Bool Own
+    BECAME_BLOCKING "gcwatch.gc.became_blocking" Bool Own
         "The collection was announced as background and ran blocking. Only on collections that were announced as background."
-        from "as dotnet.gc.type"
-    REASON "dotnet.gc.reason" Text Own
+        from "as gcwatch.gc.type"
+    REASON "gcwatch.gc.reason" Text Own
         "Why the collection started: `AllocSmall`, `AllocLarge`, `Induced`, `LowMemory` ..."
         from "GCStart Reason"
-    TRIGGER "dotnet.gc.trigger" Text Own
-        "Reason of the last request for a collection before it started; the same names as dotnet.gc.reason."
+    TRIGGER "gcwatch.gc.trigger" Text Own
+        "Reason of the last request for a collection before it started; the same names as gcwatch.gc.reason."
         from "GCTriggered Reason, newest since the previous GCStart"
-    DURATION_MS "dotnet.gc.duration_ms" Double Own
-        "Time from GCStart to GCEnd in ms; most of a background collection runs concurrently with the program."
-        from "GCStart, GCEnd"
-    PAUSE_MS "dotnet.gc.pause_ms" Double Own
-        "Time that the process was paused for this collection in ms: its parts of all its suspensions. Absent when one end of a suspension is missing."
+    PAUSE_TIME "gcwatch.gc.pause_time" Double Own
+        "Time that the process was paused for this collection, s: its parts of all its suspensions. Absent when one end of a suspension is missing. A background collection's span is much longer, because it runs concurrently."
         from "GCSuspendEEBegin to GCRestartEEEnd, divided where several collections share a suspension"
-    SUSPEND_MS "dotnet.gc.suspend_ms" Double Own
-        "Part of the pause that it took to suspend the threads in ms."
+    SUSPEND_TIME "gcwatch.gc.suspend_time" Double Own
+        "Part of the pause that it took to suspend the threads, s."
         from "GCSuspendEEBegin to GCSuspendEEEnd"
-    COMPACTING "dotnet.gc.compacting" Bool Own
+    COMPACTING "gcwatch.gc.compacting" Bool Own
         "True: the collection compacted the heap; false: it swept."
         from "GCGlobalHeapHistory GlobalMechanisms bit 1"
-    CONDEMNED_REASONS "dotnet.gc.condemned_reasons" Texts Own
+    CONDEMNED_REASONS "gcwatch.gc.condemned_reasons" Texts Own
         "Why this generation was chosen; absent when there was no special reason."
         from "GCGlobalHeapHistory CondemnReasons1"
-    PAUSE_MODE "dotnet.gc.pause_mode" Text Own
+    PAUSE_MODE "gcwatch.gc.pause_mode" Text Own
         "Latency mode of the process: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
         from "GCGlobalHeapHistory PauseMode"
-    HEAP_COUNT "dotnet.gc.heap_count" Int Own
+    HEAP_COUNT "gcwatch.gc.heap_count" Int Own
         "Number of heaps used."
         from "GCGlobalHeapHistory NumHeaps"
-    MEMORY_LOAD_PERCENT "dotnet.gc.memory_load_percent" Int Own
-        "Memory load in percent of the physical memory or of the container's limit."
+    MEMORY_LOAD "gcwatch.gc.memory_load" Double Own
+        "Memory load, 0 to 1 of the physical memory or of the container's limit."
         from "GCGlobalHeapHistory MemoryPressure"
-    PINNED_OBJECTS "dotnet.gc.pinned_objects" Int Own
+    PINNED_OBJECTS "gcwatch.gc.pinned_objects" Int Own
         "Pinned objects found."
         from "GCHeapStats PinnedObjectCount"
-    SYNC_BLOCKS "dotnet.gc.sync_blocks" Int Own
+    SYNC_BLOCKS "gcwatch.gc.sync_blocks" Int Own
         "Sync blocks in use."
         from "GCHeapStats SinkBlockCount"
-    HANDLES "dotnet.gc.handles" Int Own
+    HANDLES "gcwatch.gc.handles" Int Own
         "GC handles in use."
         from "GCHeapStats GCHandleCount"
-    FINALIZATION_PROMOTED_BYTES "dotnet.gc.finalization.promoted_bytes" Int Own
+    FINALIZATION_PROMOTED_SIZE "gcwatch.gc.finalization.promoted_size" Int Own
         "Bytes kept alive only because their finalizer must run."
         from "GCHeapStats FinalizationPromotedSize"
-    FINALIZATION_PROMOTED_COUNT "dotnet.gc.finalization.promoted_count" Int Own
+    FINALIZATION_PROMOTED_COUNT "gcwatch.gc.finalization.promoted_objects" Int Own
         "Objects kept alive only because their finalizer must run."
         from "GCHeapStats FinalizationPromotedCount"
-    COMMITTED_BEFORE "dotnet.gc.committed.before" Int Own
+    COMMITTED_BEFORE "gcwatch.gc.committed.before" Int Own
         "Bytes committed for objects right after GCStart, in use or kept (.NET 8 and later)."
         from "GCDynamicEvent CommittedUsage InUse + GlobalDecommit + Free + GlobalFree, first"
-    COMMITTED_AFTER "dotnet.gc.committed.after" Int Own
+    COMMITTED_AFTER "gcwatch.gc.committed.after" Int Own
         "Bytes committed for objects right before GCEnd, in use or kept (.NET 8 and later, not in background collections)."
         from "GCDynamicEvent CommittedUsage InUse + GlobalDecommit + Free + GlobalFree, second"
-    ALLOCATED_SINCE_LAST "dotnet.gc.allocated_since_last" Int Own
+    ALLOCATED_SINCE_LAST "gcwatch.gc.allocated_since_last" Int Own
         "Bytes allocated since the collection before was measured (a background one is at its end); absent for the first one, after a loss and where a history is missing."
         from "GCPerHeapHistory SizeBefore - FreeListBefore - FreeObjBefore, less the same after the collection before"
-    HEAP_SIZE_BEFORE "dotnet.gc.heap.size_before" Int Own
+    HEAP_SIZE_BEFORE "gcwatch.gc.heap.size_before" Int Own
         "Bytes in all generations before the collection."
         from "GCPerHeapHistory SizeBefore"
-    HEAP_SIZE_AFTER "dotnet.gc.heap.size_after" Int Own
+    HEAP_SIZE_AFTER "gcwatch.gc.heap.size_after" Int Own
         "Bytes in all generations after the collection."
         from "GCHeapStats GenerationSize"
-    HEAP_PROMOTED "dotnet.gc.heap.promoted" Int Own
+    HEAP_PROMOTED "gcwatch.gc.heap.promoted" Int Own
         "Bytes promoted in all generations."
         from "GCHeapStats TotalPromotedSize"
-    COMPLETE "dotnet.gc.complete" Bool Own
+    COMPLETE "gcwatch.gc.complete" Bool Own
         "Every part of the collection was observed. If it is complete and not lossy, every attribute is exact."
         from "the reconstruction"
-    MISSING "dotnet.gc.missing" Texts Own
+    MISSING "gcwatch.gc.missing" Texts Own
         "Parts that were not observed: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`. Absent when nothing is missing."
         from "the reconstruction"
-    LOSSY "dotnet.gc.lossy" Bool Own
+    LOSSY "gcwatch.gc.lossy" Bool Own
         "Events were lost during the collection."
         from "sequence numbers of the stream"
-    OBSERVED_BY_OTHERS "dotnet.gc.observed_by_others" Bool Own
+    OBSERVED_BY_OTHERS "gcwatch.gc.observed_by_others" Bool Own
         "A session of another tool was open in the process, or its consequences were not over yet: the collection may have been slower for it. True from the first look after the session began, every 2 s; absent where it cannot be known, and in recordings."
         from "/proc/PID/net/unix"
-    REQUESTED_BY_TOOL "dotnet.gc.requested_by_tool" Bool Own
+    REQUESTED_BY_TOOL "gcwatch.gc.requested_by_tool" Bool Own
         "A tool asked for the collection over the diagnostics socket, for a heap dump, and not the program. Only of those with the reason Induced; absent where it is not known."
         from "GCTriggered by the thread that serves the socket; GCBulkRootEdge"
-    REQUESTS_HIT "dotnet.gc.requests.hit" Int Own
+    REQUESTS_HIT "gcwatch.gc.requests.hit" Int Own
         "Requests that the collection stopped, of those that ended within `requests.wait` of it. Absent unless `requests.mode` is on for the process."
         from "Microsoft.AspNetCore.Hosting.EndRequest, GCSuspendEEBegin to GCRestartEEBegin"
-    REQUEST_TIME_LOST_MS "dotnet.gc.requests.time_lost_ms" Double Own
-        "What those requests lost by the collection in all, ms."
-        from "as dotnet.gc.requests.hit"
-    WORST_REQUEST_LOST_MS "dotnet.gc.requests.worst_lost_ms" Double Own
-        "What the request that lost most lost by it, ms; a link with `worst_request` points at it."
-        from "as dotnet.gc.requests.hit"
-    CLR_INSTANCE "dotnet.gc.clr_instance" Int Own
+    REQUEST_TIME_LOST "gcwatch.gc.requests.time_lost" Double Own
+        "What those requests lost by the collection in all, s."
+        from "as gcwatch.gc.requests.hit"
+    WORST_REQUEST_LOST "gcwatch.gc.requests.worst_lost" Double Own
+        "What the request that lost most lost by it, s; a link with `worst_request` points at it."
+        from "as gcwatch.gc.requests.hit"
+    CLR_INSTANCE "gcwatch.gc.clr_instance" Int Own
         "Runtime instance in the process; absent when it is 0, as in every process with one runtime."
         from "ClrInstanceID"
-    PAUSE_KIND "dotnet.gc.pause.kind" Text Own
+    PAUSE_KIND "gcwatch.gc.pause.kind" Text Own
         "On a pause: `blocking`, `initial` or `final` (the two pauses of a background collection)."
         from "the reconstruction"
-    PAUSE_STOP_MS "dotnet.gc.pause.stop_ms" Double Own
-        "On a pause whose suspension several collections share: length of the whole suspension in ms."
+    PAUSE_SUSPEND "gcwatch.gc.pause.suspend_time" Double Own
+        "On a pause: the time to suspend the threads, s, where it was shorter than 1 ms. A longer one is the span `GC suspend`."
+        from "GCSuspendEEBegin to GCSuspendEEEnd"
+    PAUSE_RESTART "gcwatch.gc.pause.restart_time" Double Own
+        "On a pause: the time until the threads ran again, s, where it was shorter than 1 ms. A longer one is the span `GC restart`."
+        from "GCRestartEEBegin to GCRestartEEEnd"
+    PAUSE_STOP "gcwatch.gc.pause.stop_time" Double Own
+        "On a pause whose suspension several collections share: length of the whole suspension, s."
         from "GCSuspendEEBegin to GCRestartEEEnd"
-    LINK "dotnet.gc.link" Text Own
+    LINK "gcwatch.gc.link" Text Own
         "On a link: `background` (the collection ran during that background collection) or `same_stop` (it followed that collection in the same suspension), `worst_request` (the request that lost most by it), on a pause in a request's trace `collection`."
         from "the reconstruction"
 }
 
-/// A phase's time in ms.
+/// A phase's time in seconds.
 macro_rules! phases {
     ($($name:literal $description:literal)+) => {
         /// Durations of the phases, in the order of [`clr_gc::gc::Phases::named`]. The runtime reports them without
         /// start times, so they are attributes and not spans.
         pub static PHASES: [Attribute; 9] = [$(Attribute {
-            name: concat!("dotnet.gc.phase.", $name, "_ms"),
+            name: concat!("gcwatch.gc.phase.", $name, ".duration"),
             kind: ValueKind::Double,
             description: $description,
             source: "GCGlobalHeapHistory phase times",
@@ -132,15 +135,15 @@ macro_rules! phases {
 }
 
 phases! {
-    "mark_sized_refs" "Marking from sized references, ms."
-    "mark_roots" "Marking from roots, ms."
-    "short_weak" "Clearing short weak references, ms."
-    "scan_finalization" "Scanning for finalization, ms."
-    "long_weak" "Clearing long weak references, ms."
-    "plan" "Planning, ms (not in background collections)."
-    "relocate" "Relocating references, ms (compacting only)."
-    "compact" "Moving objects, ms (compacting only)."
-    "sweep" "Sweeping, ms (not compacting, not in background collections)."
+    "mark_sized_refs" "Marking from sized references, s."
+    "mark_roots" "Marking from roots, s."
+    "short_weak" "Clearing short weak references, s."
+    "scan_finalization" "Scanning for finalization, s."
+    "long_weak" "Clearing long weak references, s."
+    "plan" "Planning, s (not in background collections)."
+    "relocate" "Relocating references, s (compacting only)."
+    "compact" "Moving objects, s (compacting only)."
+    "sweep" "Sweeping, s (not compacting, not in background collections)."
 }
 
 /// One measure of a generation, as five attributes.
@@ -171,7 +174,7 @@ macro_rules! per_generation {
     };
     (@one $generation:literal $name:literal $description:literal $source:literal) => {
         Attribute {
-            name: concat!("dotnet.gc.heap.", $generation, ".", $name),
+            name: concat!("gcwatch.gc.heap.", $generation, ".", $name),
             kind: ValueKind::Int,
             description: $description,
             source: $source,

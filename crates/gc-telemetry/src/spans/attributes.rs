@@ -51,10 +51,18 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// Nanoseconds as milliseconds.
-    pub(super) fn ms(&mut self, attribute: &Attribute, ns: Option<i64>) -> &mut Self {
+    /// Nanoseconds as seconds.
+    pub(super) fn seconds(&mut self, attribute: &Attribute, ns: Option<i64>) -> &mut Self {
         if let Some(ns) = ns {
-            self.add(attribute, |wire| wire.double(field::DOUBLE, ns as f64 / 1e6));
+            self.add(attribute, |wire| wire.double(field::DOUBLE, ns as f64 / 1e9));
+        }
+        self
+    }
+
+    /// Percent as a share, 0 to 1.
+    pub(super) fn ratio(&mut self, attribute: &Attribute, percent: Option<u32>) -> &mut Self {
+        if let Some(percent) = percent {
+            self.add(attribute, |wire| wire.double(field::DOUBLE, f64::from(percent) / 100.0));
         }
         self
     }

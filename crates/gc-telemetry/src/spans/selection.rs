@@ -12,6 +12,10 @@ const RANDOMNESS_END: u64 = 1 << 56;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// Short collections of one process that become spans in one second because an incident is open: some of them, so that
+/// whoever looks sees what they are like, and not all for as long as it lasts.
+const IN_INCIDENT: u32 = 1;
+
 /// Why a collection was not exported as a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotExported {
@@ -30,6 +34,7 @@ pub(super) struct Selection {
     threshold: u64,
     trace_state: String,
     bucket: TokenBucket,
+    in_incident: TokenBucket,
 }
 
 impl Selection {
@@ -41,35 +46,59 @@ impl Selection {
             threshold,
             trace_state: trace_state(threshold),
             bucket: TokenBucket::new(options.max_per_second),
+            in_incident: TokenBucket::new(IN_INCIDENT),
         }
     }
 
     pub(super) fn set_options(&mut self, options: &SpanOptions) {
-        let bucket = std::mem::replace(&mut self.bucket, TokenBucket::new(0));
-        *self = Self::new(options);
-        if bucket.max_per_second == options.max_per_second {
-            self.bucket = bucket;
+        let before = std::mem::replace(self, Self::new(options));
+        if before.bucket.max_per_second == options.max_per_second {
+            self.bucket = before.bucket;
         }
+        self.in_incident = before.in_incident;
     }
 
-    /// Decides on a collection; `None`: it becomes spans. `at` is the time of its last event, Unix nanoseconds.
-    pub(super) fn decide(&mut self, collection: &Collection, ids: SpanIds, at: u64) -> Option<NotExported> {
+    /// Decides on a collection; `None`: it becomes spans. `at` is the time of its last event, Unix nanoseconds;
+    /// `in_incident`: an incident of the process is open.
+    pub(super) fn decide(
+        &mut self,
+        collection: &Collection,
+        ids: SpanIds,
+        at: u64,
+        in_incident: bool,
+    ) -> Option<NotExported> {
         let too_young = collection
             .generation
             .is_some_and(|generation| generation < self.min_generation);
-        let too_short = collection
-            .pause_ns
-            .is_some_and(|ns| u64::try_from(ns).is_ok_and(|ns| Duration::from_nanos(ns) < self.min_pause));
-        if too_young || too_short || ids.randomness() < self.threshold {
+        let is_sampled = ids.randomness() >= self.threshold;
+        if too_young || !is_sampled {
+            return Some(NotExported::NotSelected);
+        }
+        let is_wanted = self.is_long(collection) || is_looked_for(collection);
+        let is_exported = is_wanted || (in_incident && self.in_incident.take(at));
+        if !is_exported {
             return Some(NotExported::NotSelected);
         }
         (!self.bucket.take(at)).then_some(NotExported::OverRate)
+    }
+
+    /// Paused for the least pause and longer; one whose pause is unknown may have.
+    fn is_long(&self, collection: &Collection) -> bool {
+        let pause = collection.pause_ns.and_then(|ns| u64::try_from(ns).ok());
+        pause.is_none_or(|ns| Duration::from_nanos(ns) >= self.min_pause)
     }
 
     /// The W3C trace state with the sampling threshold; empty when all are sampled.
     pub(super) fn trace_state(&self) -> &str {
         &self.trace_state
     }
+}
+
+/// Somebody may look for it, however short its pause was: a full collection that was not concurrent, and one that
+/// stopped a request.
+fn is_looked_for(collection: &Collection) -> bool {
+    let is_full = collection.generation == Some(2) && !collection.is_concurrent();
+    is_full || collection.requests.is_some_and(|impact| impact.hit > 0)
 }
 
 /// The threshold of OpenTelemetry's consistent probability sampling: a trace is sampled when its randomness is not

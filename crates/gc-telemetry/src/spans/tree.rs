@@ -19,6 +19,9 @@ use gc_rules::time::TimeBase;
 /// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
 const FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
+/// Shorter suspensions and restarts are attributes of their pause.
+const SHORT_NS: i64 = 1_000_000;
+
 /// Initial capacity: more than the spans of most collections take.
 const USUAL_BYTES: usize = 4 << 10;
 
@@ -167,25 +170,38 @@ impl Tree<'_> {
         };
         let restart = edges.restart_begin.zip(edges.restart_end);
         for &part in pause.spans.iter().filter(|(from, to)| to > from) {
+            let inside = |times: &Times| part.0 <= times.0 && times.1 <= part.1;
+            let suspend = suspend.filter(inside);
+            let restart = restart.filter(|(from, to)| from <= to).filter(inside);
             let parent = self.child_with(root, name, part, |wire| {
                 let mut attributes = Attributes::of(wire, field::ATTRIBUTES);
-                attributes.text(&row::PAUSE_KIND, Some(pause.kind.name()));
+                attributes
+                    .text(&row::PAUSE_KIND, Some(pause.kind.name()))
+                    .seconds(&row::PAUSE_SUSPEND, suspend.filter(is_short).map(length))
+                    .seconds(&row::PAUSE_RESTART, restart.filter(is_short).map(length));
                 if !pause.shared_with.is_empty() {
-                    attributes.ms(&row::PAUSE_STOP_MS, pause.stopped_ns);
+                    attributes.seconds(&row::PAUSE_STOP, pause.stopped_ns);
                 }
             });
-            let inside = |times: &Times| part.0 <= times.0 && times.1 <= part.1;
-            if let Some(times) = suspend.filter(inside) {
+            if let Some(times) = suspend.filter(|times| !is_short(times)) {
                 self.child(parent, "GC suspend", times);
             }
             if let Some(times) = work.and_then(|times| common(times, part)) {
                 self.child(parent, "GC collect", times);
             }
-            if let Some(times) = restart.filter(|(from, to)| from <= to).filter(inside) {
+            if let Some(times) = restart.filter(|times| !is_short(times)) {
                 self.child(parent, "GC restart", times);
             }
         }
     }
+}
+
+fn length((from, to): Times) -> i64 {
+    to.saturating_sub(from)
+}
+
+fn is_short(times: &Times) -> bool {
+    length(*times) < SHORT_NS
 }
 
 /// SuspendEEBegin to SuspendEEEnd, where the collection was the first of the suspension and both ends can be trusted.
@@ -308,9 +324,8 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
         )
         .text(&row::REASON, collection.reason.map(reason_name))
         .text(&row::TRIGGER, collection.trigger.map(reason_name))
-        .ms(&row::DURATION_MS, collection.duration_ns())
-        .ms(&row::PAUSE_MS, collection.pause_ns)
-        .ms(&row::SUSPEND_MS, collection.suspend_ns)
+        .seconds(&row::PAUSE_TIME, collection.pause_ns)
+        .seconds(&row::SUSPEND_TIME, collection.suspend_ns)
         .bool(&row::COMPACTING, collection.is_compacting())
         .texts(
             &row::CONDEMNED_REASONS,
@@ -324,12 +339,12 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
             global.map(|global| pause_mode_name(global.pause_mode)),
         )
         .int(&row::HEAP_COUNT, global.map(|global| global.heap_count))
-        .int(&row::MEMORY_LOAD_PERCENT, collection.memory_load_percent())
+        .ratio(&row::MEMORY_LOAD, collection.memory_load_percent())
         .int(&row::PINNED_OBJECTS, stats.map(|stats| stats.pinned_object_count))
         .int(&row::SYNC_BLOCKS, collection.sync_blocks())
         .int(&row::HANDLES, collection.handles())
         .int(
-            &row::FINALIZATION_PROMOTED_BYTES,
+            &row::FINALIZATION_PROMOTED_SIZE,
             collection.finalization_promoted_bytes(),
         )
         .int(
@@ -351,7 +366,7 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
     }
     if phases {
         for (attribute, (_, ns)) in row::PHASES.iter().zip(collection.phases.named()) {
-            list.ms(attribute, ns);
+            list.seconds(attribute, ns);
         }
     }
     list.bool(&row::COMPLETE, Some(collection.is_complete()))
@@ -360,14 +375,11 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
         .bool(&row::OBSERVED_BY_OTHERS, collection.observed_by_others)
         .bool(&row::REQUESTED_BY_TOOL, collection.requested_by_tool)
         .int(&row::REQUESTS_HIT, collection.requests.map(|impact| impact.hit))
-        .ms(
-            &row::REQUEST_TIME_LOST_MS,
+        .seconds(
+            &row::REQUEST_TIME_LOST,
             collection.requests.map(|impact| nanoseconds(impact.lost_ns)),
         )
-        .ms(
-            &row::WORST_REQUEST_LOST_MS,
-            worst.map(|worst| nanoseconds(worst.lost_ns)),
-        )
+        .seconds(&row::WORST_REQUEST_LOST, worst.map(|worst| nanoseconds(worst.lost_ns)))
         .int(
             &row::CLR_INSTANCE,
             collection.clr_instance.filter(|&instance| instance != 0),

@@ -98,8 +98,7 @@ pub(super) fn spans(request: &Request, base: TimeBase, collections: &Ids) -> Opt
                     &row::TYPE,
                     hit.collection
                         .map(|_| if hit.background { "background" } else { "blocking" }),
-                )
-                .ms(&row::PAUSE_MS, Some(hit.end.saturating_sub(hit.begin)));
+                );
             if let Some(SpanIds { trace_id, span_id }) = collection {
                 wire.message(field::LINKS, |wire| {
                     wire.bytes(field::LINK_TRACE_ID, trace_id);

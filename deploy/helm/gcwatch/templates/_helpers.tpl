@@ -71,3 +71,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- toYaml $context }}
 {{- end }}
+
+{{/* The rules of a file, with the addresses of Grafana and of the documentation before the links in alerts. */}}
+{{- define "gcwatch.rules" -}}
+{{- $values := .root.Values.prometheusRule -}}
+{{- $text := .root.Files.Get .file -}}
+{{- with $values.grafanaUrl }}{{ $text = replace "dashboard: /d/" (printf "dashboard: %s/d/" (trimSuffix "/" .)) $text }}{{ end -}}
+{{- with $values.runbookUrl }}{{ $text = replace "runbook_url: docs/" (printf "runbook_url: %s/" (trimSuffix "/" .)) $text }}{{ end -}}
+{{- $text -}}
+{{- end }}

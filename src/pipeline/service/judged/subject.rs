@@ -20,9 +20,8 @@ use crate::pipeline::service::key::ServiceKey;
 use crate::process::RunKey;
 
 /// Attributes of a process that are not its service's.
-const OF_PROCESS: [&str; 8] = [
+const OF_PROCESS: [&str; 7] = [
     "process.",
-    "dotnet.",
     "gcwatch.",
     "container.id",
     "service.instance.id",

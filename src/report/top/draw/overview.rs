@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
 use super::figure::{age, allocated_per_second, bars, bytes, duration, percent, rate, share};
 use super::{BOLD, DIM};
 use crate::report::top::record::{Incident, Row};
-use crate::report::top::state::State;
+use crate::report::top::state::{Sort, State};
 
 /// Incidents that are listed above the processes.
 const MOST_INCIDENTS: usize = 5;
@@ -182,9 +182,71 @@ const COLUMNS: [Column; 10] = [
     },
 ];
 
+/// Where memory is, ranked by what is reserved and not needed.
+const MEMORY_COLUMNS: [Column; 9] = [
+    Column {
+        name: "pid",
+        width: 7,
+        from: 0,
+        cell: |row| right(row.pid.to_string()),
+    },
+    Column {
+        name: "spare",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.spare()))),
+    },
+    Column {
+        name: "limit",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.limit))),
+    },
+    Column {
+        name: "peak",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.peak))),
+    },
+    Column {
+        name: "used",
+        width: 9,
+        from: 92,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.usage))),
+    },
+    Column {
+        name: "live",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.live))),
+    },
+    Column {
+        name: "free",
+        width: 9,
+        from: 102,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.free))),
+    },
+    Column {
+        name: "unused",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.committed_unused))),
+    },
+    Column {
+        name: "native",
+        width: 9,
+        from: 112,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.native))),
+    },
+];
+
 fn processes(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let rows = state.rows();
-    let shown: Vec<&Column> = COLUMNS.iter().filter(|column| area.width >= column.from).collect();
+    let columns = match state.sort {
+        Sort::Memory => &MEMORY_COLUMNS[..],
+        _ => &COLUMNS[..],
+    };
+    let shown: Vec<&Column> = columns.iter().filter(|column| area.width >= column.from).collect();
     let name = |row: &Row| {
         let style = row.severity.as_deref().map_or_else(Style::new, severity);
         let pod = row.pod.as_ref().filter(|_| area.width >= 140);

@@ -364,7 +364,7 @@ fn attributes_of(process: &Process) -> ProcessFacts {
     let settings = process
         .settings
         .iter()
-        .map(|(name, text)| (format!("dotnet.gc.settings.{name}").into(), value(text)));
+        .map(|(name, text)| (format!("gcwatch.gc.settings.{name}").into(), value(text)));
     let limits = process.container.iter().map(|(name, text)| {
         // As a resource attribute: `memory_limit` is `gcwatch.container.memory.limit`; CPUs are always a double.
         let value = match (name.as_str(), text.parse::<f64>()) {
