@@ -524,10 +524,8 @@ impl State {
                     self.end(end.count, lost);
                 }
             }
-            ClrEvent::SuspendEeBegin(_) => {
-                if self.suspended.len() < MAX_THREADS {
-                    self.suspended.insert(event.capture_thread, event.timestamp);
-                }
+            ClrEvent::SuspendEeBegin(_) if self.suspended.len() < MAX_THREADS => {
+                self.suspended.insert(event.capture_thread, event.timestamp);
             }
             ClrEvent::RestartEeEnd(_) => {
                 if let Some(begin) = self.suspended.remove(&event.capture_thread)
