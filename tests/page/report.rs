@@ -40,7 +40,8 @@ fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
 
 /// Scenario: a recording of a web service with requests, and one of a process out of memory, as files; each at three
 /// widths, light and dark; a collection is clicked.
-/// Guarantee: all charts are drawn, what rules found and could not judge is said, the collection is shown in full, everything fits, and the browser has no complaint.
+/// Guarantee: all charts are drawn, what rules found and could not judge is shown, as is the collection in full;
+/// everything fits, and the browser has no complaint.
 fn a_report_opens_alone() {
     let browser = Browser::start();
     // The first is too short for many rules, which is no all-clear.

@@ -293,9 +293,11 @@ impl MemberRecord {
     }
 }
 
-/// A remedy for the process of a recording: the same commands read files.
+/// A remedy for the process of a recording: the same commands read files. A heap or the stacks of threads are in none
+/// that was made for something else.
 pub fn remedy_for_a_file(remedy: &str) -> String {
-    remedy.replace(" PID`", " FILE`")
+    let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
+    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
 /// What to type next: what a person at the host does first, record the process while it is sick.
