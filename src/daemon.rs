@@ -221,7 +221,7 @@ pub async fn run(
     if let Some(Failed { part, why }) = &failed {
         error!("{part} failed: {why}; gcwatch ends with exit code 1, to be started again");
     }
-    info!("stopping: closing sessions and flushing queues; a second signal ends at once");
+    info!("stopping: closing sessions and flushing queues; send the signal again to exit immediately");
     notify_service(&[NotifyState::Stopping]);
     services.set_ready(false);
     measuring.abort();
@@ -331,7 +331,7 @@ fn log_end(Ended { lost, before, kept }: Ended) {
         text
     };
     let mut text = if lost.is_nothing() {
-        "stopped; nothing was lost at the end".to_owned()
+        "stopped; nothing lost".to_owned()
     } else {
         format!("stopped; lost {} at the end", items(lost))
     };

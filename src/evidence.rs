@@ -19,6 +19,10 @@
 //!
 //! Incidents have bursts of their own where the configuration says so: `automatic` decides.
 //!
+//! # Heap dumps
+//!
+//! What lives and what holds it, for a person who asks: `heap`.
+//!
 //! # The black box
 //!
 //! The last seconds of a process's event stream, and the first ones of its incident, as a file: `black_box`.
@@ -27,5 +31,6 @@ pub mod automatic;
 pub mod black_box;
 pub mod burst;
 pub mod flames;
+pub mod heap;
 pub mod lock;
 pub mod profile;

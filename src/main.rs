@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{
-    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, man, ps, record, replay, rules,
-    run, top,
+    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, heap, man, ps, record, replay,
+    rules, run, stacks, top,
 };
+use gcwatch::evidence::heap::child as heap_child;
 use gcwatch::guard;
 
 /// Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
@@ -15,6 +16,9 @@ fn main() -> ExitCode {
     // Before anything of the program is set up: the guard needs none of it.
     if guard::child::is_asked_for() {
         return guard::child::main();
+    }
+    if heap_child::is_asked_for() {
+        return heap_child::main();
     }
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     anstream::ColorChoice::from(cli.color).write_global();
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
         Command::Alerts(args) => alerts::run(args),
         Command::Callers(args) => callers::run(args),
         Command::Allocations(args) => allocations::run(args),
+        Command::Stacks(args) => stacks::run(args),
+        Command::Heap(args) => heap::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     };
@@ -42,10 +48,21 @@ fn main() -> ExitCode {
         // The reader closed the pipe: `gcwatch events F | head` is not a failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            say(format_args!("{error:#}"));
+            say(sentence(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each said once: many sentences hold that of their cause already.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -25,6 +25,7 @@
 
 mod aftermath;
 mod alert_view;
+mod exited;
 mod feed;
 pub(crate) mod history;
 mod incident_view;

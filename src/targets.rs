@@ -61,7 +61,7 @@ pub mod sink;
 pub(crate) mod standing;
 mod supervise;
 mod threads;
-mod tool_thread;
+pub(crate) mod tool_thread;
 mod user;
 pub(crate) mod wall_clock;
 mod watch;

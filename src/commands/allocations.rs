@@ -59,6 +59,15 @@ pub fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
         })?,
     };
     let Some(gathered) = gathered else { return Ok(true) };
+    // Of a process that allocates little none is an answer; a recording without them says nothing.
+    if gathered.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
+        say(format_args!(
+            "{} has no allocation events; record them with `gcwatch record --profile gc-verbose`, or keep a burst with \
+             `gcwatch allocations PID --keep FILE`",
+            gathered.name
+        ));
+        return Ok(false);
+    }
     if gathered.stopped_by == StoppedBy::PinnedObjects {
         say(format_args!(
             "{} has more than {MAX_PINNED_FOR_VERBOSE} pinned objects, each of which is an event of every collection \

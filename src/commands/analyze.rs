@@ -45,7 +45,6 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
         Some(AnalyzeFormat::Ndjson | AnalyzeFormat::Csv) => Some(Format::Ndjson),
         None => None,
     };
-    let mut output = Output::stdout(FormatArgs { format });
     let Some(rules) = rules(args) else {
         return Ok(false);
     };
@@ -54,6 +53,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     if let Some(to) = &args.html {
         return Ok(html(&files, to, args, rules.as_ref())? && fine);
     }
+    let mut output = Output::stdout(FormatArgs { format });
     if is_csv {
         csv::header(output.text())?;
     }
@@ -63,7 +63,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
         }
         fine &= match args.gc {
             _ if is_csv => rows(file, args, &mut output)?,
-            Some(number) => one(file, number, &mut output)?,
+            Some(number) => one(file, number, args.events, &mut output)?,
             None => all(file, args, rules.as_ref(), &mut output)?,
         };
     }

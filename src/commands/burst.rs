@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
-use crate::commands::output::{say, terminal_width};
+use crate::commands::output::{note_records, say, terminal_width};
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
 use crate::files::Beside;
@@ -247,7 +247,7 @@ pub(crate) fn guarded(client: Client) -> Client {
 }
 
 /// Notified by each Ctrl-C, and by the signal of those that stop a service.
-fn stops() -> anyhow::Result<Arc<Notify>> {
+pub(crate) fn stops() -> anyhow::Result<Arc<Notify>> {
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let mut terminations = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let stopped = Arc::new(Notify::new());
@@ -278,31 +278,39 @@ enum Out {
 impl Output {
     /// Opened before the burst: what cannot be written is not asked for.
     pub(crate) fn open(args: &BurstArgs) -> anyhow::Result<Self> {
+        Self::open_as(args.format, args.output.as_deref(), args.force)
+    }
+
+    /// In this format, else by the file's name or the terminal.
+    pub(crate) fn open_as(format: Option<EvidenceFormat>, file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         let stdout = io::stdout();
-        let on_terminal = args.output.is_none() && stdout.is_terminal();
-        let format = args.format.unwrap_or(match &args.output {
+        let on_terminal = file.is_none() && stdout.is_terminal();
+        let format = format.unwrap_or(match file {
             None if on_terminal => EvidenceFormat::Table,
-            None => EvidenceFormat::Ndjson,
+            None => {
+                note_records();
+                EvidenceFormat::Ndjson
+            }
             Some(file) => by_extension(file),
         });
         if format == EvidenceFormat::Pprof && on_terminal {
             anyhow::bail!("a pprof profile is not for a terminal; give -o FILE");
         }
-        let coloured = format == EvidenceFormat::Table && args.output.is_none();
+        let coloured = format == EvidenceFormat::Table && file.is_none();
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
         let escape = match format {
             EvidenceFormat::Ndjson => Escape::Json,
             EvidenceFormat::Pprof => Escape::Raw,
             EvidenceFormat::Table | EvidenceFormat::Folded | EvidenceFormat::Svg => Escape::Replaced,
         };
-        let out = match &args.output {
+        let out = match file {
             None => {
                 let wants = on_terminal && format == EvidenceFormat::Table;
                 let width = wants.then(|| terminal_width(&stdout)).flatten();
                 Out::Stdout(Folding::new(BufWriter::new(stdout), width, escape))
             }
             Some(file) => {
-                let file = BufWriter::new(private_file(file, args.force)?);
+                let file = BufWriter::new(private_file(file, force)?);
                 Out::File(Folding::new(file, None, escape))
             }
         };
@@ -330,7 +338,7 @@ impl Output {
 }
 
 /// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
-fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
+pub(crate) fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
     match Beside::new(file, force) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             anyhow::bail!("{} exists; --force replaces it", file.display())

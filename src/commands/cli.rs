@@ -2,6 +2,7 @@
 
 mod configured;
 mod evidence;
+mod heap;
 mod live;
 mod recorded;
 mod rules;
@@ -11,12 +12,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 pub use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, ReplayArgs, RunArgs};
 pub use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
+pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
 pub use self::live::{DoctorArgs, Profile, PsArgs, RecordArgs, TopArgs};
 pub use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
 pub use self::rules::{
@@ -27,21 +29,26 @@ pub use self::value::{Format, FormatArgs, PidArgs};
 /// Reports every GC of every .NET process on this host.
 #[derive(Debug, Parser)]
 #[command(name = "gcwatch", version = env!("GCWATCH_VERSION"), max_term_width = 110)]
-#[command(
-    after_help = "FILE is a .nettrace recording, which may be gzipped or zipped, or - for standard input.\n\
-    Exit codes: 0 success, 1 the work failed, 2 wrong usage."
-)]
+#[command(after_help = "Examples:\n  \
+    gcwatch demo                                 recorded processes, to look around\n  \
+    sudo gcwatch run                             watch every .NET process of this host\n  \
+    sudo gcwatch top                             incidents and processes in the terminal\n  \
+    sudo gcwatch callers 4711                    the code that triggers collections in process 4711\n  \
+    gcwatch analyze --html out.html a.nettrace   a recording as a page to send\n\n\
+    FILE is a .nettrace recording, which may be gzipped or zipped, or - for standard input.\n\
+    Exit codes: 0 success, 1 the work failed, 2 wrong usage.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Colours of tables [default: auto, on a terminal and without NO_COLOR]
+    /// Colours of tables: always, never, or auto [default: auto, on a terminal and without NO_COLOR]
     #[arg(
         long,
         global = true,
         value_enum,
         default_value_t,
         hide_default_value = true,
+        hide_possible_values = true,
         value_name = "WHEN",
         help_heading = "Global options"
     )]
@@ -73,13 +80,13 @@ impl From<Color> for anstream::ColorChoice {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the daemon: attach to every .NET process, export spans, metrics and alerts
+    /// Run the daemon: attach to every .NET process, export traces, metrics and alerts
     Run(RunArgs),
-    /// Watch a running daemon's processes and incidents in the terminal
+    /// Watch incidents and processes live in the terminal
     Top(TopArgs),
-    /// List every .NET process on the host, and why one cannot be attached to
+    /// List every .NET process on the host, and why gcwatch cannot attach to one
     Ps(PsArgs),
-    /// Diagnose why .NET processes cannot be attached to, and what to do
+    /// Check why gcwatch cannot attach to a process, and what to do
     Doctor(DoctorArgs),
     /// Record a live process to a nettrace file
     Record(RecordArgs),
@@ -91,16 +98,20 @@ pub enum Command {
     Diff(DiffArgs),
     /// Send recordings through the daemon's pipeline to its receivers
     Replay(ReplayArgs),
-    /// Play recorded processes as if they ran now; needs no .NET process
+    /// Replay recorded processes as if they ran now; needs no .NET process
     Demo(DemoArgs),
     /// Check, list and test rules, or print the JSON schema of their files
     Rules(RulesArgs),
     /// Send a test incident to every configured receiver
     Alerts(AlertsArgs),
-    /// Find out who makes a process collect: methods, collections, time stopped
+    /// Find the code that triggers collections: methods, counts, time stopped
     Callers(CallersArgs),
-    /// Find out who allocates in a process: types and call sites
+    /// Find the code that allocates: types and call sites
     Allocations(AllocationsArgs),
+    /// Find the types that live in a process, what holds them, and what grew
+    Heap(HeapArgs),
+    /// Show the stack of every managed thread, equal stacks together
+    Stacks(StacksArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
     /// Write the manual pages into a folder, for packages
@@ -108,9 +119,19 @@ pub enum Command {
     Man(ManArgs),
 }
 
+/// The commands as the help lists them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Watch", &["run", "top", "ps", "demo"]),
+    ("Find the code", &["callers", "allocations"]),
+    ("Look inside", &["heap", "stacks"]),
+    ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
+    ("Rules and alerts", &["rules", "alerts"]),
+    ("Set up", &["doctor", "completions", "help"]),
+];
+
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
 /// guesses.
-const OTHER_NAMES: [(&str, &[&str]); 7] = [
+const OTHER_NAMES: [(&str, &[&str]); 9] = [
     ("ps", &["list", "ls", "processes", "targets"]),
     (
         "top",
@@ -125,40 +146,60 @@ const OTHER_NAMES: [(&str, &[&str]); 7] = [
             "dashboard",
         ],
     ),
-    (
-        "record",
-        &["collect", "trace", "dump", "gcdump", "capture", "start", "attach"],
-    ),
+    ("record", &["collect", "trace", "capture", "start", "attach"]),
+    ("heap", &["gcdump", "dump", "memory", "census"]),
     (
         "analyze",
         &[
             "report", "show", "summary", "convert", "print", "gcstats", "open", "view", "analyse",
         ],
     ),
+    ("stacks", &["stack", "threads"]),
     ("doctor", &["check", "diagnose", "why", "status", "health"]),
     ("diff", &["compare"]),
     ("run", &["daemon", "serve", "agent", "server"]),
 ];
 
 impl Cli {
+    /// The command line with its commands in groups. What no group names stands in one of its own at the end.
+    pub fn grouped() -> clap::Command {
+        let command = Self::command();
+        let named = |name: &str| command.get_subcommands().find(|known| known.get_name() == name);
+        let about = |name: &str| match named(name).and_then(clap::Command::get_about) {
+            Some(about) => about.to_string(),
+            None => "Print the help of a command".to_owned(),
+        };
+        let mut help = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+        for (title, names) in GROUPS {
+            help.push_str(&format!("\n{title}:\n"));
+            names
+                .iter()
+                .for_each(|name| help.push_str(&format!("  {name:<11}  {}\n", about(name))));
+        }
+        help.push_str("\nOptions:\n{options}{after-help}");
+        command.help_template(help)
+    }
+
     /// Reads the arguments; where a word is no command, the error names the one that was meant.
     ///
     /// # Errors
     ///
     /// The error of clap, for `--help` and `--version` too.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Self::try_parse_from(arguments).map_err(|mut error| {
-            let word = match error.get(ContextKind::InvalidSubcommand) {
-                Some(ContextValue::String(word)) => word.to_lowercase(),
-                _ => return error,
-            };
-            let meant = OTHER_NAMES.iter().find(|(_, names)| names.contains(&word.as_str()));
-            if let Some((command, _)) = meant {
-                let suggestion = ContextValue::Strings(vec![(*command).to_owned()]);
-                error.insert(ContextKind::SuggestedSubcommand, suggestion);
-            }
-            error
-        })
+        let read = Self::grouped().try_get_matches_from(arguments);
+        read.and_then(|matches| Self::from_arg_matches(&matches))
+            .map_err(|mut error| {
+                let word = match error.get(ContextKind::InvalidSubcommand) {
+                    Some(ContextValue::String(word)) => word.to_lowercase(),
+                    _ => return error,
+                };
+                let meant = OTHER_NAMES.iter().find(|(_, names)| names.contains(&word.as_str()));
+                if let Some((command, _)) = meant {
+                    let suggestion = ContextValue::Strings(vec![(*command).to_owned()]);
+                    error.insert(ContextKind::SuggestedSubcommand, suggestion);
+                }
+                error
+            })
     }
 }
 
@@ -181,7 +222,24 @@ pub struct ManArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
+
+    /// Scenario: the groups of commands in the help.
+    /// Guarantee: every command that is not hidden is in one group, and every name in them is a command.
+    #[test]
+    fn every_command_is_in_a_group() {
+        let command = Cli::command();
+        let known = command.get_subcommands().filter(|known| !known.is_hide_set());
+        let mut known: Vec<&str> = known.map(clap::Command::get_name).chain(["help"]).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        known.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, known);
+        let help = Cli::grouped().render_help().to_string();
+        assert!(
+            help.contains("Find the code:\n  callers ") && help.contains("Examples:"),
+            "{help}"
+        );
+    }
 
     /// Scenario: the definition of the command line, checked by clap itself.
     /// Guarantee: no argument contradicts another.

@@ -122,6 +122,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
 }
 
 async fn demo(options: Options, rounds: Option<u32>, is_top: bool) -> anyhow::Result<bool> {
+    let is_exported = options.otlp.traces.is_some();
     let services = Services::open(&options).await?;
     services.set_ready(true);
     match services.address() {
@@ -144,10 +145,12 @@ async fn demo(options: Options, rounds: Option<u32>, is_top: bool) -> anyhow::Re
     let exporter = services.exporter.clone();
     // Without a receiver everything is dropped, which does not matter in a demonstration.
     services.close().await;
-    say(format_args!(
-        "reported {} collections as {} spans",
-        counts.collections, counts.spans
-    ));
+    let collections = counts.collections;
+    say(if is_exported {
+        format!("exported {collections} collections as {} spans", counts.spans)
+    } else {
+        format!("played {collections} collections; --endpoint URL sends them to an OTLP receiver")
+    });
     for (_, trouble) in troubles(&exporter.stats()) {
         say(format_args!("OTLP: {trouble}"));
     }

@@ -21,6 +21,7 @@ use self::expected::{does_not_respond, no_socket_in, unmet};
 use self::verdict::{not_looked_at, verdict};
 use crate::commands::cli::{DoctorArgs, Format};
 use crate::commands::output::Output;
+use crate::commands::ps::sudo;
 use crate::commands::run::load;
 use crate::report::doctor::{Diagnosis, Report, StaleRecord};
 use crate::targets::options::TargetOptions;
@@ -54,7 +55,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     report.sort();
     let mut output = Output::stdout(args.format);
     match output.format() {
-        Format::Table => report.write(output.text())?,
+        Format::Table => report.write(output.text(), sudo("gcwatch doctor"))?,
         Format::Ndjson => {
             output.record(&report.own)?;
             report

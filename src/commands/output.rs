@@ -32,9 +32,11 @@ impl Output {
     /// terminal, and by `NO_COLOR` and `CLICOLOR`.
     pub fn stdout(args: FormatArgs) -> Self {
         let stdout = io::stdout();
-        let format = args.format.unwrap_or(if stdout.is_terminal() {
-            Format::Table
-        } else {
+        let format = args.format.unwrap_or_else(|| {
+            if stdout.is_terminal() {
+                return Format::Table;
+            }
+            note_records();
             Format::Ndjson
         });
         let width = stdout.is_terminal().then(|| terminal_width(&stdout)).flatten();
@@ -74,6 +76,13 @@ impl Output {
     /// When standard output cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// For whoever types `gcwatch doctor | less`. Programs have no terminal on standard error, and no note.
+pub(crate) fn note_records() {
+    if io::stderr().is_terminal() {
+        say("ndjson, because standard output is not a terminal; --format table prints tables");
     }
 }
 

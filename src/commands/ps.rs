@@ -40,7 +40,7 @@ pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
     records.sort_by_key(|record| record.pid);
     let mut output = Output::stdout(args.format);
     match output.format() {
-        Format::Table => processes::write(output.text(), &records)?,
+        Format::Table => processes::write(output.text(), &records, sudo("gcwatch ps"))?,
         Format::Ndjson => {
             for record in &records {
                 output.record(record)?;
@@ -49,6 +49,11 @@ pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
     }
     output.finish()?;
     Ok(true)
+}
+
+/// The command to repeat as root, where this is another user.
+pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
+    (!rustix::process::geteuid().is_root()).then_some(command)
 }
 
 /// Queries each process that has a socket, all concurrently.

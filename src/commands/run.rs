@@ -20,8 +20,9 @@ pub(crate) use crate::commands::run::options::options;
 use crate::config::file::{READ_WITHIN, Watch};
 use crate::config::flags::ConfigFlags;
 use crate::config::options::LogOptions;
-use crate::config::options::Options;
+use crate::config::options::{Options, RuleSources};
 use crate::config::problem::Problems;
+use crate::config::rule_files;
 use crate::config::{self, Config, Loaded};
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
@@ -32,6 +33,7 @@ use crate::targets::descriptors::{self, Descriptors};
 use crate::targets::{Readers, Reading, Rounds};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
+use gc_rules::load;
 
 /// The name of the thread that reads all streams, as `top -H` shows it.
 const READING_THREAD: &str = "reading";
@@ -182,11 +184,55 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
         if flags.print_config {
             std::io::stdout().write_all(loaded.config.print().as_bytes())?;
         } else {
-            writeln!(stderr, "the configuration is valid")?;
+            let rules = check_rules(&loaded.config.options.rules, &mut stderr)?;
+            writeln!(stderr, "the configuration is valid, with {rules}")?;
         }
         return Ok(None);
     }
     Ok(Some(loaded))
+}
+
+/// Checks the rule files as the daemon loads them, and counts the rules that would be in force.
+///
+/// # Errors
+///
+/// When they are invalid: each error was written to `out`.
+fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::Result<String> {
+    let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
+    let mut problems = Vec::new();
+    for path in &sources.paths {
+        // A file of the machine on which the daemon will run: this may be another one.
+        if !path.exists() {
+            writeln!(
+                out,
+                "warning: {} does not exist here; its rules are not checked",
+                path.display()
+            )?;
+            continue;
+        }
+        match rule_files::read_any(path) {
+            Ok(read) => files.extend(read),
+            Err(unread) => problems.extend(unread),
+        }
+    }
+    let loaded = load::load(&files);
+    let invalid = loaded.as_ref().err();
+    let problems: Vec<_> = problems.iter().chain(invalid.into_iter().flatten()).collect();
+    for problem in &problems {
+        writeln!(out, "{problem}")?;
+    }
+    let loaded = match loaded {
+        Ok(loaded) if problems.is_empty() => loaded,
+        _ => {
+            let count = crate::report::units::plural(problems.len() as u64, "error");
+            anyhow::bail!("the configuration is valid, but its rule files have {count}");
+        }
+    };
+    for warning in &loaded.warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    let rules = loaded.rules.rules.iter().filter(|rule| rule.enabled).count();
+    Ok(crate::report::units::plural(rules as u64, "rule"))
 }
 
 /// Logs warnings and errors to standard error, for commands that report their own results.

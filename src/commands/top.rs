@@ -101,6 +101,11 @@ impl Daemon {
         });
         let token = token.transpose()?.map(|text| text.trim().to_owned());
         let address = args.connect.as_deref().unwrap_or(THIS_HOST);
+        let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
+        anyhow::ensure!(
+            reqwest::Url::parse(address).is_ok_and(|url| is_web(&url)),
+            "{address:?} is not a URL; write it as http://HOST:9464"
+        );
         Self::at(address.trim_end_matches('/').to_owned(), token)
     }
 

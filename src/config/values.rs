@@ -15,7 +15,7 @@ use strict_yaml::units::{DURATION, SIZE};
 use strict_yaml::written_as_text;
 
 /// The formats of the configuration's schema.
-pub(crate) const FORMATS: [Format; 6] = [
+pub(crate) const FORMATS: [Format; 7] = [
     DURATION,
     SIZE,
     Format {
@@ -29,6 +29,12 @@ pub(crate) const FORMATS: [Format; 6] = [
         kind: "URL",
         what: "a URL such as http://alertmanager:9093",
         check: |text| WebUrl::from_str(text).map(|_| None),
+    },
+    Format {
+        name: "link-url",
+        kind: "URL",
+        what: "a URL such as http://{node}:9464",
+        check: |text| LinkUrl::from_str(text).map(|_| None),
     },
     Format {
         name: "listen-address",
@@ -175,6 +181,50 @@ impl fmt::Display for WebUrl {
     }
 }
 
+/// A URL for people, in which `{node}`, `{host}` and `{pod}` stand for where this gcwatch runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkUrl(String);
+
+/// What may stand in a [`LinkUrl`].
+pub(crate) const PLACES: [&str; 3] = ["{node}", "{host}", "{pod}"];
+
+impl LinkUrl {
+    /// With each place replaced by what `of` says of it.
+    ///
+    /// # Errors
+    ///
+    /// The place of which that is not known.
+    pub(crate) fn at(&self, of: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
+        PLACES.into_iter().try_fold(self.0.clone(), |url, place| {
+            if !url.contains(place) {
+                return Ok(url);
+            }
+            Ok(url.replace(place, &of(place).ok_or(place)?))
+        })
+    }
+}
+
+impl FromStr for LinkUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = PLACES
+            .into_iter()
+            .fold(text.to_owned(), |url, place| url.replace(place, "place"));
+        if plain.contains(['{', '}']) {
+            return Err(format!("only {} can be in the URL in braces", PLACES.join(", ")));
+        }
+        WebUrl::from_str(&plain)?;
+        Ok(Self(text.trim().to_owned()))
+    }
+}
+
+impl fmt::Display for LinkUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The address of the web server; `None`: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListenAddress(pub(crate) Option<SocketAddr>);
@@ -288,9 +338,33 @@ written_as_text!(
     "http-url",
     ["http://alertmanager:9093", "https://gcwatch.example"]
 );
+written_as_text!(LinkUrl, "link-url", ["https://gcwatch.example", "http://{node}:9464"]);
 written_as_text!(
     ListenAddress,
     "listen-address",
     ["127.0.0.1:9464", "0.0.0.0:9464", "none"]
 );
 written_as_text!(LogLevel, "log-level", ["info", "debug", "info,gcwatch::targets=debug"]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: links with the places that there are, with another one, and with one of which nothing is known.
+    /// Guarantee: each becomes what is said of it; others are refused; what is unknown is named.
+    #[test]
+    fn places_are_filled_in() {
+        let of = |place: &str| (place != "{pod}").then(|| place.trim_matches(['{', '}']).to_owned());
+        let at = |text: &str| LinkUrl::from_str(text).map(|url| url.at(of));
+        assert_eq!(
+            at("http://{node}:9464/{host}"),
+            Ok(Ok("http://node:9464/host".to_owned()))
+        );
+        assert_eq!(
+            at("https://gcwatch.example"),
+            Ok(Ok("https://gcwatch.example".to_owned()))
+        );
+        assert_eq!(at("http://{pod}:9464"), Ok(Err("{pod}")));
+        assert!(at("http://{cluster}/").is_err() && at("gcwatch").is_err());
+    }
+}

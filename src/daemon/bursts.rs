@@ -346,7 +346,7 @@ fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> R
         let _late = sender.send(task.run());
     });
     if let Err(error) = begun {
-        warn!("no thread for a burst: {error}");
+        warn!("cannot start a thread for a burst: {error}");
     }
     Running {
         want: want.key(),
@@ -422,7 +422,7 @@ impl Task {
         };
         // Also what is made of it took memory.
         if let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end()) {
-            warn!("that a burst is over cannot be written to the disk: {error}");
+            warn!("cannot record the end of a burst on disk: {error}");
         }
         ended
     }
@@ -431,7 +431,7 @@ impl Task {
         if let Some(problem) = &done.not_healed {
             warn!(
                 pid = self.run.pid,
-                "the process may go on making the events of a burst while another session is open: {problem}"
+                "the process may still produce the burst's events while another session is open: {problem}"
             );
         }
         if done.stopped_by == StoppedBy::PinnedObjects {

@@ -19,11 +19,11 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let what = match &notice.change {
         IncidentChange::Refreshed(_) => return,
         IncidentChange::Began(_) => "incident",
-        IncidentChange::Worse(..) => "incident is worse",
+        IncidentChange::Worse(..) => "incident escalated",
         IncidentChange::Explained(_) => "cause of incident",
-        IncidentChange::Gathered(_, Evidence::Allocations) => "who allocates",
-        IncidentChange::Gathered(..) => "who makes it collect",
-        IncidentChange::Ended(_) => "incident is over",
+        IncidentChange::Gathered(_, Evidence::Allocations) => "code that allocates",
+        IncidentChange::Gathered(..) => "code that triggers collections",
+        IncidentChange::Ended(_) => "incident resolved",
     };
     let record = IncidentRecord::new(
         notice.change.incident(),
@@ -33,23 +33,18 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let service = record.service.as_deref().unwrap_or(&notice.process);
     let (pid, rule, severity) = (notice.run.pid, record.rule.as_str(), record.severity.name());
     let ended = matches!(notice.change, IncidentChange::Ended(_));
-    let has_remedy = !ended && !matches!(notice.change, IncidentChange::Gathered(..));
-    let remedy = Some(record.remedy.as_str()).filter(|remedy| has_remedy && !remedy.is_empty());
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
-    let memory = record.evidence_text(Evidence::Ledger);
-    let cause = record.causes.first().map(|cause| cause.summary.as_str());
-    let black_box = record.evidence_place(Evidence::BlackBox);
-    let callers = record.evidence_text(Evidence::Callers);
-    let allocations = record.evidence_text(Evidence::Allocations);
+    // What to do, and what was gathered, is on the page of the process and in the record: a line is for finding it.
+    let cause = record
+        .causes
+        .first()
+        .filter(|_| !ended)
+        .map(|cause| cause.title.as_str());
+    let black_box = record.evidence_place(Evidence::BlackBox).filter(|_| !ended);
     let gathered = match &notice.change {
         IncidentChange::Gathered(_, evidence) => record.evidence_text(*evidence),
         _ => None,
-    };
-    // It is the line's own text.
-    let (callers, allocations) = match gathered {
-        Some(_) => (None, None),
-        None => (callers, allocations),
     };
     // Many summaries begin with the title.
     let title = if let Some(text) = gathered {
@@ -63,7 +58,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         ($level:ident) => {
             $level!(
                 target: TARGET,
-                service, pod, pid, severity, rule, cause, memory, black_box, callers, allocations, lasted, ending, remedy, incident = record.id, "{title}"
+                service, pod, pid, severity, rule, cause, black_box, lasted, ending, incident = record.id, "{title}"
             )
         };
     }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clr_evidence::burst::{Burst, Origin};
+use clr_evidence::threads::{SAMPLE_PROVIDER, THREADING};
 use clr_gc::event::RUNTIME_PROVIDER;
 use dotnet_diagnostics::message::{Compromise, EventFilter, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error, Session};
@@ -21,7 +22,7 @@ pub const SAMPLES_SINCE: u32 = 10;
 /// Upper limit of the target's event buffers, megabytes. Most is used by the rundown: 4 MB for 11,000 methods.
 pub const BUFFER_MB: u32 = 32;
 /// Modules, JIT-compiled and precompiled methods: all that is needed for names, and for whose code they are.
-const RUNDOWN_KEYWORD: u64 = 0x38;
+pub(crate) const RUNDOWN_KEYWORD: u64 = 0x38;
 const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_ALLOCATION_SAMPLING: u64 = 0x800_0000_0000;
 const INFORMATIONAL: u32 = 4;
@@ -45,6 +46,8 @@ pub enum Question {
     Callers,
     /// Who allocates, sampled by chance (.NET 10 and later).
     Allocations,
+    /// What every managed thread is doing: about every millisecond the runtime stops them and writes their stacks.
+    Stacks,
     /// Who allocates, by Verbose ticks: ends early when a collection has too many pinned objects, unless allowed.
     Ticks {
         /// Whatever is pinned.
@@ -96,11 +99,15 @@ impl Question {
                 ..Provider::new(RUNTIME_PROVIDER, KEYWORD_GC, INFORMATIONAL)
             },
             Self::Allocations => Provider::new(RUNTIME_PROVIDER, KEYWORD_ALLOCATION_SAMPLING, INFORMATIONAL),
+            Self::Stacks => Provider::new(SAMPLE_PROVIDER, 0, INFORMATIONAL),
             Self::Ticks { .. } => Provider::new(RUNTIME_PROVIDER, KEYWORD_GC, VERBOSE),
         };
         SessionConfig {
             buffer_mb: BUFFER_MB,
-            rundown: Rundown::Keyword(RUNDOWN_KEYWORD),
+            rundown: Rundown::Keyword(match self {
+                Self::Stacks => RUNDOWN_KEYWORD | THREADING,
+                _ => RUNDOWN_KEYWORD,
+            }),
             stacks: true,
             providers: vec![provider],
             ..SessionConfig::default()
@@ -116,7 +123,7 @@ impl Question {
         {
             return Some(StoppedBy::PinnedObjects);
         }
-        (self != Self::Callers && burst.samples() >= MAX_SAMPLES).then_some(StoppedBy::Samples)
+        (!matches!(self, Self::Callers | Self::Stacks) && burst.samples() >= MAX_SAMPLES).then_some(StoppedBy::Samples)
     }
 }
 
@@ -151,7 +158,7 @@ pub async fn run<S: Future<Output = ()>>(
         not_healed: None,
     };
     done.burst.set_start(monotonic_ns());
-    if question != Question::Callers {
+    if !matches!(question, Question::Callers | Question::Stacks) {
         done.burst.set_most_samples(MAX_SAMPLES);
     }
     let mut buffer = vec![0; READ_BYTES];
@@ -260,7 +267,7 @@ fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<()
 }
 
 /// Leaves the process as it was. The error is a sentence.
-async fn heal(client: &Client) -> Result<(), String> {
+pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {
         match client.recompute_levels(HEAL_WITHIN).await {

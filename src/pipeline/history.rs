@@ -16,7 +16,7 @@
 //! | buckets | [`MOST_BUCKET_BYTES`] packed, and the one that is open |
 //! | marks | [`MOST_MARK_BYTES`] packed |
 //! | causes | [`causes::MOST_CAUSES`] rows |
-//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`] packed |
+//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`], [`kept::MOST_PINNED_BYTES`] packed |
 
 mod bucket;
 mod buckets;
@@ -304,6 +304,16 @@ impl History {
     /// The longest of the last half hour in full, the longest first.
     pub(crate) fn longest(&self, now_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
         self.kept.longest(now_unix_ns.saturating_sub(HISTORY_NS))
+    }
+
+    /// Keeps a collection in full for as long as the run is remembered, if it is there still: an incident refers to it.
+    pub(crate) fn pin(&mut self, number: u32) {
+        self.kept.pin(number);
+    }
+
+    /// The ones that incidents refer to.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+        self.kept.pinned()
     }
 
     /// Figures of the newest collection.

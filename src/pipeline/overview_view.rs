@@ -10,6 +10,7 @@ use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
+use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
@@ -60,11 +61,29 @@ impl Pipeline {
         rows.sort_by_key(|row| (row.pid, row.start_time));
         rows
     }
+
+    /// The processes that exited and are remembered, the newest first: their last minute, and in `detail` why.
+    pub fn exited_rows(&self, incidents: &[IncidentRecord], now_unix_ns: u64) -> Vec<ProcessRow> {
+        let open = open_incidents(incidents);
+        let exited: Vec<ExitedRun> = self.shared().processes().exited.all().cloned().collect();
+        exited
+            .iter()
+            .map(|ExitedRun { run, why, .. }| {
+                let row = row_of(run.key(), run.clock(), &run.parts(), &open, false, now_unix_ns);
+                ProcessRow {
+                    detail: why.map(str::to_owned),
+                    ..row
+                }
+            })
+            .collect()
+    }
 }
 
 /// The time as it is for a run: a recording's is that of its events.
 pub(crate) fn now_of(clock: Clock, parts: &Parts, now_unix_ns: u64) -> u64 {
     match clock {
+        // Its last half hour is that before its end.
+        Clock::Live if parts.session.state == RunState::Ended => parts.session.since_unix_ns.min(now_unix_ns),
         Clock::Live => now_unix_ns,
         Clock::Recorded => parts.session.newest_unix_ns,
     }

@@ -10,6 +10,7 @@ use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
+use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::history::{BUCKET_NS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
 use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
@@ -32,9 +33,19 @@ pub enum NoCollection {
 }
 
 impl Pipeline {
-    /// The newest run of a pid from which something is or was read.
-    fn run_of(&self, pid: u32) -> Option<Arc<Run>> {
-        self.runs().into_iter().rfind(|run| run.key().pid == pid)
+    /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
+    /// has its pid.
+    fn run_of(&self, pid: u32) -> Option<(Arc<Run>, Option<ExitedRun>)> {
+        let processes = self.shared().processes();
+        let live = processes.runs.values().rfind(|run| run.key().pid == pid);
+        if let Some(run) = live {
+            return Some((Arc::clone(run), None));
+        }
+        if processes.noted.keys().any(|key| key.pid == pid) {
+            return None;
+        }
+        let exited = processes.exited.of(pid)?.clone();
+        Some((Arc::clone(&exited.run), Some(exited)))
     }
 
     /// Everything of one process; `None`: none of that pid is known.
@@ -42,14 +53,17 @@ impl Pipeline {
         let mut incidents = self.incidents();
         let open = open_incidents(&incidents);
         incidents.retain(|incident| incident.pid == Some(pid));
-        let Some(run) = self.run_of(pid) else {
+        let Some((run, exited)) = self.run_of(pid) else {
             return self.unread(pid, incidents, now_unix_ns);
         };
         let parts = run.parts();
         let now = now_of(run.clock(), &parts, now_unix_ns);
         let history = &parts.history;
         let resource = &parts.identity.resource().attributes;
-        let process = whole_row(&run, &parts, &open, now_unix_ns);
+        let mut process = whole_row(&run, &parts, &open, now_unix_ns);
+        if let Some(exited) = &exited {
+            process.detail = exited.why.map(str::to_owned);
+        }
         Some(ProcessRecord {
             at_ms: now / 1_000_000,
             revision: history.revision,
@@ -124,8 +138,9 @@ impl Pipeline {
     /// The requests of the last half hour that collections stopped most; `None`: there is no such process, or its
     /// requests are not observed.
     pub fn request_view(&self, pid: u32) -> Option<ReportedRequests> {
-        let run = self.runs().into_iter().find(|run| run.key().pid == pid)?;
-        run.parts().requests.worst(now_unix_ns())
+        let (run, _) = self.run_of(pid)?;
+        let parts = run.parts();
+        parts.requests.worst(now_of(run.clock(), &parts, now_unix_ns()))
     }
 
     /// One collection of a process.
@@ -134,12 +149,12 @@ impl Pipeline {
     ///
     /// When the process or the collection is not known.
     pub fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection> {
-        let run = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
+        let (run, _) = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
         let parts = run.parts();
         let history = &parts.history;
         let mut marks: Vec<Mark> = history.marks().collect();
         marks.sort_by_key(|mark| (mark.start_unix_ms, mark.number));
-        let kept = history.newest().rev().chain(history.longest(0));
+        let kept = history.newest().rev().chain(history.longest(0)).chain(history.pinned());
         let kept = kept
             .into_iter()
             .find(|kept| u64::from(kept.collection.number()) == number)

@@ -115,8 +115,20 @@ impl Pipeline {
         };
         let changes = self.shared.aftermath().tick(now_unix_ns, recovered);
         changes.into_iter().for_each(|changes| self.shared.notify(changes));
+        self.learn_deaths(now_unix_ns);
         let changes = self.tick_resumed(now_unix_ns);
         changes.into_iter().for_each(|changes| self.shared.notify(changes));
+    }
+
+    /// What became known of processes that exited a moment ago.
+    fn learn_deaths(&self, now_unix_ns: u64) {
+        let young = self.shared.processes().exited.learning(now_unix_ns);
+        if young.is_empty() {
+            return;
+        }
+        let deaths: Vec<Death> = young.into_iter().filter_map(|run| self.death(run)).collect();
+        let mut processes = self.shared.processes();
+        deaths.iter().for_each(|death| processes.exited.learn(death));
     }
 
     /// Changes with every change of an incident: what is stored of them is old then.

@@ -179,6 +179,13 @@ impl Run {
         }
     }
 
+    /// The process exited: only what people look at is kept. `false`: nothing was ever read from it.
+    pub(crate) fn has_exited(&self) -> bool {
+        let mut parts = self.parts();
+        parts.forget_all_but_history();
+        parts.session.first_attach_unix_ns.is_some()
+    }
+
     /// Adds what its rules counted since the last call.
     pub(crate) fn count_rules(&self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
         if let Some(rules) = self.parts().rules.as_mut() {

@@ -1,6 +1,6 @@
 //! What all feeds and the pipeline share: the runs, the settings and rules in force, the way out, the totals.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -16,6 +16,7 @@ use tracing::info;
 use crate::evidence::black_box::BlackBox;
 use crate::evidence::flames::Flames;
 use crate::pipeline::aftermath::Aftermath;
+use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::resumed::Resumed;
@@ -82,6 +83,8 @@ pub(crate) struct Noted {
 pub(crate) struct Processes {
     pub(crate) runs: BTreeMap<RunKey, Arc<Run>>,
     pub(crate) noted: BTreeMap<RunKey, Noted>,
+    /// Those that exited, for whoever looks.
+    pub(crate) exited: ExitedRuns,
 }
 
 #[derive(Debug)]
@@ -347,6 +350,17 @@ impl Shared {
         }
         self.count_rules(run);
         self.export(run, at);
-        self.processes().runs.remove(&run.key());
+        let removed = self.processes().runs.remove(&run.key());
+        if let Some(run) = removed.filter(|run| run.has_exited()) {
+            let listed = self.listed_pids();
+            self.processes().exited.put(run, now_unix_ns(), &listed);
+        }
+    }
+
+    /// The pids that incidents name which are listed although their processes exited.
+    fn listed_pids(&self) -> BTreeSet<u32> {
+        let mut pids: BTreeSet<u32> = self.ended_incidents().iter().filter_map(|record| record.pid).collect();
+        pids.extend(self.aftermath().records().filter_map(|record| record.pid));
+        pids
     }
 }

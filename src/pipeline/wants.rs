@@ -12,6 +12,7 @@ use crate::pipeline::service::ServiceKey;
 use crate::pipeline::settings::Clock;
 use crate::process::{RunKey, RunState};
 use delivery::alerts::Notices;
+use delivery::clock::now_unix_ns;
 use gc_telemetry::origin::Origin;
 
 /// The kinds of evidence that take a burst.
@@ -59,7 +60,8 @@ impl Pipeline {
     }
 
     /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
-    pub fn found(&self, run: RunKey, incident: u64, finding: Finding) {
+    pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
+        finding.dated(now_unix_ns());
         let run = self.shared().processes().runs.get(&run).map(Arc::clone);
         let Some(run) = run else { return };
         let mut parts = run.parts();

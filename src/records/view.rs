@@ -13,7 +13,7 @@ pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
     NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
-pub use report::{HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
+pub use report::{Found, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, RowMemory, SparkRecord};
 pub use watcher::{

@@ -166,8 +166,15 @@ const COLUMNS: [Column; 4] = [
 pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Difference]) -> io::Result<()> {
     writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
     writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;
+    if let Some(verdict) = differences.first().and_then(|all| verdict(&all.figures)) {
+        writeln!(out, "{HEADING}{verdict}{HEADING:#}\n")?;
+    }
     head(out, &COLUMNS)?;
     for difference in differences {
+        // A collection of which only the end was seen has no type and no pause: nothing to compare.
+        if difference.generation.is_some() && difference.gc_type.is_none() {
+            continue;
+        }
         let name = match (difference.generation, &difference.gc_type) {
             (None, None) => "all".to_owned(),
             (generation, gc_type) => format!(
@@ -205,11 +212,83 @@ fn shown(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// The change from the first to the second, in percent of the first.
+/// Changes of less than this share say nothing.
+const NOISE: f64 = 0.05;
+
+/// Which figures became better and which worse, in a line: of time, less is better; of how often and how much, neither.
+/// `None`: nothing is known on both sides.
+fn verdict(figures: &[Figure]) -> Option<String> {
+    let (mut better, mut worse, mut other, mut known) = (Vec::new(), Vec::new(), Vec::new(), false);
+    for figure in figures {
+        let (Some(before), Some(after)) = (figure.before, figure.after) else {
+            continue;
+        };
+        known = true;
+        // Quantiles between the median and the longest say the same in between.
+        if before <= 0.0 || (after / before - 1.0).abs() < NOISE || matches!(figure.name, "collections" | "pause p95") {
+            continue;
+        }
+        let change = format!("{} {}", figure.name.trim_start_matches("pause "), change(figure));
+        match figure.unit {
+            Unit::Nanoseconds | Unit::Share if after < before => better.push(change),
+            Unit::Nanoseconds | Unit::Share => worse.push(change),
+            Unit::Bytes | Unit::PerSecond | Unit::Number => other.push(change),
+        }
+    }
+    let of = |what, list: &[String]| (!list.is_empty()).then(|| format!("{what}: {}", list.join(", ")));
+    let parts = [of("better", &better), of("worse", &worse), of("changed", &other)];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    known.then(|| {
+        if text.is_empty() {
+            "no difference of 5 % or more".to_owned()
+        } else {
+            text
+        }
+    })
+}
+
+/// The change from the first to the second, in percent of the first; of shares, in percentage points.
 fn change(figure: &Figure) -> String {
     match (figure.before, figure.after) {
+        (Some(before), Some(after)) if figure.unit == Unit::Share => format!("{:+.2} pp", (after - before) * 100.0),
         (Some(before), Some(after)) if before > 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),
         (Some(before), Some(after)) if before == after => "+0.0 %".to_owned(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &'static str, unit: Unit, before: f64, after: f64) -> Figure {
+        Figure {
+            name,
+            before: Some(before),
+            after: Some(after),
+            lower_bound: [false; 2],
+            unit,
+        }
+    }
+
+    /// Scenario: a shorter median, a longer maximum, more time stopped, more allocation; then figures that differ little.
+    /// Guarantee: the verdict says which is better and which is worse; of shares, in points; that nothing differs is said.
+    #[test]
+    fn the_verdict_says_what_is_better_and_what_is_worse() {
+        let all = [
+            figure("time stopped", Unit::Share, 0.10, 0.12),
+            figure("allocated per second", Unit::Bytes, 100.0, 200.0),
+            figure("pause p50", Unit::Nanoseconds, 100.0, 36.0),
+            figure("pause max", Unit::Nanoseconds, 100.0, 127.0),
+        ];
+        assert_eq!(
+            verdict(&all).as_deref(),
+            Some(
+                "better: p50 -64.0 %; worse: time stopped +2.00 pp, max +27.0 %; changed: allocated per second +100.0 %"
+            )
+        );
+        let same = [figure("pause p50", Unit::Nanoseconds, 100.0, 104.0)];
+        assert_eq!(verdict(&same).as_deref(), Some("no difference of 5 % or more"));
+        assert_eq!(verdict(&[]), None);
     }
 }

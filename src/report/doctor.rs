@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::report::processes::{PERMISSION, permission};
 use crate::report::table::{self, FAINT, HEADING, MARK};
 use crate::report::units::plural;
 
@@ -119,20 +120,35 @@ impl Report {
         self.diagnoses.iter().all(|diagnosis| diagnosis.ok)
     }
 
-    /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets.
+    /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets. `sudo`: the command to repeat as
+    /// root where processes of other users cannot be reached for lack of rights; said once for all of them.
     ///
     /// # Errors
     ///
     /// When the output cannot be written.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn Write, sudo: Option<&str>) -> io::Result<()> {
         self.own.write(out)?;
         writeln!(out)?;
         let bad = self.diagnoses.iter().filter(|diagnosis| !diagnosis.ok).count();
-        let all = plural(self.diagnoses.len() as u64, "verdict");
+        let all = match self.diagnoses.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        };
         match (self.diagnoses.len(), bad) {
             (0, _) => writeln!(out, "no .NET process found that gcwatch can see")?,
             (_, 0) => writeln!(out, "{all}, no problems")?,
-            _ => writeln!(out, "{all}, {MARK}{bad} with problems{MARK:#}")?,
+            _ => writeln!(
+                out,
+                "{all}, {MARK}{bad} {}{MARK:#}",
+                if bad == 1 { "needs attention" } else { "need attention" }
+            )?,
+        }
+        if let Some(command) = sudo {
+            let others = self
+                .diagnoses
+                .iter()
+                .filter(|diagnosis| diagnosis.verdict == PERMISSION);
+            permission(out, others.count(), command)?;
         }
         let width = |text: fn(&Diagnosis) -> usize, least: usize| {
             self.diagnoses
@@ -153,7 +169,8 @@ impl Report {
             )?;
         }
         for diagnosis in &self.diagnoses {
-            diagnosis.write(out, name, runtime)?;
+            let is_said = sudo.is_some() && diagnosis.verdict == PERMISSION;
+            diagnosis.write(out, name, runtime, is_said)?;
         }
         if !self.stale.is_empty() {
             writeln!(
@@ -234,13 +251,17 @@ impl Diagnosis {
         self.runtime.as_deref().unwrap_or("-")
     }
 
-    fn write(&self, out: &mut dyn Write, name: usize, runtime: usize) -> io::Result<()> {
+    /// `brief`: its reason and remedy are those of others as well, and written already.
+    fn write(&self, out: &mut dyn Write, name: usize, runtime: usize, brief: bool) -> io::Result<()> {
         let pid = self.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         write!(out, "{pid:>8}  {:<name$}  {:<runtime$}  ", self.name, self.runtime())?;
         if self.ok {
             writeln!(out, "{}", self.verdict)?;
         } else {
             writeln!(out, "{MARK}{}{MARK:#}", self.verdict)?;
+        }
+        if brief {
+            return Ok(());
         }
         if let Some(detail) = &self.detail {
             write!(out, "{FAINT}")?;
@@ -335,14 +356,21 @@ mod tests {
         report.sort();
         assert!(!report.is_ok());
         let mut text = Vec::new();
-        report.write(&mut text).unwrap();
+        report.write(&mut text, None).unwrap();
         let text = String::from_utf8(text).unwrap();
         let place = |word: &str| text.find(word).unwrap();
         assert!(
             place("permission") < place("attachable") && place("attachable") < place("attached"),
             "{text}"
         );
-        assert!(text.contains("3 verdicts, 1 with problems"), "{text}");
+        assert!(text.contains("3 processes, 1 needs attention"), "{text}");
+        let mut brief = Vec::new();
+        report.write(&mut brief, Some("gcwatch doctor")).unwrap();
+        let brief = String::from_utf8(brief).unwrap();
+        assert!(
+            brief.contains("Run `sudo gcwatch doctor`.") && !brief.contains("do this"),
+            "{brief}"
+        );
         assert!(text.contains("          -> do this"), "{text}");
         assert!(
             text.lines()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::report::table::{FAINT, MARK, head, left, row};
+use crate::report::table::{self, BAD, FAINT, GAP, MARK, head, left, row};
 use gc_rules::load::{Level, Problem};
 use gc_rules::page::catalogue;
 use gc_rules::rule::{Group, Rule, Severity};
@@ -192,14 +192,22 @@ pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()
         writeln!(out, "\n{heading}")?;
         text.lines().try_for_each(|line| writeln!(out, "  {line}"))
     };
-    paragraph("What it means", &wrapped(rule.description))?;
+    paragraph("What it means", &folded(rule.description))?;
     paragraph("Condition", &record.condition)?;
     paragraph("Exceptions", &record.exceptions.join("\n"))?;
-    paragraph("What to do", &wrapped(rule.remedy))?;
-    paragraph("Source of the thresholds", &wrapped(rule.source))?;
+    paragraph("What to do", &folded(rule.remedy))?;
+    paragraph("Source of the thresholds", &folded(rule.source))?;
     paragraph("Tests", &record.tests.join("\n"))?;
     paragraph("Where", rule.location)?;
     paragraph("Page", record.runbook.as_deref().unwrap_or_default())
+}
+
+/// A paragraph in lines that fit the terminal, beside the indentation; without one as wide as prose is.
+fn folded(text: &str) -> String {
+    match table::columns() {
+        Some(columns) => table::folded(text, columns.saturating_sub(2).min(118)),
+        None => wrapped(text),
+    }
 }
 
 /// Writes a line per problem, and the number of rules.
@@ -246,29 +254,44 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
         return writeln!(out, "no rules");
     }
     let widest = |text: fn(&RuleRecord<'_>) -> usize| rules.iter().map(text).max().unwrap_or_default();
-    let columns = [
-        left("id", widest(|rule| rule.id.chars().count())),
+    let (id, words) = (
+        widest(|rule| rule.id.chars().count()),
+        widest(|rule| title(rule).chars().count()),
+    );
+    let file = widest(|rule| rule.file().chars().count());
+    let all = [
+        left("id", id),
         left("severity", 8),
         left("on", 7),
-        left("title", widest(|rule| title(rule).chars().count())),
+        left("title", words),
         left("file", 0),
     ];
+    // Where not all fit, the title is the last column, and broken between words.
+    let narrow = table::columns().is_some_and(|most| id + 8 + 7 + words + file + 4 * GAP > most);
+    let columns = if narrow {
+        vec![left("id", id), left("severity", 8), left("title", 0)]
+    } else {
+        all.to_vec()
+    };
     head(out, &columns)?;
     for rule in rules {
         let bad = rule.severity == Severity::Error.name() || rule.severity == Severity::Critical.name();
         let severity = match (bad, rule.enabled) {
             // Padded here: the column counts the style's characters too.
+            (true, true) if rule.severity == Severity::Critical.name() => format!("{BAD}{:<8}{BAD:#}", rule.severity),
             (true, true) => format!("{MARK}{:<8}{MARK:#}", rule.severity),
             _ => rule.severity.to_owned(),
         };
-        let texts = [
-            rule.id.to_owned(),
-            severity,
-            rule.on.to_owned(),
-            title(rule),
-            rule.file().to_owned(),
-        ];
+        let mut texts = vec![rule.id.to_owned(), severity];
+        if narrow {
+            texts.push(title(rule));
+        } else {
+            texts.extend([rule.on.to_owned(), title(rule), rule.file().to_owned()]);
+        }
         row(out, &columns, &texts)?;
+    }
+    if narrow {
+        writeln!(out, "{FAINT}not shown, the terminal is too narrow: on, file{FAINT:#}")?;
     }
     Ok(())
 }

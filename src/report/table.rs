@@ -298,8 +298,8 @@ impl<W: Write> Folding<W> {
     }
 }
 
-/// All styles that are written: bold, dimmed, yellow, and their end.
-const STYLES: [&str; 4] = ["\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"];
+/// All styles that are written: bold, dimmed, red, yellow, and their end.
+const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"];
 
 impl<W: Write> Write for Folding<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -367,6 +367,8 @@ impl fmt::Display for Paint {
 pub const HEADING: Paint = Paint(Style::new().bold());
 /// Style of secondary text.
 pub const FAINT: Paint = Paint(Style::new().dimmed());
+/// Style of what is worst.
+pub const BAD: Paint = Paint(AnsiColor::Red.on_default().bold());
 /// Style of text that needs attention.
 pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
 
@@ -484,7 +486,7 @@ mod tests {
     /// Guarantee: they are the ones that pass.
     #[test]
     fn the_styles_that_pass_are_those_that_are_written() {
-        for Paint(style) in [HEADING, FAINT, MARK] {
+        for Paint(style) in [HEADING, FAINT, MARK, BAD] {
             let written = format!("{style}x{style:#}");
             let (before, after) = written.split_once('x').unwrap();
             assert!(STYLES.contains(&before) && STYLES.contains(&after), "{written:?}");

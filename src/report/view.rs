@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 
 use clr_gc::gc::Collection;
 use gc_requests::request::{MAX_NAMED_STOPS, Request};
-use gc_rules::incident::IncidentRecord;
 use gc_rules::time::{TimeBase, rfc3339};
 
 use crate::pipeline::history::{Causes, is_induced};
 use crate::pipeline::{overview_view, process_view};
 use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{Subject, SummaryRecord};
-use crate::records::view::{ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
+use crate::records::view::{
+    Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen,
+};
 use crate::report::memory;
 use crate::report::units::plural;
 
@@ -40,24 +41,24 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
     }
 }
 
-/// The record of a recording, one of `among` in a page. `incidents`: of each process, in the order of the recording;
+/// The record of a recording, one of `among` in a page. `found`: of each process, in the order of the recording;
 /// `None`: no rules were evaluated. The command line may hold secrets: it is in it only `with_command_line`.
 pub fn recorded(
     recording: &Recording,
     base: TimeBase,
-    incidents: Option<Vec<Vec<IncidentRecord>>>,
+    found: Option<Vec<Found>>,
     with_command_line: bool,
     among: usize,
 ) -> ReportedRecording {
     let among = among.max(1);
     let several = recording.processes.len() > 1;
-    let mut incidents = incidents.map(Vec::into_iter);
+    let mut found = found.map(Vec::into_iter);
     let mut all: Vec<_> = recording
         .processes
         .iter()
         .map(|(subject, history)| {
-            let incidents = incidents.as_mut().map(|all| all.next().unwrap_or_default());
-            (*subject, history, incidents)
+            let found = found.as_mut().map(|all| all.next().unwrap_or_default());
+            (*subject, history, found)
         })
         .collect();
     let most = (MOST_PROCESSES / among).max(1);
@@ -68,9 +69,9 @@ pub fn recorded(
     }
     let bounds = Bounds::of(all.len() * among);
     let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
-    let processes = all.into_iter().map(|(subject, history, incidents)| {
+    let processes = all.into_iter().map(|(subject, history, found)| {
         let name = name(recording, subject, several);
-        process(subject, name, history, base, recording, &bounds, incidents)
+        process(subject, name, history, base, recording, &bounds, found)
     });
     ReportedRecording {
         file: file.to_owned(),
@@ -110,8 +111,9 @@ fn process(
     base: TimeBase,
     recording: &Recording,
     bounds: &Bounds,
-    incidents: Option<Vec<IncidentRecord>>,
+    found: Option<Found>,
 ) -> ReportedProcess {
+    let (incidents, judged) = found.map_or((None, None), |found| (Some(found.incidents), Some(found.judged)));
     let observed_ns = recording.observed_ns;
     let collections = &history.collections;
     let mut causes = Causes::default();
@@ -148,6 +150,7 @@ fn process(
             .filter_map(|one| crate::pipeline::record(one, base, subject, None))
             .collect(),
         incidents,
+        judged,
     }
 }
 

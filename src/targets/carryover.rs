@@ -53,7 +53,11 @@ impl<T: RunSink> Carryover<T> {
         if state == RunState::Attaching || self.reported.as_ref().is_some_and(|last| is_same(last, &state)) {
             return;
         }
-        log(identity, &state);
+        // The end of a process that was not watched on purpose is no news.
+        let was_watched = self.reported.as_ref().is_some_and(|last| *last != RunState::Excluded);
+        if state != RunState::Ended || was_watched {
+            log(identity, &state);
+        }
         self.reported = Some(state);
     }
 }
@@ -74,13 +78,14 @@ fn log(identity: &Identity, state: &RunState) {
             tracing::warn!(target: "gcwatch::targets", pid, name, reason, "cannot attach: {}", bounded(detail));
         }
         RunState::HeldElsewhere { holder } => {
-            tracing::info!(target: "gcwatch::targets", pid, name, "not attached: it is read by {}", bounded(holder));
+            tracing::info!(target: "gcwatch::targets", pid, name, "not attached: {} reads it", bounded(holder));
         }
         RunState::OverLimit => {
             tracing::warn!(target: "gcwatch::targets", pid, name, "not attached: the limit of processes is reached");
         }
         RunState::Excluded => {
-            tracing::info!(target: "gcwatch::targets", pid, name, "excluded by the configuration");
+            // On purpose, and one for each process of the host: the page and `gcwatch ps` list them.
+            tracing::debug!(target: "gcwatch::targets", pid, name, "excluded by the configuration");
         }
         RunState::Detached { detail } => {
             tracing::info!(target: "gcwatch::targets", pid, name, "detached: {}", bounded(detail));

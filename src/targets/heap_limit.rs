@@ -189,7 +189,7 @@ fn is_full(used: u64, limit: u64) -> bool {
 fn sentence(what: &str, used: u64, limit: u64, source: &str) -> String {
     let mb = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
-        "not watched, because {what} stands at its limit ({:.0} of {:.0} MiB, {source}): the first session of a process \
+        "not watched, because {what} is at its limit ({:.0} of {:.0} MiB, {source}): the first session of a process \
          without memory can end it",
         mb(used),
         mb(limit)
@@ -197,7 +197,7 @@ fn sentence(what: &str, used: u64, limit: u64, source: &str) -> String {
 }
 
 /// The remedy.
-pub(crate) const REMEDY: &str = "gcwatch looks again every minute; raise the limit, or start gcwatch before the process; \
+pub(crate) const REMEDY: &str = "gcwatch retries every minute; raise the limit, or start gcwatch before the process; \
     targets.attach_at_heap_limit attaches all the same";
 
 /// The reason, in one word.

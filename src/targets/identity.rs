@@ -202,7 +202,23 @@ fn short_name(name: &str) -> &str {
 fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
     let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
     let assembly = entry_assembly.filter(|assembly| !is_host(assembly));
-    assembly.unwrap_or_else(|| short_name(of_command_line).to_owned())
+    let name = assembly.unwrap_or_else(|| short_name(of_command_line).to_owned());
+    let verb = (name == "dotnet")
+        .then(|| facts.command_line.as_deref().and_then(verb))
+        .flatten();
+    verb.map_or(name, |verb| format!("dotnet {verb}"))
+}
+
+/// Commands of the SDK that are named by what they do. Other arguments may hold secrets, and are names of programs.
+const VERBS: [&str; 14] = [
+    "build", "clean", "format", "msbuild", "new", "nuget", "pack", "publish", "restore", "run", "test", "tool",
+    "vstest", "watch",
+];
+
+/// What `dotnet` does, by its command line.
+fn verb(command_line: &str) -> Option<&'static str> {
+    let word = command_line.split(' ').nth(1)?;
+    VERBS.into_iter().find(|verb| *verb == word)
 }
 
 fn instance_id(key: RunKey, host: &Host) -> String {

@@ -264,12 +264,12 @@ impl<S: Sink> Attempt<S> {
                 reading.sink.healed();
                 tracing::info!(
                     target: "gcwatch::targets", pid, name,
-                    "another tool's session ended; the runtime makes no events for it any more"
+                    "another tool's session ended; gcwatch stopped the events that it left behind"
                 );
             }
             Err(problem) => tracing::warn!(
                 target: "gcwatch::targets", pid, name,
-                "another tool's session ended, and the runtime may go on making its events, which slows collections: \
+                "another tool's session ended, and its events may still slow collections: \
                  the session to end that failed: {}; it is tried again", bounded(&problem)
             ),
         }
@@ -280,21 +280,21 @@ impl<S: Sink> Attempt<S> {
         match news {
             News::Batch(batch) => reading.take_requests(&batch),
             News::Taken => {
-                let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: what \
-                           collections do to its requests is not known until gcwatch attaches anew";
+                let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: \
+                           request impact is unavailable until gcwatch re-attaches";
                 reading.requests_unread(why.to_owned());
                 tracing::warn!(target: "gcwatch::targets", pid, name, "{why}");
             }
             News::Paused(problem) => {
                 let why = format!(
-                    "they are not read: {}; gcwatch tries again in a minute",
+                    "they are not observed: {}; gcwatch retries in a minute",
                     bounded(&problem)
                 );
                 reading.requests_unread(why.clone());
                 tracing::info!(target: "gcwatch::targets", pid, name, "requests: {why}");
             }
             News::Off(why) => {
-                let why = format!("they are not read any more: {}", bounded(&why));
+                let why = format!("they are not observed any more: {}", bounded(&why));
                 reading.requests_unread(why.clone());
                 tracing::warn!(target: "gcwatch::targets", pid, name, "requests: {why}");
             }

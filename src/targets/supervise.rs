@@ -251,7 +251,7 @@ impl<S: Sink> Supervisor<S> {
         if asks_for_environment(options) {
             tracing::info!(
                 target: "gcwatch::targets",
-                "filters use the environment: where it cannot be read, such a condition does not hold"
+                "targets.include and targets.exclude match environment variables; processes whose environment is unreadable do not match"
             );
         }
     }

@@ -8,6 +8,7 @@
 //! The stream numbers threads as the process's own pid namespace does. A few small files of `/proc` are read, once for
 //! each thread that asks for a collection and is not known.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The name of threads of event sessions and their commands.
@@ -46,6 +47,19 @@ impl ToolThread {
         self.known.push((thread, is));
         Some(is)
     }
+}
+
+/// The names of a process's threads, by their numbers in its own namespace; blocking.
+pub(crate) fn names(pid: u32) -> BTreeMap<u64, String> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return BTreeMap::new();
+    };
+    let tasks = tasks.take(MAX_THREADS).filter_map(Result::ok).map(|task| task.path());
+    let name = |task: PathBuf| {
+        let name = std::fs::read_to_string(task.join("comm")).ok()?;
+        Some((own_number(&task)?, name.trim_end().to_owned()))
+    };
+    tasks.filter_map(name).collect()
 }
 
 /// The numbers of the threads with the name, in the process's own namespace. `None`: there are none.

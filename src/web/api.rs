@@ -21,6 +21,7 @@ pub(super) fn overview_record(site: &Site, sparks: bool) -> OverviewRecord {
         host: site.watcher.host(),
         ready: site.ready.load(std::sync::atomic::Ordering::Acquire),
         processes: site.pipeline.rows(&incidents, sparks, now),
+        exited: site.pipeline.exited_rows(&incidents, now),
         states: site.pipeline.states(),
         incidents,
     }

@@ -19,7 +19,8 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: [Asset; 14] = assets! {
+static ASSETS: [Asset; 15] = assets! {
+    "account.js" SCRIPT;
     "app.js" SCRIPT;
     "charts.js" SCRIPT;
     "collection.js" SCRIPT;

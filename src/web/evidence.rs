@@ -109,13 +109,14 @@ fn graph(site: &Site, name: &str) -> Response {
 /// The requests of a process that collections stopped most: their ids are those of people's requests.
 pub(super) async fn requests(State(site): State<Site>, Path(pid): Path<String>) -> Response {
     let found = pid.parse().ok().and_then(|pid| site.pipeline.request_view(pid));
-    let Some(record) = found else {
+    let Some(mut record) = found else {
         let error = "requests of that process are not observed";
         return answer::not_found(
             error,
             "set requests.mode in the configuration; the process has to serve some",
         );
     };
+    record.trace_url = site.trace_url.as_deref().map(str::to_owned);
     ([(header::CACHE_CONTROL, "private, no-store")], Json(record)).into_response()
 }
 

@@ -26,6 +26,8 @@ pub struct WebOptions {
     pub token: Option<Secret>,
     /// Who may log in: names and passwords, with `Authorization: Basic ...`.
     pub users: Vec<(String, Secret)>,
+    /// Where a trace is shown, with `{trace_id}`; `None`: ids are plain text.
+    pub trace_url: Option<String>,
     /// What needs a login.
     pub protects: Protects,
     /// The certificate; `None`: it speaks HTTP without TLS.

@@ -13,11 +13,12 @@ use super::assets;
 use crate::records::view::ReportRecord;
 
 /// The modules of it, each after those that it imports.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 10] = [
     "dom.js",
     "format.js",
     "live.js",
     "charts.js",
+    "account.js",
     "incidents.js",
     "requests.js",
     "process.js",

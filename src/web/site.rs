@@ -66,6 +66,8 @@ pub struct Site {
     pub watcher: Arc<dyn WatcherInfo>,
     /// The answer of `/readyz`: true from the first complete scan until shutdown.
     pub ready: Arc<AtomicBool>,
+    /// Where traces are shown, with `{trace_id}`.
+    pub trace_url: Option<Arc<str>>,
     pub(super) viewers: Arc<Viewers>,
 }
 
@@ -86,6 +88,7 @@ impl Site {
             rules,
             watcher,
             ready,
+            trace_url: None,
             viewers: Arc::default(),
         }
     }

@@ -189,15 +189,23 @@ fn verdicts_are_right() {
         let daemon = start(&mark, folder.path());
         for (case, target, _) in &targets {
             let what = format!("{} {}", runtime.name, case.mode);
+            // Of what is kept, a part became old after the newest full collection.
+            let is_kept = case.line == "live";
+            let of_case = |ledger: &Value| {
+                let later = if is_kept { bytes(ledger, "not_looked_at") } else { 0 };
+                bytes(ledger, case.line) + later
+            };
             let is = |ledger: &Value| {
-                ledger["counted"] == true && bytes(ledger, case.line) >= case.least && !ledger["live"].is_null()
+                ledger["counted"] == true && of_case(ledger) >= case.least && !ledger["live"].is_null()
             };
             let ledger = ledger(&daemon, target.pid(), &what, is);
             println!("{what}: {ledger}");
-            assert_eq!(ledger["verdict"], case.verdict, "{what}: {ledger}");
+            let is_right = ledger["verdict"] == case.verdict || is_kept && ledger["verdict"] == "not-looked-at";
+            assert!(is_right, "{what}: {ledger}");
             assert_eq!(bytes(&ledger, "limit"), LIMIT, "{what}: {ledger}");
             let lines = [
                 "live",
+                "not_looked_at",
                 "free",
                 "committed_unused",
                 "bookkeeping",

@@ -24,6 +24,7 @@ mod evidence;
 mod figures;
 mod foreign;
 mod gcwatch;
+mod heap;
 mod heap_limits;
 mod incident_evidence;
 mod labelled;
@@ -33,6 +34,7 @@ mod processes;
 mod profiles;
 mod requests;
 mod service;
+mod stacks;
 mod workload;
 
 use std::process::ExitCode;
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         labelled::tests,
         ledger::tests,
         dumps::tests,
+        heap::tests,
         heap_limits::tests,
         black_box::tests,
         processes::tests,
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         foreign::tests,
         container::tests,
         service::tests,
+        stacks::tests,
         workload::tests,
     ] {
         of_module(&mut tests);

@@ -98,7 +98,7 @@ fn several_recordings_are_compared() {
     browser.until(&format!("{title} === 'net10-steady.nettrace.gz'"));
     browser.click("a[href='#process-2']");
     browser.until(&format!("{title} === 'net10-lohoos.nettrace.gz'"));
-    browser.until("document.querySelector('.incident')?.innerText.includes('No space')");
+    browser.until("document.querySelector('.incident')?.textContent.includes('exhausted')");
     browser.run("document.querySelector('a[href^=\"#process-2-collection-\"]').click()");
     browser.until("document.querySelector('#chosen #timeline svg')");
     browser.back();

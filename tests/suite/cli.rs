@@ -203,7 +203,7 @@ fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
     let text = String::from_utf8(output.stdout).unwrap();
     let said = "incidents: none\n\
         so far, in a recording too short to judge it\n\
-        warning   The process is stopped for a large share of the time  time.stopped\n          \
+        warning   GC pauses take a large share of the time  time.stopped\n          \
         The GC stopped the process for 47.2 % of the last 3.19 s, in 56 collections\n";
     assert!(text.contains(said), "{text}");
 }
@@ -390,7 +390,7 @@ fn words_of_other_tools_are_understood() {
     for (word, command) in [
         ("counters", "top"),
         ("collect", "record"),
-        ("gcdump", "record"),
+        ("gcdump", "heap"),
         ("gcstats", "analyze"),
         ("recrod", "record"),
     ] {

@@ -77,6 +77,13 @@ fn keys_do_what_they_say() {
     assert!(evil < checkout, "by name");
     assert_eq!((state.key(Key::Enter), state.view), (Action::Ask, View::Process(99)));
     assert_eq!((state.key(Key::Escape), state.view), (Action::Ask, View::Overview));
+    // The first incident is open, the second is over.
+    assert_eq!(state.key(Key::Char('2')), Action::Draw);
+    assert_eq!(
+        (state.key(Key::Char('1')), state.view),
+        (Action::Ask, View::Process(4711))
+    );
+    state.key(Key::Escape);
     for letter in ['/', 'C', 'H', 'E'] {
         state.key(Key::Char(letter));
     }

@@ -17,6 +17,7 @@ use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PRO
 use crate::name::Frame;
 use crate::pprof::Stacked;
 use crate::stacks::{StackId, Stacks};
+use crate::threads::{SAMPLE_PROVIDER, THREAD_DC, ThreadStacks, Threads};
 
 /// What is counted: events from `start` to `end`, nanoseconds of the stream's clock (Linux: `CLOCK_MONOTONIC`).
 /// `None`: without bound.
@@ -90,6 +91,7 @@ struct State {
     window: Window,
     triggers: Triggers,
     samples: Samples,
+    threads: Threads,
     stacks: Stacks,
     methods: Methods,
     modules: Modules,
@@ -261,6 +263,11 @@ impl Burst {
         self.state.samples.report(|stack| self.frames(stack))
     }
 
+    /// What every managed thread was doing. After [`Burst::finish`].
+    pub fn threads(&self) -> ThreadStacks {
+        self.state.threads.report(|stack| self.frames(stack))
+    }
+
     /// The stacks of samples, for a profile of [`pprof`](crate::pprof).
     pub fn stacked(&self) -> Vec<Stacked<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
@@ -381,11 +388,20 @@ impl State {
                     .observe(event.payload, Some(self.stacks.addresses()), &mut self.budget);
             } else if metadata.event_id == MODULE_DC_END {
                 self.modules.observe(event.payload, &mut self.budget);
+            } else if metadata.event_id == THREAD_DC {
+                self.threads.lives(event.payload, &mut self.budget);
             }
             return;
         }
         if metadata.provider == PROCESS_INFO_PROVIDER {
             self.modules.observe_process(event.payload);
+            return;
+        }
+        if metadata.provider == SAMPLE_PROVIDER {
+            if !self.is_closed && self.window.contains(at) {
+                let stack = self.intern(observed);
+                self.threads.sampled(event.thread, stack, &mut self.budget);
+            }
             return;
         }
         if metadata.provider != RUNTIME_PROVIDER {

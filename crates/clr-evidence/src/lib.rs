@@ -26,6 +26,7 @@
 //! | [`callers`] | triggers, and which collections and stops are theirs |
 //! | [`allocations`] | samples, summed by type and site |
 //! | [`site`] | which stacks are one row, and the ways to it |
+//! | [`threads`] | what every managed thread is doing |
 //! | [`estimate`] | how many bytes a sample stands for, and exact 95 % intervals |
 //! | [`folded`], [`flame`], [`pprof`] | formats of other tools |
 //! | [`diff`] | two outputs side by side |
@@ -53,3 +54,4 @@ pub mod name;
 pub mod pprof;
 pub mod site;
 pub mod stacks;
+pub mod threads;

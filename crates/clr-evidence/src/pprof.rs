@@ -191,6 +191,56 @@ pub fn encode(stacks: &[Stacked<'_>], account: &Account, unix_ns: Option<i64>, b
     tables.profile.encode_to_vec()
 }
 
+/// A stack of names, innermost first, and what it is weighed by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weighed<'a> {
+    /// Names, innermost first.
+    pub names: Vec<&'a str>,
+    /// Of the two value types.
+    pub values: [u64; 2],
+}
+
+/// The bytes of a profile of names that are no methods, such as types of a heap; not compressed. `values` are name and
+/// unit of both values, the second of which is shown first.
+pub fn encode_names(stacks: &[Weighed<'_>], values: [(&str, &str); 2], unix_ns: Option<i64>) -> Vec<u8> {
+    let mut tables = Tables::default();
+    // By the format, the first string is empty.
+    tables.text("");
+    let [first, second] = values.map(|(name, unit)| tables.value_type(name, unit));
+    tables.profile.default_sample_type = second.r#type;
+    tables.profile.sample_type = vec![first, second];
+    for stack in stacks {
+        let mut location_id = Vec::with_capacity(stack.names.len());
+        for name in &stack.names {
+            let name = tables.text(name);
+            let id = tables.profile.location.len() as u64 + 1;
+            // A name is one place: its number stands for the address.
+            let known = *tables.locations.entry(name as u64).or_insert(id);
+            if known == id {
+                tables.profile.function.push(Function {
+                    id,
+                    name,
+                    system_name: name,
+                });
+                tables.profile.location.push(Location {
+                    id,
+                    address: 0,
+                    line: vec![Line { function_id: id }],
+                });
+            }
+            location_id.push(known);
+        }
+        let value = stack.values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        tables.profile.sample.push(Sample {
+            location_id,
+            value: value.to_vec(),
+            label: Vec::new(),
+        });
+    }
+    tables.profile.time_nanos = unix_ns.unwrap_or(0);
+    tables.profile.encode_to_vec()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,5 +277,29 @@ mod tests {
         assert_eq!(text(profile.function[0].name), "Shop.Orders.Parse");
         assert_eq!(text(profile.sample_type[1].r#type), "alloc_space");
         assert_eq!(profile.time_nanos, 5);
+    }
+
+    /// Scenario: two stacks of names, one of which has a name twice.
+    /// Guarantee: a name is stated once, and all ids lead somewhere.
+    #[test]
+    fn a_profile_of_names_refers_to_what_it_has() {
+        let stacks = [
+            Weighed {
+                names: vec!["Node", "List", "Node"],
+                values: [3, 72],
+            },
+            Weighed {
+                names: vec!["List"],
+                values: [1, 32],
+            },
+        ];
+        let values = [("inuse_objects", "count"), ("inuse_space", "bytes")];
+        let profile = Profile::decode(encode_names(&stacks, values, None).as_slice()).unwrap();
+        let text = |place: i64| profile.string_table[place as usize].as_str();
+        assert_eq!((profile.location.len(), profile.function.len()), (2, 2));
+        assert_eq!(profile.sample[0].location_id, [1, 2, 1]);
+        assert_eq!(profile.sample[1].value, [1, 32]);
+        assert_eq!(text(profile.function[1].name), "List");
+        assert_eq!(text(profile.default_sample_type), "inuse_space");
     }
 }

@@ -10,7 +10,8 @@ use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
 // What to do, for the errors that end in it.
-const PERMISSION: &str = "run as the same user and group, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE";
+const PERMISSION: &str =
+    "run it with sudo, or as the same user and group (a container: as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE)";
 const SILENT: &str = "the process is stopped, in a debugger or overloaded: look at its state, and try again later";
 const NOT_A_SOCKET: &str = "give the path of a dotnet-diagnostic-*-socket; if a process put it there, ask why";
 const WRONG_PEER: &str = "nothing was sent to it; find out who made the socket";

@@ -8,6 +8,8 @@ use crate::commands::output::say;
 use crate::config::rule_files;
 use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::Subject;
+use crate::records::view::Found;
+use crate::report::anomalies::JudgedRecord;
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
@@ -60,15 +62,19 @@ pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Op
     })
 }
 
-/// What the rules found in each process, the most severe first.
-pub(super) fn incidents(reviews: &[Review], recording: &Recording) -> Vec<Vec<IncidentRecord>> {
+/// What the rules found in each process, the most severe first, and what they could not judge.
+pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
     let each = reviews.iter().zip(&recording.processes);
-    each.map(|(review, (subject, _))| {
-        let subject = incident_subject(recording, *subject);
+    each.map(|(review, (of, _))| {
+        let subject = incident_subject(recording, *of);
         let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
         incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
         let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject);
-        incidents.into_iter().map(record).collect()
+        let judged = JudgedRecord::new(*of, review, recording.observed_ns);
+        Found {
+            incidents: incidents.into_iter().map(record).collect(),
+            judged: serde_json::to_value(judged).unwrap_or_default(),
+        }
     })
     .collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::input::{SCOPE, complain, read};
-use super::judged::{incidents, passes, reviews, time_base};
+use super::judged::{found, passes, reviews, time_base};
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::files::Beside;
@@ -45,12 +45,12 @@ pub(super) fn html(
         };
         let reviews = reviews(rules, &recording);
         fine &= reviews.iter().flatten().all(|review| passes(args, review));
-        let incidents = reviews.as_deref().map(|reviews| incidents(reviews, &recording));
+        let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
         let base = time_base(&recording);
         recordings.push(view::recorded(
             &recording,
             base,
-            incidents,
+            found,
             args.with_command_line,
             files.len(),
         ));

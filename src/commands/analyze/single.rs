@@ -20,8 +20,8 @@ use crate::report::{detail, memory};
 /// Limit of standard input that is kept in memory to be read twice.
 const MAX_KEPT_BYTES: u64 = 1 << 30;
 
-/// One collection in full. The first pass finds it, the second collects its events.
-pub(super) fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Result<bool> {
+/// One collection in full. The first pass finds it, the second collects its events, which a table lists when asked.
+pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -> anyhow::Result<bool> {
     let input = Twice::of(file).context("cannot read standard input")?;
     let mut source = match input.open() {
         Ok(source) => source,
@@ -54,7 +54,7 @@ pub(super) fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Resu
             wanted.finish();
             let start = start_time(&recording, collection);
             match output.format() {
-                Format::Table => detail::write(output.text(), collection, &wanted, start.as_deref())?,
+                Format::Table => detail::write(output.text(), collection, &wanted, start.as_deref(), events)?,
                 Format::Ndjson => {
                     output.record(&GcRecord::new(*subject, collection, start))?;
                     output.record(&DetailRecord::new(

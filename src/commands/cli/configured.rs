@@ -9,6 +9,9 @@ use crate::config::flags::ConfigFlags;
 
 /// `gcwatch run`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  sudo gcwatch run\n  sudo gcwatch run --endpoint http://collector:4317\n  gcwatch run --config gcwatch.yaml --check-config"
+)]
 pub struct RunArgs {
     /// What is configured.
     #[command(flatten)]
@@ -20,6 +23,7 @@ pub struct RunArgs {
 
 /// `gcwatch replay`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  gcwatch replay --now --endpoint http://localhost:4317 app.nettrace")]
 pub struct ReplayArgs {
     /// The recordings
     #[arg(value_name = "FILE", required = true)]
@@ -40,9 +44,12 @@ pub struct ReplayArgs {
 
 /// `gcwatch demo`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gcwatch demo\n  gcwatch demo --rounds 5 --endpoint http://localhost:4317\n  gcwatch demo --listen 127.0.0.1:0        beside a running daemon"
+)]
 pub struct DemoArgs {
     /// How many times to play each recording [default: until Ctrl-C]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub rounds: Option<u32>,
     /// What is configured.
     #[command(flatten)]
@@ -74,4 +81,8 @@ pub struct AlertsTestArgs {
     /// What is configured.
     #[command(flatten)]
     pub config: ConfigFlags,
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "write a number, such as 5")
 }

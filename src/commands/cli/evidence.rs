@@ -26,8 +26,8 @@ pub enum EvidenceFormat {
 /// What bursts have in common.
 #[derive(Debug, Args)]
 pub struct BurstArgs {
-    /// How long, such as 10s
-    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = duration)]
+    /// Duration, such as 10s [default: 10s, of allocations 5s]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Do not wait for another burst on this host, replace files, and ignore what else would refuse it
     #[arg(long)]
@@ -65,6 +65,9 @@ pub struct SubjectArgs {
 
 /// `gcwatch callers`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  sudo gcwatch callers 4711\n  sudo gcwatch callers 4711 --duration 30s --stacks\n  gcwatch callers app.nettrace"
+)]
 pub struct CallersArgs {
     /// What is looked at.
     #[command(flatten)]
@@ -79,7 +82,8 @@ pub struct CallersArgs {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = ".NET 10 and later: samples by chance, unbiased, with 95 % intervals. The burst ends at 2,000 samples.\n\
+    after_help = "Examples:\n  sudo gcwatch allocations 4711\n  sudo gcwatch allocations 4711 -o flame.svg --format svg\n  gcwatch allocations diff before.ndjson after.ndjson\n\n\
+    .NET 10 and later: samples by chance, unbiased, with 95 % intervals. The burst ends at 2,000 samples.\n\
     .NET 9 and older: --tick, which costs the process more and is biased; see docs/evidence.md."
 )]
 pub struct AllocationsArgs {

@@ -11,8 +11,9 @@ use crate::config::flags::ConfigFlags;
 /// `gcwatch top`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. Where none \
-                  listens, it attaches itself until it ends. Keys: ? shows them."
+    after_help = "Examples:\n  sudo gcwatch top\n  gcwatch top --connect http://node7:9464\n\n\
+    Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. If none is \
+                  running, it attaches to the processes directly. Press ? for the keys."
 )]
 pub struct TopArgs {
     /// The listener of a daemon, also of another host
@@ -21,10 +22,10 @@ pub struct TopArgs {
     /// File with the token of web.token_from
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// How often it asks
+    /// Refresh interval
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub interval: Duration,
-    /// Print one frame as text and end
+    /// Print once and exit
     #[arg(long)]
     pub once: bool,
     /// Show where memory is, first the processes with most that is reserved and not needed
@@ -34,6 +35,7 @@ pub struct TopArgs {
 
 /// `gcwatch ps`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  sudo gcwatch ps\n  sudo gcwatch ps --format ndjson | jq .name")]
 pub struct PsArgs {
     /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
     #[arg(long, value_name = "PATH")]
@@ -46,7 +48,8 @@ pub struct PsArgs {
 /// `gcwatch doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 no action needed, 1 a process cannot be attached to or is missing, 2 wrong usage."
+    after_help = "Examples:\n  sudo gcwatch doctor\n  sudo gcwatch doctor --pid 4711\n\n\
+    Exit codes: 0 no action needed, 1 a process cannot be attached to or is missing, 2 wrong usage."
 )]
 pub struct DoctorArgs {
     /// Only this process (repeatable) [default: all that look like .NET, and those that the configuration names]
@@ -77,6 +80,9 @@ pub enum Profile {
 
 /// `gcwatch record`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  sudo gcwatch record 4711 -o app.nettrace --duration 30s\n  sudo gcwatch record 4711 -o app.nettrace --profile gc-verbose"
+)]
 pub struct RecordArgs {
     /// The process.
     #[command(flatten)]

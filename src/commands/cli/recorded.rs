@@ -10,6 +10,7 @@ use gc_rules::rule::Severity;
 
 /// `gcwatch events`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  gcwatch events app.nettrace --name GCStart --to 5s")]
 pub struct EventsArgs {
     /// The recording
     #[arg(value_name = "FILE")]
@@ -57,6 +58,9 @@ pub enum Sort {
 
 /// `gcwatch analyze`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gcwatch analyze app.nettrace\n  gcwatch analyze app.nettrace --sort pause --top 20\n  gcwatch analyze app.nettrace --gc 31 --events\n  gcwatch analyze --html report.html before.nettrace after.nettrace"
+)]
 pub struct AnalyzeArgs {
     /// The recordings; of a directory, the .nettrace files in it
     #[arg(value_name = "FILE", required = true)]
@@ -64,6 +68,9 @@ pub struct AnalyzeArgs {
     /// Show one collection in full, by its number
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
     pub gc: Option<u32>,
+    /// With --gc: also its events
+    #[arg(long, requires = "gc")]
+    pub events: bool,
     /// Only collections that start at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
@@ -101,6 +108,7 @@ pub struct AnalyzeArgs {
 
 /// `gcwatch diff`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  gcwatch diff before.nettrace after.nettrace")]
 pub struct DiffArgs {
     /// The earlier recording
     #[arg(value_name = "A")]

@@ -8,6 +8,9 @@ use super::value::FormatArgs;
 
 /// `gcwatch rules`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gcwatch rules list\n  gcwatch rules show time.stopped\n  gcwatch rules check mine.yaml && gcwatch rules test mine.test.yaml"
+)]
 pub struct RulesArgs {
     /// What to do with rules.
     #[command(subcommand)]
@@ -25,7 +28,7 @@ pub enum RulesCommand {
     Show(RulesShowArgs),
     /// Print all shipped rules as a page in Markdown
     Catalogue,
-    /// Run rule tests on written events or recordings, with a virtual clock
+    /// Run rule tests against scripted events or recordings
     Test(RulesTestArgs),
     /// Print the JSON schema of rule files, for editors
     Schema(RulesSchemaArgs),

@@ -3,7 +3,7 @@
 use super::otlp::SecretSource;
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::config::options::RuleSources;
-use crate::config::values::WebUrl;
+use crate::config::values::{LinkUrl, WebUrl};
 use delivery::alerts::settings::AlertSettings;
 use gc_rules::rule::Severity;
 use strict_yaml::units::HumanDuration;
@@ -55,8 +55,9 @@ pub(crate) struct Alerts {
     /// alert.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h"))]
     pub(crate) resend_interval: HumanDuration,
-    /// URL of this gcwatch for links in notifications; without it, there are no links.
-    pub(crate) external_url: Option<WebUrl>,
+    /// URL of this gcwatch for links in notifications; without it, there are no links. `{node}` is the Kubernetes node
+    /// (`NODE_NAME`), `{host}` the host, `{pod}` gcwatch's own pod (`POD_NAME`, else the host name of the container).
+    pub(crate) external_url: Option<LinkUrl>,
 }
 
 impl Default for Alerts {

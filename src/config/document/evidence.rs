@@ -23,7 +23,7 @@ words! {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Evidence {
     /// Bursts for incidents of rules with `evidence: [callers]` or `[allocations]`: a session of seconds with stacks in
-    /// the process, as of `gcwatch callers` and `gcwatch allocations`, that finds who makes it collect and who
+    /// the process, as of `gcwatch callers` and `gcwatch allocations`, that finds the code that triggers collections, or
     /// allocates. Never two on a host at once, none while the heap or the container is at its limit; the incident says
     /// why there was none.
     pub(crate) bursts: Switch,

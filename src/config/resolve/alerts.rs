@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Resolver;
 use crate::config::document::{Alertmanager, Alerts, Document, SecretSource, Webhook};
-use crate::config::values::WebUrl;
+use crate::config::values::{LinkUrl, WebUrl};
 use delivery::alerts::settings::{self, AlertSettings};
 use delivery::otlp::settings::{Compression, Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
@@ -31,7 +31,36 @@ impl Resolver<'_> {
             stdout: alerts.stdout,
             log: alerts.log,
             resend_interval: alerts.resend_interval.0,
-            external_url: alerts.external_url.as_ref().map(|url| url.as_str().to_owned()),
+            external_url: alerts.external_url.as_ref().and_then(|url| self.external_url(url)),
+        }
+    }
+
+    /// The URL of this gcwatch, with the place where it runs.
+    fn external_url(&mut self, url: &LinkUrl) -> Option<String> {
+        let environment = self.environment;
+        let variable = |name: &str| environment.get(name).cloned().filter(|text| !text.is_empty());
+        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let of = |place: &str| {
+            let text = match place {
+                "{node}" => variable("NODE_NAME").or_else(host),
+                "{pod}" => variable("POD_NAME").or_else(|| variable("HOSTNAME")).or_else(host),
+                _ => host(),
+            };
+            // It becomes a part of a URL.
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+            text.map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty() && text.chars().all(is_plain))
+        };
+        match url.at(of) {
+            Ok(url) => Some(url),
+            Err(place) => {
+                let path = KeyPath::of("alerts").key("external_url");
+                self.error(
+                    path,
+                    format!("it is unknown what `{place}` is here; set NODE_NAME or POD_NAME"),
+                );
+                None
+            }
         }
     }
 

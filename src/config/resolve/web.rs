@@ -57,9 +57,24 @@ impl Resolver<'_> {
             hosts: web.hosts.clone(),
             token,
             users,
+            trace_url: self.trace_url(web.trace_url.as_deref(), path.key("trace_url")),
             protects: web.protects,
             tls,
         }
+    }
+
+    /// The pattern of links to traces.
+    fn trace_url(&mut self, pattern: Option<&str>, path: KeyPath) -> Option<String> {
+        let pattern = pattern?;
+        let is_web = pattern.starts_with("http://") || pattern.starts_with("https://");
+        if is_web && pattern.contains("{trace_id}") && !pattern.contains(char::is_control) {
+            return Some(pattern.to_owned());
+        }
+        self.error(
+            path,
+            "must be a URL of http or https with `{trace_id}`, such as https://jaeger.example.org/trace/{trace_id}",
+        );
+        None
     }
 
     /// Both files of a certificate, or none.

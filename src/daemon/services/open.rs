@@ -156,7 +156,7 @@ impl Services {
         bursts.configure(options.bursts, options.targets.lease_folder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
-            let site = Site::new(
+            let mut site = Site::new(
                 pipeline.clone(),
                 Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
                 Arc::clone(&own) as Arc<dyn web::LiveInfo>,
@@ -164,6 +164,7 @@ impl Services {
                 Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
                 Arc::clone(&ready),
             );
+            site.trace_url = options.web.trace_url.as_deref().map(Arc::from);
             let (close, mut closed) = watch::channel(false);
             let end = async move {
                 let _closed_or_dropped = closed.wait_for(|closed| *closed).await;

@@ -14,6 +14,11 @@ pub(super) const MOST_NEWEST_BYTES: usize = 2048;
 /// Limit of the longest ones' packed bytes.
 pub(super) const MOST_LONGEST_BYTES: usize = 768;
 
+/// Limit of those that incidents refer to.
+const MOST_PINNED: usize = 4;
+/// Limit of their packed bytes.
+pub(super) const MOST_PINNED_BYTES: usize = 1536;
+
 /// A collection that is remembered, with the time of its stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Remembered {
@@ -28,6 +33,8 @@ pub(super) struct Kept {
     newest: VecDeque<Remembered>,
     /// With pause and time, the longest first.
     longest: Vec<(u64, u64, Remembered)>,
+    /// Those that incidents refer to, the oldest first.
+    pinned: Vec<Remembered>,
 }
 
 fn bytes<'a>(kept: impl Iterator<Item = &'a Remembered>) -> usize {
@@ -79,6 +86,32 @@ impl Kept {
         self.longest.shrink_to(MOST_LONGEST);
     }
 
+    /// Keeps one of those that are there for as long as the run is remembered. The oldest leave for newer ones.
+    pub(super) fn pin(&mut self, number: u32) {
+        let is_it = |kept: &&Remembered| kept.collection.number() == number;
+        if self.pinned.iter().any(|kept| is_it(&kept)) {
+            return;
+        }
+        let longest = self.longest.iter().map(|(_, _, kept)| kept);
+        let Some(kept) = self.newest.iter().rev().chain(longest).find(is_it).cloned() else {
+            return;
+        };
+        if kept.collection.bytes() > MOST_PINNED_BYTES {
+            return;
+        }
+        while self.pinned.len() >= MOST_PINNED
+            || bytes(self.pinned.iter()) + kept.collection.bytes() > MOST_PINNED_BYTES
+        {
+            self.pinned.remove(0);
+        }
+        self.pinned.reserve_exact(1);
+        self.pinned.push(kept);
+    }
+
+    pub(super) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+        self.pinned.iter()
+    }
+
     pub(super) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
         self.newest.iter()
     }
@@ -92,6 +125,7 @@ impl Kept {
     pub(super) fn memory_bytes(&self) -> usize {
         let packed = bytes(self.newest.iter()) + bytes(self.longest.iter().map(|(_, _, kept)| kept));
         let newest = self.newest.capacity() * size_of::<Remembered>();
-        packed + newest + self.longest.capacity() * size_of::<(u64, u64, Remembered)>()
+        let pinned = bytes(self.pinned.iter()) + self.pinned.capacity() * size_of::<Remembered>();
+        packed + pinned + newest + self.longest.capacity() * size_of::<(u64, u64, Remembered)>()
     }
 }

@@ -102,6 +102,12 @@ impl Parts {
         }
     }
 
+    /// Nothing will be observed any more: rules and series go.
+    pub(crate) fn forget_all_but_history(&mut self) {
+        self.rules = None;
+        self.telemetry = RunTelemetry::new();
+    }
+
     /// A session begins. The first one begins the rules and the series, too.
     pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start_unix_ns: u64) {
         self.session.begin(start_unix_ns);
@@ -187,7 +193,20 @@ impl Parts {
         if let Some((since, stopped)) = self.history.recently_stopped() {
             rules.know_stopped(since, stopped);
         }
-        rules.advance(stream, now_unix_ns)
+        let notices = rules.advance(stream, now_unix_ns);
+        self.keep_of_incidents();
+        notices
+    }
+
+    /// The collections that incidents refer to are kept in full.
+    fn keep_of_incidents(&mut self) {
+        let Some(rules) = &self.rules else { return };
+        for number in rules
+            .incidents()
+            .filter_map(|incident| incident.head()?.alert.collection)
+        {
+            self.history.pin(number);
+        }
     }
 
     /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is
@@ -338,6 +357,7 @@ impl Parts {
         // Of an incident that is open, each tick passes on what is new.
         if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
             notices.extend(rules.notices(verdict.transitions, span, at));
+            self.keep_of_incidents();
         }
         Observed { spans, notices }
     }

@@ -64,6 +64,18 @@ pub struct ReportedProcess {
     pub full: Vec<serde_json::Value>,
     /// What the rules found; null: they were not evaluated.
     pub incidents: Option<Vec<IncidentRecord>>,
+    /// The record of `kind: "rules_judged"`: what the recording was too short for, or lacks; null: no rules were
+    /// evaluated.
+    pub judged: Option<serde_json::Value>,
+}
+
+/// What rules found in a process of a recording.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Its incidents, the most severe first.
+    pub incidents: Vec<IncidentRecord>,
+    /// The record of `kind: "rules_judged"`.
+    pub judged: serde_json::Value,
 }
 
 /// Columns of the same length: one place is the heap after one collection, in the order of the time.

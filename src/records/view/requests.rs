@@ -18,6 +18,8 @@ pub struct ReportedRequests {
     pub hit: u64,
     /// All that they lost.
     pub lost_ns: i64,
+    /// Where their traces are shown, with `{trace_id}`: `web.trace_url`.
+    pub trace_url: Option<String>,
     /// Those that lost most, most first.
     pub worst: Vec<ReportedRequest>,
 }

@@ -24,6 +24,8 @@ pub struct OverviewRecord {
     pub states: BTreeMap<&'static str, u64>,
     /// Every .NET process that is known, by pid.
     pub processes: Vec<ProcessRow>,
+    /// Processes that exited and are remembered, the newest first; `since` is when, `detail` why.
+    pub exited: Vec<ProcessRow>,
 }
 
 /// A process in the overview.

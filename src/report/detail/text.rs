@@ -15,12 +15,19 @@ use crate::report::table::{Column, FAINT, HEADING, MARK, head, left, right, row}
 use crate::report::timeline;
 use crate::report::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, plural};
 
-/// Writes everything known of a collection; `start` is its GCStart as RFC 3339.
+/// Writes everything known of a collection; `start` is its GCStart as RFC 3339. `events`: its events as well, else how
+/// to list them.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn write(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&str>) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    gc: &Collection,
+    detail: &Detail,
+    start: Option<&str>,
+    events: bool,
+) -> io::Result<()> {
     title(out, gc, detail, start)?;
     section(out, "Stops")?;
     timeline::write(out, gc)?;
@@ -41,6 +48,10 @@ pub fn write(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Optio
     )?;
     types(out, "Pinned objects", &detail.pinned)?;
     types(out, "Finalized until the next collection", &detail.finalized)?;
+    if !events {
+        let all = plural(detail.events.len() as u64 + detail.more_events, "event");
+        return writeln!(out, "\n{FAINT}{all}: --events lists them{FAINT:#}");
+    }
     section(out, "Events")?;
     writeln!(
         out,

@@ -50,7 +50,7 @@ fn heading(state: &State) -> Line<'static> {
     spans.push(format!("  {read} process{s}").into());
     // Why it is not connected needs the room.
     if processes.len() > read && !matches!(state.connection, Connection::Lost(_)) {
-        spans.push(Span::styled(format!(", {} not read", processes.len() - read), DIM));
+        spans.push(Span::styled(format!(", {} not monitored", processes.len() - read), DIM));
     }
     if open > 0 {
         let text = format!("  {open} incident{}", if open == 1 { "" } else { "s" });
@@ -62,16 +62,13 @@ fn heading(state: &State) -> Line<'static> {
     spans.push(match &state.connection {
         Connection::Waiting => Span::styled(format!("  asking {}", state.address), DIM),
         Connection::Live => Span::styled(format!("  {}", state.address), DIM),
-        Connection::Lost(why) => Span::styled(
-            format!("  not connected: {why}; this is old"),
-            Style::new().fg(Color::Red),
-        ),
+        Connection::Lost(why) => Span::styled(format!("  disconnected: {why}"), Style::new().fg(Color::Red)),
     });
     Line::from(spans)
 }
 
 /// From this width on keys have whole words.
-const WHOLE_WORDS: u16 = 100;
+const WHOLE_WORDS: u16 = 112;
 
 fn footer(state: &State, width: u16) -> Line<'static> {
     if state.typing {
@@ -82,10 +79,11 @@ fn footer(state: &State, width: u16) -> Line<'static> {
         ]);
     }
     let mut spans = Vec::new();
+    let gap = if width < WHOLE_WORDS { " " } else { "  " };
     let mut key = |key: &str, what: &str, on: bool| {
         spans.push(Span::styled(key.to_owned(), BOLD));
         spans.push(Span::styled(
-            format!(" {what}  "),
+            format!(" {what}{gap}"),
             if on { Style::new().fg(Color::Cyan) } else { DIM },
         ));
     };
@@ -121,18 +119,19 @@ fn footer(state: &State, width: u16) -> Line<'static> {
 fn help(frame: &mut Frame<'_>) {
     let lines = [
         "Enter  open the process        Esc  back, or no filter",
+        "1 to 9 open the process of an incident",
         "↑ ↓ j k  move                   /    filter by name, pod, pid",
         "s l g h a n  sort by stopped, longest pause, GCs, heap,",
         "             allocation, name",
         "m  where memory is, by what is reserved and not needed:",
         "   of the limit never used, free between objects, unused",
-        "x  show what is not read, with the reason",
+        "x  show what is not monitored, with the reason",
         "",
         "Figures are of the last minute, the chart of half an hour.",
         "stop %: of the time. GC/s: collections of all generations.",
         "heap: after the newest collection, of its limit where known.",
     ];
-    let area = centred(frame.area(), 66, 13);
+    let area = centred(frame.area(), 66, 14);
     frame.render_widget(Clear, area);
     let text: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
     frame.render_widget(

@@ -54,6 +54,27 @@ pub(super) struct Incident {
     #[serde(deserialize_with = "some_text")]
     pub(super) process: Option<String>,
     pub(super) pid: Option<u32>,
+    pub(super) causes: Vec<IncidentCause>,
+    pub(super) evidence: Vec<Evidence>,
+}
+
+/// What explains an incident.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct IncidentCause {
+    #[serde(deserialize_with = "text")]
+    pub(super) title: String,
+    pub(super) share: Option<f64>,
+}
+
+/// What was gathered for an incident.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Evidence {
+    #[serde(deserialize_with = "text")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "text")]
+    pub(super) text: String,
 }
 
 /// A process.

@@ -206,10 +206,19 @@ impl State {
             Key::Enter => {
                 let rows = self.rows();
                 if let Some(pid) = rows.get(self.place(&rows)).map(|row| row.pid) {
-                    self.chosen = Some(pid);
-                    self.view = View::Process(pid);
-                    (self.process, self.scroll) = (None, 0);
-                    return Action::Ask;
+                    return self.open(pid);
+                }
+            }
+            // The process of an incident, by its place in the list.
+            Key::Char(digit @ '1'..='9') => {
+                let mut open = self
+                    .overview
+                    .incidents
+                    .iter()
+                    .filter(|incident| incident.until.is_none());
+                let place = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
+                if let Some(pid) = open.nth(place).and_then(|incident| incident.pid) {
+                    return self.open(pid);
                 }
             }
             Key::Char(letter) if !matches!(letter, 'j' | 'k') => {
@@ -220,6 +229,13 @@ impl State {
             _ => self.move_key(key),
         }
         Action::Draw
+    }
+
+    fn open(&mut self, pid: u32) -> Action {
+        self.chosen = Some(pid);
+        self.view = View::Process(pid);
+        (self.process, self.scroll) = (None, 0);
+        Action::Ask
     }
 
     fn back(&mut self) -> Action {

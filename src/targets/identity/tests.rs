@@ -58,6 +58,23 @@ fn a_host_is_not_what_it_runs() {
     assert_eq!(named("Runner"), "Runner");
 }
 
+/// Scenario: commands of the SDK, with and without a verb that it has; a program of another name.
+/// Guarantee: they are named by what they do, and by nothing else of their arguments.
+#[test]
+fn commands_of_the_sdk_are_named_by_what_they_do() {
+    let named = |name: &str, command_line: &str| {
+        let facts = Facts {
+            command_line: Some(command_line.to_owned()),
+            ..facts(b"")
+        };
+        program_name(Some(name.to_owned()), "dotnet", &facts)
+    };
+    assert_eq!(named("dotnet", "/usr/bin/dotnet build -p:Key=secret"), "dotnet build");
+    assert_eq!(named("dotnet", "dotnet secret"), "dotnet");
+    assert_eq!(named("dotnet", "dotnet"), "dotnet");
+    assert_eq!(named("Shop", "dotnet build"), "Shop");
+}
+
 /// Scenario: a process in a pod's container that cannot be asked who it is, with attributes in its environment.
 /// Guarantee: its container is known, to find its pod by; nothing else is taken from it.
 #[test]

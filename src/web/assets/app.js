@@ -90,6 +90,7 @@ addEventListener('keydown', (event) => {
     }
   } else if (name === 'overview' && (event.key === 'j' || event.key === 'k')) overview.move(event.key === 'j' ? 1 : -1);
   else if (name === 'collection' && (event.key === 'ArrowLeft' || event.key === 'ArrowRight')) collection.move(event.key === 'ArrowLeft' ? -1 : 1);
+  else if (event.key === '?') document.getElementById('keys').showModal();
   else if (event.key === 'o') navigate('/');
   else if (event.key === 'r') navigate('/rules');
   else if (event.key === 'g') navigate('/self');
@@ -125,6 +126,7 @@ function storedTheme() {
   }
 }
 
+document.getElementById('help').onclick = () => document.getElementById('keys').showModal();
 document.getElementById('theme').onclick = () => theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? 'system') + 1) % THEMES.length]);
 theme(storedTheme());
 history.scrollRestoration = 'manual';

@@ -43,7 +43,7 @@ function niceBytes(max) {
 
 class Frame {
   constructor(width, height, from, to) {
-    Object.assign(this, { width, height, from, to });
+    Object.assign(this, { width, height, from, to, marks: [] });
     this.right = width - RIGHT;
     this.bottom = height - BOTTOM;
   }
@@ -87,8 +87,16 @@ class Frame {
     ];
   }
 
-  svg(label, children, more = {}) {
-    return h('svg', { class: 'chart', width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}`, role: 'img', 'aria-label': label, ...more }, children);
+  // Starts and incidents, on all charts at the same place.
+  events() {
+    return (this.marks ?? []).filter(({ ms }) => ms >= this.from && ms <= this.to).map(({ ms, name, title }) => h('g', { class: `event ${name}` },
+      h('line', { x1: this.x(ms), x2: this.x(ms), y1: TOP, y2: this.bottom }),
+      h('path', { d: `M${this.x(ms) - 4} ${TOP - 6}h8l-4 6z` }),
+      h('title', {}, `${timeOfDay(ms)}: ${title}`)));
+  }
+
+  svg(label, children, { class: name = 'chart', ...more } = {}) {
+    return h('svg', { class: `${name} timed`, 'data-from': this.from, 'data-to': this.to, width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}`, role: 'img', 'aria-label': label, ...more }, children, this.events(), h('line', { class: 'cross', x1: -9, x2: -9, y1: TOP, y2: this.bottom }));
   }
 }
 
@@ -111,8 +119,32 @@ function hover(frame, history, lines) {
   };
 }
 
-// Half an hour, or less where the process has been watched for less.
-function range({ history, at_ms: at }) {
+// The time under a pointer in a chart.
+export function timeAt(svg, clientX) {
+  const [from, to] = [Number(svg.dataset.from), Number(svg.dataset.to)];
+  const width = svg.clientWidth || Number(svg.getAttribute('width'));
+  const share = (clientX - svg.getBoundingClientRect().left - LEFT) / (width - RIGHT - LEFT);
+  return from + Math.min(1, Math.max(0, share)) * (to - from);
+}
+
+// One cross-hair through all charts: a line at the time where the pointer is.
+export function cross(root, ms) {
+  for (const svg of root.querySelectorAll('svg.timed')) {
+    const [from, to] = [Number(svg.dataset.from), Number(svg.dataset.to)];
+    const width = Number(svg.getAttribute('width'));
+    const x = ms === null || ms < from || ms > to ? -9 : LEFT + ((ms - from) / (to - from)) * (width - RIGHT - LEFT);
+    const line = svg.querySelector('.cross');
+    line?.setAttribute('x1', x);
+    line?.setAttribute('x2', x);
+  }
+}
+
+// Whether the pointer was drawn over a part of the time: then it is no click.
+export const drag = { moved: false };
+
+// What was chosen; else half an hour, or less where the process has been watched for less.
+function range({ history, at_ms: at, chosen }) {
+  if (chosen) return chosen;
   const watched = history.attached_ms === null ? history.span_ms : at - history.attached_ms;
   return [at - Math.min(history.span_ms, Math.max(120000, watched * 1.04 + 5000)), at];
 }
@@ -124,7 +156,7 @@ export function isCrowded(record) {
   return first > from + (to - from) * 0.75;
 }
 
-const frameOf = (record, width, height) => new Frame(width, height, ...range(record));
+const frameOf = (record, width, height) => Object.assign(new Frame(width, height, ...range(record)), { marks: record.marks });
 
 function bars(frame, history, value, max, name) {
   const parts = [];
@@ -338,7 +370,7 @@ export function pauseChart(record, width, open, near = false) {
     if (point && event) showTip(event, describe(point));
     else hideTip();
   };
-  const go = (point) => point && open(pauses.number[point.place]);
+  const go = (point) => point && !drag.moved && open(pauses.number[point.place]);
   const nearest = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];

@@ -59,12 +59,12 @@ function more(gc) {
     ['Ready for finalization', gc.finalization_promoted_count === null ? null : `${count(gc.finalization_promoted_count)} objects, ${bytes(gc.finalization_promoted_bytes)}`],
     ['Committed before, after', gc.committed.before === null && gc.committed.after === null ? null : `${bytes(gc.committed.before)}, ${bytes(gc.committed.after)}`],
     ['Allocated since the one before', gc.allocated_since_last === null ? null : bytes(gc.allocated_since_last)],
-    ['Requests that it stopped', gc.requests_hit === null || gc.requests_hit === undefined ? null : gc.requests_hit === 0 ? 'none' : `${count(gc.requests_hit)}, which lost ${duration(gc.request_time_lost_ns)} in all${gc.worst_request ? `, one of them ${duration(gc.worst_request.lost_ns)}` : ''}`],
-    ['Observed by other tools', gc.observed_by_others === null ? null : gc.observed_by_others ? 'yes: its suspensions may be longer for it' : 'no'],
+    ['Requests delayed', gc.requests_hit === null || gc.requests_hit === undefined ? null : gc.requests_hit === 0 ? 'none' : `${count(gc.requests_hit)}, by ${duration(gc.request_time_lost_ns)} in all${gc.worst_request ? `, at most ${duration(gc.worst_request.lost_ns)}` : ''}`],
+    ['Another profiler', gc.observed_by_others === null ? null : gc.observed_by_others ? 'attached: the pause may be longer because of it' : 'not attached'],
   ].filter(([, value]) => value !== null && value !== undefined);
   return h('section', { class: 'panel' }, h('h2', null, 'More'), h('table', null, h('tbody', null, rows.map(([name, value]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, value))))),
-    gc.missing.length ? h('p', { class: 'note' }, `Never seen of it: ${gc.missing.map((name) => name.replaceAll('_', ' ')).join(', ')}.`) : null,
-    gc.lossy ? h('p', { class: 'note' }, 'It lies in a loss of events: figures may be lower than they were.') : null);
+    gc.missing.length ? h('p', { class: 'note' }, `Not available: ${gc.missing.map((name) => name.replaceAll('_', ' ')).join(', ')}.`) : null,
+    gc.lossy ? h('p', { class: 'note' }, 'Events were lost around it: figures may be too low.') : null);
 }
 
 function step(neighbour, label, rel) {
@@ -99,7 +99,7 @@ function render() {
   const main = document.getElementById('main');
   const [pid, number] = address;
   const crumbs = h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', h('a', { href: `/processes/${pid}` }, record?.name ?? `pid ${pid}`), ` / collection ${number}`);
-  if (refusal) return show(main, h('div', { class: 'headline', key: 'refusal' }, crumbs, h('h1', null, `Collection ${number} is not there`), h('p', null, refusal.error), refusal.remedy ? h('p', { class: 'faint' }, refusal.remedy) : null));
+  if (refusal) return show(main, h('div', { class: 'headline', key: 'refusal' }, crumbs, h('h1', null, `Collection ${number} is not available`), h('p', null, refusal.error), refusal.remedy ? h('p', { class: 'faint' }, refusal.remedy) : null));
   if (!record) return;
   const { line, gc } = record;
   document.title = `collection ${number} · ${record.name} · gcwatch`;
@@ -109,7 +109,7 @@ function render() {
       h('p', { class: 'faint' }, ago(line.start), line.start ? ` (${absolute(Date.parse(line.start))})` : '', because(line)),
       h('nav', { class: 'steps', 'aria-label': 'Neighbours' }, step(record.previous, (other) => `← ${other}`, 'prev'), step(record.next, (other) => `${other} →`, 'next'))),
     figures(line, gc),
-    gc ? panels(gc, (other) => `/processes/${record.pid}/collections/${other}`) : h('p', { class: 'note', key: 'brief' }, 'gcwatch keeps the newest and the longest collections in full, and of the others what is above. Its span has the rest, where spans are exported.'),
+    gc ? panels(gc, (other) => `/processes/${record.pid}/collections/${other}`) : h('p', { class: 'note', key: 'brief' }, 'gcwatch keeps the newest and the longest collections in full, and those that incidents refer to. The span of this one has the rest, if spans are exported.'),
   ]);
   draw();
 }
@@ -126,7 +126,7 @@ export function open(pid, number, navigate) {
   stop();
   const badge = document.getElementById('live');
   badge.className = 'live';
-  badge.textContent = 'as it was';
+  badge.textContent = 'snapshot';
   const asked = address;
   once(`/api/v1/processes/${encodeURIComponent(pid)}/collections/${encodeURIComponent(number)}`).then(([known, error]) => {
     if (asked !== address) return;

@@ -94,7 +94,7 @@ function same(a, b) {
   return a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.$key === b.$key;
 }
 
-const HANDLERS = ['onclick', 'oninput', 'onchange', 'onkeydown', 'onpointermove', 'onpointerleave', 'onfocus', 'onblur'];
+const HANDLERS = ['onclick', 'oninput', 'onchange', 'onkeydown', 'onpointermove', 'onpointerleave', 'onpointerdown', 'onpointerup', 'ontoggle', 'onfocus', 'onblur'];
 
 function morph(old, next) {
   if (old.nodeType === Node.TEXT_NODE) {
@@ -122,3 +122,20 @@ export function legend(items) {
 }
 
 export const swatch = (name) => h('span', { class: `swatch ${name}` });
+
+// A command with a button that copies it.
+export function command(text) {
+  const copy = async (event) => {
+    const button = event.currentTarget;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = 'copied';
+    } catch {
+      // Without HTTPS the browser gives no clipboard: the text is selected instead.
+      getSelection().selectAllChildren(button.previousSibling);
+      button.textContent = 'selected';
+    }
+    setTimeout(() => { button.textContent = 'copy'; }, 2000);
+  };
+  return h('p', { class: 'command' }, h('code', null, text), h('button', { type: 'button', class: 'quiet', title: 'Copy the command', onclick: copy }, 'copy'));
+}

@@ -104,6 +104,22 @@ export function since(time) {
   return h('time', { datetime: time, title: absolute(ms) }, span((now() - ms) / 1000));
 }
 
+// Since when, as a time of day and as a length: `02:15:58 (22 min)`; with the date where it was another day.
+export function sinceWhen(time) {
+  const ms = Date.parse(time);
+  if (Number.isNaN(ms)) return h('span', null, DASH);
+  const day = absolute(ms).slice(0, 10) === absolute(now()).slice(0, 10);
+  const at = day || over ? timeOfDay(ms) : absolute(ms).slice(5);
+  return h('time', { datetime: time, title: `${absolute(ms)} ${zone()}` }, over ? at : `${at} (${span((now() - ms) / 1000)})`);
+}
+
+// The time zone of all times on the page: the browser's.
+export function zone() {
+  const minutes = -new Date().getTimezoneOffset();
+  const of = Math.abs(minutes);
+  return minutes ? `UTC${minutes < 0 ? '-' : '+'}${pad(Math.floor(of / 60))}:${pad(of % 60)}` : 'UTC';
+}
+
 const SHAPES = {
   critical: 'M5 1h6l4 4v6l-4 4H5l-4-4V5z',
   error: 'M8 1l7 7-7 7-7-7z',

@@ -1,43 +1,56 @@
-// Incidents as a person needs them: what, where, since when, what to do.
+// Incidents: what, where, since when, why, what to do. In a list a line each, with the rest on demand.
 
-import { h } from './dom.js';
-import { absolute, bytes, count, prose, severity, since, span } from './format.js';
+import { command, h } from './dom.js';
+import { absolute, ago, bytes, count, duration, prose, severity, sinceWhen, span } from './format.js';
+import { accountBar } from './account.js';
 
-function where(incident) {
-  const name = incident.service ?? incident.process ?? 'a process';
-  const pod = incident.resource?.['k8s.pod.name'];
-  const isOwn = incident.symptom.startsWith('watcher.');
-  const link = isOwn ? h('a', { href: '/self' }, name) : incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : h('b', null, name);
-  return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
+const serviceOf = (incident) => incident.service ?? incident.process ?? 'a process';
+
+function link(incident) {
+  const name = serviceOf(incident);
+  if (incident.symptom.startsWith('watcher.')) return h('a', { href: '/self' }, name);
+  return incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : h('b', null, name);
 }
 
-const evidenceNames = { ledger: 'Memory', 'black-box': 'Black box', callers: 'Who makes it collect', allocations: 'Who allocates' };
+function where(incident) {
+  const pod = incident.resource?.['k8s.pod.name'];
+  const parts = [pod, incident.pid ? `pid\u00a0${incident.pid}` : null].filter(Boolean).join(' · ');
+  return [link(incident), parts ? h('span', { class: 'faint' }, ` ${parts}`) : null];
+}
+
+const evidenceNames = { ledger: 'Memory', 'black-box': 'Recording', callers: 'Code that triggers collections', allocations: 'Code that allocates' };
 
 function evidenceLine(evidence) {
-  const text = evidence.where.startsWith('/api/v1/evidence/') ? h('a', { href: evidence.where }, evidence.text) : evidence.text;
+  const isFile = evidence.where.startsWith('/api/v1/evidence/');
+  const text = isFile ? h('a', { href: evidence.where, title: evidence.where.split('/').at(-1) }, 'up to 30 s before the incident and 10 s after') : evidence.text;
   return h('p', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name] ?? evidence.name}: `), text);
 }
 
 function amount(found) {
   return [h('td', { class: 'number' }, bytes(found.estimate)),
-    h('td', { class: 'number' }, found.low === null ? 'unknown' : `${bytes(found.low)} to ${bytes(found.high)}`),
-    h('td', { class: 'number' }, count(found.samples))];
+    h('td', { class: 'number wide1' }, found.low === null ? 'unknown' : `${bytes(found.low)} to ${bytes(found.high)}`),
+    h('td', { class: 'number wide1' }, count(found.samples))];
 }
 
-// The program's own method before the library's that it called.
-function who({ site, called_by: program }) {
-  return [program ? [h('code', null, program), ' → '] : null, h('code', null, site ?? 'no frame')];
+// A name of code, which breaks after its dots.
+const name = (text) => h('code', null, text.split(/(?<=\.)/).flatMap((part, place) => (place ? [h('wbr'), part] : [part])));
+
+// The program's method before the library's that it called; below, the frames that led to it.
+function who({ site, called_by: program, frames }) {
+  const ways = frames.filter((frame) => frame !== site && frame !== program && !/^(System|Microsoft)\./.test(frame) && !frame.includes('(dynamic method)')).slice(0, 2);
+  return [program ? [name(program), ' → '] : null, name(site ?? 'no frame'),
+    ways.length ? h('span', { class: 'sub' }, 'called by ', ways.map((frame, place) => [place ? ', ' : '', name(frame)])) : null];
 }
 
 function callersTable({ callers }) {
   if (!callers?.callers.length) return null;
   return h('table', { class: 'found' },
-    h('thead', null, h('tr', null, ['who', 'call', 'collections', 'stopped'].map((name) => h('th', null, name)))),
+    h('thead', null, h('tr', null, ['method', 'call', 'collections', 'stopped'].map((name) => h('th', null, name)))),
     h('tbody', null, callers.callers.map((caller) => h('tr', { title: caller.frames.join('\n') },
       h('td', null, who(caller)),
       h('td', null, caller.api ?? caller.reason),
       h('td', { class: 'number' }, count(caller.collections)),
-      h('td', { class: 'number' }, caller.stopped_ns === null ? 'unknown' : span(caller.stopped_ns / 1e9))))));
+      h('td', { class: 'number' }, caller.stopped_ns === null ? 'unknown' : duration(caller.stopped_ns))))));
 }
 
 function allocationsTable({ allocations }) {
@@ -46,12 +59,12 @@ function allocationsTable({ allocations }) {
   const isNamed = allocations.types.some((one) => one.type !== null);
   const type = (name) => name ?? (allocations.method === 'tick' || !isNamed ? 'unknown' : 'several types');
   return h('table', { class: 'found' },
-    h('thead', null, h('tr', null, ['who', 'type', 'bytes', '95 % interval', 'samples'].map((name) => h('th', null, name)))),
+    h('thead', null, h('tr', null, ['method', 'type', 'bytes', '95 % interval', 'samples'].map((name, place) => h('th', { class: place > 2 ? 'wide1' : null }, name)))),
     h('tbody', null,
       allocations.sites.map((site) => h('tr', { title: site.frames.join('\n') },
         h('td', null, who(site)), h('td', null, h('code', null, type(site.type))), amount(site))),
       allocations.types.map((one) => h('tr', null,
-        h('td', { class: 'faint' }, 'all sites'), h('td', null, h('code', null, one.type ?? 'unknown')), amount(one)))));
+        h('td', { class: 'faint' }, 'all methods'), h('td', null, h('code', null, one.type ?? 'unknown')), amount(one)))));
 }
 
 // What has a table needs no sentence as well.
@@ -60,15 +73,16 @@ const tables = { callers: callersTable, allocations: allocationsTable };
 // Served to who may see evidence, like recordings: for others the picture has its text only.
 function flame({ flame: url }) {
   return url ? h('details', null, h('summary', null, 'Flame graph'),
-    h('a', { href: url, title: 'by itself, to hover over' }, h('img', { class: 'flame', src: url, loading: 'lazy', alt: 'flame graph of all stacks' }))) : null;
+    h('a', { href: url, title: 'Open in new tab', target: '_blank', rel: 'noopener' }, h('img', { class: 'flame', src: url, loading: 'lazy', alt: 'flame graph of all stacks' }))) : null;
 }
 
-function evidenceOf(incident, evidence) {
-  const table = tables[evidence.name]?.(incident);
+function evidenceOf(incident, evidence, whole) {
+  const table = whole ? tables[evidence.name]?.(incident) : null;
   if (!table) return evidenceLine(evidence);
   const found = incident[evidence.name];
-  const time = found.start_ns === null || found.end_ns === null ? '' : `, in ${span((found.end_ns - found.start_ns) / 1e9)}`;
-  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table, flame(found));
+  const length = found.start_ns === null || found.end_ns === null ? '' : `, in ${span((found.end_ns - found.start_ns) / 1e9)}`;
+  const at = found.at ? [' ', h('span', { class: 'faint' }, ago(found.at))] : '';
+  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${length}${found.method === 'tick' ? ', biased' : ''}`), at, h('div', { class: 'scroll' }, table), flame(found));
 }
 
 // What explains it, the largest share first.
@@ -77,42 +91,65 @@ function causeLine(cause, incident) {
   return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, incident.pid));
 }
 
-// What the process was stopped for: the largest parts.
-function accountLine({ account }) {
-  const parts = account?.parts.filter((part) => part.share >= 0.05).slice(0, 4) ?? [];
-  if (!parts.length) return null;
-  const rest = 1 - parts.reduce((sum, part) => sum + part.share, 0);
-  const text = parts.map((part) => `${part.title} ${Math.round(part.share * 100)} %`).join(', ');
-  return h('p', { class: 'evidence' }, h('b', null, `Stopped for ${span(account.total / 1e9)} of the last ${span(account.over_ns / 1e9)}: `),
-    `${text}${rest >= 0.01 ? `, other ${Math.round(rest * 100)} %` : ''}`);
+function accountOf({ account }) {
+  if (!account?.parts.length) return null;
+  return h('div', { class: 'evidence' }, h('b', null, `Stopped for ${duration(account.total)}${account.over_ns ? ` of the last ${span(account.over_ns / 1e9)}` : ''}`), accountBar(account));
 }
 
-const command = (incident) => h('p', null, h('code', null, incident.command));
+// A remedy without the search for what was found already.
+function found(remedy) {
+  const rest = remedy.replace(/Find what allocates \(`gcwatch allocations PID`\) and /, 'Find ').replace(/Find (?:the caller|what allocates(?: them)?|who asks) (?:with |\()`gcwatch (?:callers|allocations) PID`\)?(?: \(with `evidence\.bursts: on` the incident names it\))?(?:, and |\. )?/, '');
+  return rest.charAt(0).toUpperCase() + rest.slice(1);
+}
 
-export function incidentCard(incident, { named = true, open = false } = {}) {
-  const ended = incident.until !== null;
-  const lasted = ended ? (Date.parse(incident.until) - Date.parse(incident.since)) / 1000 : null;
-  return h('article', { class: `incident ${incident.severity}${ended ? ' ended' : ''}`, key: incident.id, id: `incident-${incident.id}` },
-    h('header', null,
-      severity(incident.severity),
-      h('h3', null, incident.title),
-      h('span', { class: 'when' }, ended
-        ? h('span', { title: `${absolute(Date.parse(incident.since))} to ${absolute(Date.parse(incident.until))}` }, `ended, lasted ${span(lasted)}`)
-        : ['for ', since(incident.since)])),
+// Everything of an incident. `whole`: with the tables of its evidence, as on the page of its process.
+function body(incident, { named, whole }) {
+  const named_by = incident.callers?.callers.length || incident.allocations?.sites.length;
+  const typed = incident.command && !(named_by && /^gcwatch (callers|allocations) /.test(incident.command)) ? incident.command : null;
+  const remedy = named_by ? found(incident.remedy) : incident.remedy;
+  return [
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, prose(incident.summary, incident.pid)),
     incident.causes.map((cause) => causeLine(cause, incident)),
-    accountLine(incident),
-    incident.evidence.map((evidence) => evidenceOf(incident, evidence)),
-    incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, incident.pid)) : null,
-    // Where there are many, what to type is one click away.
-    incident.command && !named ? command(incident) : null,
-    h('details', { open },
-      h('summary', null, incident.members.length === 1 ? 'its rule, and what it means' : `${incident.members.length} rules, and what it means`),
+    // The page of the process has it among its answers.
+    whole ? null : accountOf(incident),
+    incident.evidence.map((evidence) => evidenceOf(incident, evidence, whole)),
+    remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(remedy, incident.pid)) : null,
+    typed ? command(typed) : null,
+    !whole && incident.pid && named_by ? h('p', null, h('a', { href: `/processes/${incident.pid}` }, 'The code it names, and charts'), ' on the page of the process') : null,
+    h('details', null,
+      h('summary', null, `Details (${incident.members.length === 1 ? '1 rule' : `${incident.members.length} rules`})`),
       incident.description ? h('p', null, prose(incident.description)) : null,
-      incident.command && named ? command(incident) : null,
       h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
         severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
         h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),
-      incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' was the first') : null));
+      incident.gc_number !== null && incident.pid ? h('p', null, 'First: ', h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`)) : null),
+  ];
+}
+
+function when(incident) {
+  if (incident.until === null) return ['since ', sinceWhen(incident.since)];
+  const lasted = (Date.parse(incident.until) - Date.parse(incident.since)) / 1000;
+  return h('span', { title: `${absolute(Date.parse(incident.since))} to ${absolute(Date.parse(incident.until))}` }, `resolved, lasted ${span(lasted)}`);
+}
+
+const classOf = (incident) => `incident ${incident.severity}${incident.until === null ? '' : ' ended'}`;
+
+// A card: what the page of a process has.
+export function incidentCard(incident, { named = true } = {}) {
+  return h('article', { class: classOf(incident), key: incident.id, id: `incident-${incident.id}` },
+    h('header', null, severity(incident.severity), h('h3', null, incident.title), h('span', { class: 'when' }, when(incident))),
+    body(incident, { named, whole: true }));
+}
+
+// A line: severity, title, service, since when, and what is beside it; the rest opens below.
+export function incidentLine(incident, beside = null, open = false, opened = null) {
+  return h('details', { class: `${classOf(incident)} line`, key: incident.id, id: `incident-${incident.id}`, open, ontoggle: opened ? (event) => opened(incident.id, event.currentTarget.open) : null },
+    h('summary', null,
+      severity(incident.severity, false),
+      h('h3', null, incident.title, incident.causes.length ? h('span', { class: 'because' }, `: ${incident.causes[0].title}${incident.causes[0].share === null ? '' : ` ${Math.round(incident.causes[0].share * 100)} %`}`) : null),
+      h('span', { class: 'service' }, link(incident), incident.process_ended ? h('span', { class: 'tag' }, 'exited') : null),
+      h('span', { class: 'when' }, when(incident)),
+      h('span', { class: 'beside-line' }, beside)),
+    h('div', { class: 'inside' }, body(incident, { named: true, whole: false })));
 }

@@ -1,6 +1,6 @@
 // One view as it changes: server-sent events, which come back by themselves.
 
-import { clock } from './format.js';
+import { clock, timeOfDay } from './format.js';
 
 let source = null;
 let shown = null;
@@ -13,6 +13,8 @@ function say(state, text) {
   element.className = `live ${state}`;
   if (element.textContent !== text) element.textContent = text;
 }
+
+const last = () => `, last update ${timeOfDay(lastEvent)}`;
 
 // Follows a view: `handlers` by the name of the event.
 export function follow(query, handlers) {
@@ -34,7 +36,7 @@ export function follow(query, handlers) {
   }
   opened.onerror = () => {
     if (opened !== source) return;
-    say('off', 'not connected: what is shown is old');
+    say('off', `disconnected${last()}`);
     // Refused (all places of viewers taken, or gcwatch restarts): the browser gives up, so this asks again.
     if (opened.readyState === EventSource.CLOSED) setTimeout(() => opened === source && follow(query, handlers), 5000);
   };
@@ -47,7 +49,7 @@ export function stop() {
 }
 
 setInterval(() => {
-  if (shown && Date.now() - lastEvent > 20000) say('off', `nothing for ${Math.round((Date.now() - lastEvent) / 1000)} s: what is shown is old`);
+  if (shown && Date.now() - lastEvent > 20000) say('off', `disconnected${last()}`);
 }, 2000);
 
 // A record once; `null` and the refusal where there is none.
@@ -57,6 +59,6 @@ export async function once(path) {
     const body = await answer.json();
     return answer.ok ? [body, null] : [null, body];
   } catch (error) {
-    return [null, { error: `gcwatch does not answer: ${error.message}`, remedy: 'check whether it runs; the page asks again' }];
+    return [null, { error: `gcwatch does not respond: ${error.message}`, remedy: 'check whether it runs; the page retries' }];
   }
 }

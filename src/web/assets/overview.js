@@ -1,9 +1,9 @@
 // All processes: what is wrong first, then a table.
 
 import { h, lazy, show } from './dom.js';
-import { DASH, SEVERITIES, ago, bytes, count, duration, exact, percent, rate, severity, since } from './format.js';
+import { DASH, SEVERITIES, ago, bytes, count, duration, exact, percent, rate, severity, since, zone } from './format.js';
 import { spark } from './charts.js';
-import { incidentCard } from './incidents.js';
+import { incidentLine } from './incidents.js';
 import { follow } from './live.js';
 
 const MOST_INCIDENTS = 20;
@@ -30,7 +30,7 @@ const COLUMNS = [
   { id: 'note', title: 'Reading', note: 'only when there is something to say', sort: (row) => number(row.lag_ns), down: true, wide: 2 },
 ];
 
-const state = { query: '', sort: 'state', down: true, unread: false, only: 'all' };
+const state = { query: '', sort: 'state', down: true, unread: false, only: 'all', open: new Set() };
 let record = null;
 let sparks = new Map();
 
@@ -42,6 +42,7 @@ function readUrl() {
   state.down = query.has('dir') ? query.get('dir') === 'down' : Boolean((column ?? COLUMNS[0]).down);
   state.unread = query.get('unread') === '1';
   state.only = query.get('only') === 'incidents' ? 'incidents' : 'all';
+  state.open = new Set((query.get('open') ?? '').split(',').filter(Boolean));
 }
 
 function writeUrl() {
@@ -53,17 +54,21 @@ function writeUrl() {
   }
   if (state.unread) query.set('unread', '1');
   if (state.only !== 'all') query.set('only', state.only);
+  if (state.open.size) query.set('open', [...state.open].join(','));
   const text = query.toString();
   history.replaceState(history.state, '', text ? `/?${text}` : '/');
 }
 
 const key = (row) => `${row.pid}-${row.start_time}`;
 
+const matches = (text) => state.query.toLowerCase().split(/\s+/).filter(Boolean).every((word) => text.includes(word));
+
+const incidentFits = (incident) => matches([incident.title, incident.severity, incident.symptom, incident.service, incident.process, incident.resource?.['k8s.pod.name'], incident.pid].filter(Boolean).join(' ').toLowerCase());
+
 function fits(row) {
   if (state.only === 'incidents' && !row.incidents) return false;
-  const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
   const text = [row.name, row.process, row.pod, row.namespace, row.container, row.pid, row.runtime, row.collector, row.state, row.reason].filter((part) => part !== null).join(' ').toLowerCase();
-  return words.every((word) => text.includes(word));
+  return matches(text);
 }
 
 function sorted(rows) {
@@ -126,9 +131,28 @@ const RIGHT = new Set(['stopped', 'longest', 'p99', 'gcs', 'allocated', 'heap'])
 // The last column is there when it says something.
 const columnsFor = (rows) => COLUMNS.filter((column) => column.id !== 'note' || state.sort === 'note' || rows.some(notes));
 
-function rowElement(row, columns) {
+// Processes of one service stand together, below a line that says how many of them are ill.
+function grouped(rows) {
+  const services = new Map();
+  const of = (row) => (row.service ? `${row.namespace ?? ''}/${row.service}` : key(row));
+  rows.forEach((row) => services.set(of(row), [...(services.get(of(row)) ?? []), row]));
+  return [...services].flatMap(([name, all]) => (all.length === 1 ? [{ row: all[0], inside: false }] : [
+    { of: all.length, ill: all.filter((row) => row.incidents).length, severity: worst(all), name, title: all[0].service },
+    ...all.map((row) => ({ row, inside: true })),
+  ]));
+}
+
+const worst = (rows) => SEVERITIES[Math.max(...rows.map((row) => SEVERITIES.indexOf(row.severity)))] ?? null;
+
+function groupElement(group, columns) {
+  return h('tr', { class: 'group' },
+    h('td', { class: 'c-state' }, severity(group.severity, false)),
+    h('td', { colspan: columns.length - 1 }, h('b', null, group.title), ` ${group.ill ? `${group.ill} of ${group.of} processes ill` : `${group.of} processes`}`));
+}
+
+function rowElement(row, columns, inside) {
   return h('tr', {
-    class: row.severity ? `is-${row.severity}` : null,
+    class: [row.severity ? `is-${row.severity}` : null, inside ? 'inside-group' : null].filter(Boolean).join(' ') || null,
     onclick: (event) => {
       if (event.target.closest('a') || getSelection().toString()) return;
       event.currentTarget.querySelector('a').click();
@@ -159,12 +183,12 @@ function heading(column) {
 function table(rows, shown, columns) {
   if (!rows.length) {
     return h('div', { class: 'empty', key: 'empty' },
-      h('p', null, record.ready ? 'No .NET process is watched on this host yet.' : 'gcwatch is looking for .NET processes.'),
-      h('p', null, h('code', null, 'gcwatch ps'), ' lists those that it can see, ', h('code', null, 'gcwatch doctor'), ' says what prevents one.'));
+      h('p', null, record.ready ? 'No .NET process is monitored on this host yet.' : 'gcwatch is looking for .NET processes.'),
+      h('p', null, h('code', null, 'gcwatch ps'), ' lists what it can see, ', h('code', null, 'gcwatch doctor'), ' says why it cannot attach.'));
   }
-  if (!shown.length) return h('div', { class: 'empty', key: 'none' }, h('p', null, 'Nothing fits. ', h('button', { type: 'button', class: 'quiet', onclick: clear }, 'Show all')));
+  if (!shown.length) return h('div', { class: 'empty', key: 'none' }, h('p', null, 'No match. ', h('button', { type: 'button', class: 'quiet', onclick: clear }, 'Show all')));
   const holder = h('div', { class: 'scroll', key: 'table' }, h('table', { class: 'processes' },
-    h('caption', { class: 'hidden' }, 'Processes that are watched'),
+    h('caption', { class: 'hidden' }, 'Monitored processes'),
     h('thead', { key: 'head' }, h('tr', null, columns.map(heading))),
     h('tbody', { key: 'rows', keep: true })));
   return holder;
@@ -182,7 +206,7 @@ const UNREAD = ['Process', 'State', 'Why', 'What to do', 'Since'];
 
 function unreadTable(rows) {
   return h('section', { class: 'unread', key: 'unread' },
-    h('h2', null, 'Not read'),
+    h('h2', null, 'Not monitored'),
     h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, UNREAD.map((title) => h('th', { scope: 'col' }, title)))),
       h('tbody', null, rows.map((row) => h('tr', { key: key(row) },
@@ -193,14 +217,45 @@ function unreadTable(rows) {
         h('td', null, ago(row.since))))))));
 }
 
+// `dotnet build ×3, dotnet test`: names with how often, the most frequent first.
+function names(rows) {
+  const counts = new Map();
+  rows.forEach((row) => counts.set(row.name, (counts.get(row.name) ?? 0) + 1));
+  return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([name, times]) => (times > 1 ? `${name} ×${times}` : name)).join(', ') + (counts.size > 6 ? ' …' : '');
+}
+
+// Builds and tools: gone within a minute, and nothing was wrong with them.
+const isShort = (row) => !row.incidents && (row.minute?.window_ns ?? 0) < 60e9;
+
+function exitedTable(rows) {
+  const [short, long] = [rows.filter(isShort), rows.filter((row) => !isShort(row))];
+  const element = (row) => h('tr', { key: key(row), class: row.severity ? `is-${row.severity}` : null },
+    h('td', { class: 'c-state' }, severity(row.severity, false)),
+    h('td', null, CELLS.name(row)),
+    h('td', null, 'exited ', ago(row.since), row.detail ? `: ${row.detail}` : ''),
+    h('td', { class: 'n wide1' }, count(row.collections), h('span', { class: 'sub' }, 'collections')),
+    h('td', { class: 'n' }, bytes(row.heap_after), h('span', { class: 'sub' }, 'last heap')));
+  return h('section', { class: 'exited', key: 'exited' }, h('h2', null, 'Exited'),
+    long.length ? h('div', { class: 'scroll' }, h('table', null, h('tbody', null, long.map(element)))) : null,
+    short.length ? h('details', { key: 'short' }, h('summary', null, `${count(short.length)} within a minute of their start: ${names(short)}`),
+      h('div', { class: 'scroll' }, h('table', null, h('tbody', null, short.map(element))))) : null);
+}
+
+// What is not monitored: on purpose, or not.
+function unmonitored(rows) {
+  const excluded = rows.filter((row) => row.state === 'excluded').length;
+  const others = rows.length - excluded;
+  return [others ? `${count(others)} not monitored` : null, excluded ? `${count(excluded)} excluded` : null].filter(Boolean).map((text) => `, ${text}`).join('');
+}
+
 function headline(open, watched, unread) {
   const worst = open[0]?.severity;
   const sick = new Set(open.map((incident) => incident.service ?? incident.process ?? incident.pid)).size;
   return h('div', { class: 'headline', key: 'headline' },
     h('h1', null, open.length
       ? [severity(worst, false), ` ${open.length} ${open.length === 1 ? 'incident' : 'incidents'} on ${sick} ${sick === 1 ? 'service' : 'services'}`]
-      : [h('span', { class: 'well', 'aria-hidden': 'true' }, '✓'), watched ? ' Nothing is wrong that gcwatch can see' : ' Nothing is watched yet']),
-    h('p', { class: 'faint' }, `${count(watched)} .NET ${watched === 1 ? 'process' : 'processes'} watched${record.host ? ` on ${record.host}` : ''}${unread ? `, ${count(unread)} not read` : ''}`));
+      : [h('span', { class: 'well', 'aria-hidden': 'true' }, '✓'), watched ? ' No open incidents' : ' Nothing is monitored yet']),
+    h('p', { class: 'faint' }, `${count(watched)} .NET ${watched === 1 ? 'process' : 'processes'} monitored${record.host ? ` on ${record.host}` : ''}${unmonitored(unread)} · times are ${zone()}`));
 }
 
 function render() {
@@ -208,39 +263,53 @@ function render() {
   const main = document.getElementById('main');
   const rows = record.processes.filter((row) => READ.has(row.state));
   const unread = record.processes.filter((row) => !READ.has(row.state));
-  const unended = record.incidents.filter((incident) => incident.until === null);
+  const unended = record.incidents.filter((incident) => incident.until === null && incidentFits(incident));
   // What is for information must not stand before what is wrong.
   const [open, info] = [unended.filter((incident) => incident.severity !== 'info'), unended.filter((incident) => incident.severity === 'info')];
-  const ended = record.incidents.filter((incident) => incident.until !== null);
+  const ended = record.incidents.filter((incident) => incident.until !== null && incidentFits(incident));
+  const exited = (record.exited ?? []).filter(fits);
   const shown = sorted(rows.filter(fits));
   const sick = rows.filter((row) => row.incidents).length;
   const columns = columnsFor(shown);
   show(main, [
-    headline(open, rows.length, unread.length),
+    headline(record.incidents.filter((incident) => incident.until === null && incident.severity !== 'info'), rows.length, unread),
     open.length ? h('section', { class: 'incidents', key: 'incidents', 'aria-label': 'Open incidents' },
-      open.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)),
+      open.slice(0, MOST_INCIDENTS).map(line),
       open.length > MOST_INCIDENTS ? h('p', null, `and ${open.length - MOST_INCIDENTS} more: `, h('a', { href: '/api/v1/incidents' }, 'all as JSON')) : null) : null,
     info.length ? h('details', { class: 'ended-list', key: 'info' },
-      h('summary', null, `${info.length} ${open.length ? 'more ' : ''}for information`),
-      h('div', { class: 'incidents' }, info.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)))) : null,
+      h('summary', null, `${info.length} info ${info.length === 1 ? 'incident' : 'incidents'}`),
+      h('div', { class: 'incidents' }, info.slice(0, MOST_INCIDENTS).map(line))) : null,
     ended.length ? h('details', { class: 'ended-list ended', key: 'ended' },
-      h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}, the newest `, since(ended[0].until), ' ago'),
-      h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident)))) : null,
+      h('summary', null, `${ended.length} resolved ${ended.length === 1 ? 'incident' : 'incidents'}, the newest `, since(ended[0].until), ' ago'),
+      h('div', { class: 'incidents' }, ended.map(line))) : null,
     h('div', { class: 'tools', key: 'tools' },
       h('input', {
         id: 'search', type: 'search', placeholder: 'Search name, pod, pid …', 'aria-label': 'Search', title: 'Press / to search', value: state.query,
         oninput: (event) => { state.query = event.currentTarget.value; writeUrl(); render(); },
       }),
       h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'only', checked: state.only === 'incidents', onchange: (event) => { state.only = event.currentTarget.checked ? 'incidents' : 'all'; writeUrl(); render(); } }), `only with incidents (${sick})`),
-      unread.length ? h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'unread', checked: state.unread, onchange: (event) => { state.unread = event.currentTarget.checked; writeUrl(); render(); } }), `show ${count(unread.length)} not read`) : null,
+      unread.length ? h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'unread', checked: state.unread, onchange: (event) => { state.unread = event.currentTarget.checked; writeUrl(); render(); } }), `show ${count(unread.length)} not monitored`) : null,
       h('span', { class: 'faint' }, shown.length === rows.length ? '' : `${count(shown.length)} of ${count(rows.length)}`)),
     table(rows, shown, columns),
+    exited.length ? exitedTable(exited) : null,
     state.unread && unread.length ? unreadTable(unread.filter(fits)) : null,
   ]);
   const body = main.querySelector('table.processes tbody');
-  if (body) show(body, shown.map((row) => lazy(key(row), version(row, columns), () => rowElement(row, columns))));
+  if (body) show(body, grouped(shown).map((one) => (one.of ? lazy(`group-${one.name}`, JSON.stringify(one), () => groupElement(one, columns)) : lazy(key(one.row), version(one.row, columns) + one.inside, () => rowElement(one.row, columns, one.inside)))));
   const search = document.getElementById('search');
   if (search && search.value !== state.query && document.activeElement !== search) search.value = state.query;
+}
+
+// The half hour of the process of an incident, beside its line.
+function line(incident) {
+  const row = incident.pid ? record.processes.find((one) => one.pid === incident.pid) : null;
+  const opened = (id, isOpen) => {
+    if (state.open.has(id) === isOpen) return;
+    if (isOpen) state.open.add(id);
+    else state.open.delete(id);
+    writeUrl();
+  };
+  return incidentLine(incident, row && sparks.has(key(row)) ? spark(sparks.get(key(row))) : null, state.open.has(incident.id), opened);
 }
 
 function version(row, columns) {

@@ -1,8 +1,9 @@
-// One process: is it the collector, when, why, and where is its memory.
+// One process: do pauses slow it down, does its memory run away, when, why, and where.
 
 import { h, legend, show, swatch } from './dom.js';
-import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, timeOfDay } from './format.js';
-import { GENERATIONS, allocationChart, heapChart, hideTip, isCrowded, mark, pauseChart, stoppedChart, trend } from './charts.js';
+import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, timeOfDay, zone } from './format.js';
+import { GENERATIONS, allocationChart, cross, drag, heapChart, hideTip, isCrowded, mark, pauseChart, stoppedChart, timeAt, trend } from './charts.js';
+import { accountBar, bar } from './account.js';
 import { incidentCard } from './incidents.js';
 import { follow, once } from './live.js';
 import { requestsPanel } from './requests.js';
@@ -12,6 +13,75 @@ let gone = null;
 let go = null;
 // The chart of pauses shows only the time of its marks.
 let near = false;
+// What the charts show, as the address has it: the last minutes, or from and to (Unix milliseconds); null: all.
+let minutes = null;
+let zoomed = null;
+
+function readUrl() {
+  const query = new URLSearchParams(location.search);
+  near = query.get('near') === '1';
+  minutes = Number(query.get('minutes')) || null;
+  const [from, to] = [Number(query.get('from')), Number(query.get('to'))];
+  zoomed = from && to > from ? [from, to] : null;
+}
+
+function choose(next) {
+  if ('near' in next) near = next.near;
+  if ('minutes' in next) [minutes, zoomed] = [next.minutes, null];
+  if ('zoomed' in next) zoomed = next.zoomed;
+  const query = new URLSearchParams();
+  if (near) query.set('near', '1');
+  if (zoomed) [['from', zoomed[0]], ['to', zoomed[1]]].forEach(([name, ms]) => query.set(name, Math.round(ms)));
+  else if (minutes) query.set('minutes', minutes);
+  const text = query.toString();
+  history.replaceState(history.state, '', text ? `${location.pathname}?${text}` : location.pathname);
+  render();
+}
+
+// Starts, versions and incidents as marks of the charts.
+function marksOf({ resource, incidents }) {
+  const started = Date.parse(resource['process.creation.time'] ?? '');
+  const version = resource['service.version'];
+  const all = Number.isNaN(started) ? [] : [{ ms: started, name: 'start', title: version ? `started, version ${version}` : 'started' }];
+  for (const incident of incidents.filter((one) => one.severity !== 'info')) {
+    all.push({ ms: Date.parse(incident.since), name: incident.severity, title: `${incident.title}: begins` });
+    if (incident.until !== null) all.push({ ms: Date.parse(incident.until), name: 'ended', title: `${incident.title}: resolved` });
+  }
+  return all;
+}
+
+const RANGES = [[null, 'all'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
+
+function ranges() {
+  return h('p', { class: 'ranges', key: 'ranges' }, h('span', { class: 'faint' }, 'Show '),
+    RANGES.map(([value, label]) => h('button', { type: 'button', class: 'quiet', 'aria-pressed': String(!zoomed && minutes === value), onclick: () => choose({ minutes: value }) }, label)),
+    zoomed ? h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'true', title: 'Back to what was shown before', onclick: () => choose({ zoomed: null }) }, `${timeOfDay(zoomed[0])} to ${timeOfDay(zoomed[1])} ✕`) : h('span', { class: 'faint' }, ' or drag over a chart'),
+    h('span', { class: 'faint' }, ` · ${zone()}`));
+}
+
+// One pointer for all charts: the cross-hair, and a part of the time that is drawn over.
+let begun = null;
+const pointing = {
+  onpointerdown: (event) => {
+    const svg = event.target.closest?.('svg.timed');
+    drag.moved = false;
+    begun = svg && event.button === 0 ? { svg, x: event.clientX, ms: timeAt(svg, event.clientX) } : null;
+  },
+  onpointermove: (event) => {
+    const svg = event.target.closest?.('svg.timed');
+    cross(event.currentTarget, svg ? timeAt(svg, event.clientX) : null);
+    if (begun && Math.abs(event.clientX - begun.x) > 12) drag.moved = true;
+  },
+  onpointerup: (event) => {
+    if (begun && drag.moved) {
+      const to = timeAt(begun.svg, event.clientX);
+      const [from, until] = [Math.min(begun.ms, to), Math.max(begun.ms, to)];
+      if (until - from >= 1000) choose({ zoomed: [from, until] });
+    }
+    begun = null;
+  },
+  onpointerleave: (event) => cross(event.currentTarget, null),
+};
 
 // Requests that were stopped, or why they are not shown; asked for as long as they are observed.
 let stopped = null;
@@ -32,26 +102,78 @@ function requests(process, link) {
   if (!record.requests) return null;
   if (stopped) return requestsPanel(stopped, link, 'Of the last half hour.');
   const { known, hit } = record.requests;
-  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that it stopped'),
+  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that pauses delayed'),
     h('p', null, `${count(hit)} of ${count(known)} in the last minute${known ? ` (${percent(hit / known)})` : ''}.`),
-    refused ? h('p', { class: 'faint' }, `Which they were is not shown: ${refused.error}`) : null);
+    refused ? h('p', { class: 'faint' }, `Not shown which: ${refused.error}`) : null);
 }
 
 export function fact(label, value, note) {
   return h('div', { class: 'fact' }, h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'sub' }, note) : null);
 }
 
-// The first question: is it the collector at all.
-function verdict(process) {
+// The two questions of whoever is paged: do pauses slow it down, and does its memory run away. Each with a colour, one
+// word, and a sentence with figures.
+function latency(process, open) {
   const { minute } = process;
-  if (!minute || !minute.window_ns) return ['', 'Nothing is known of its last minute.'];
+  const incident = open.find((one) => one.symptom.startsWith('time.'));
+  const of = (incident && LEVELS[incident.severity]) || null;
+  if (!minute || !minute.window_ns) return [of ?? '', incident ? 'Yes' : 'Unknown', incident?.summary ?? 'no figures of its last minute'];
   const share = minute.stopped_share ?? 0;
   const collections = minute.gen0 + minute.gen1 + minute.gen2 + minute.background;
-  if (!collections && !minute.stopped_ns) return ['calm', 'It did not collect in the last minute. If it is slow, the collector is not why.'];
-  if (share >= 0.2) return ['bad', `Yes, it is the collector: it stopped the process for ${percent(share)} of the last minute.`];
-  if (share >= 0.05) return ['mid', `In part: the collector stopped the process for ${percent(share)} of the last minute.`];
-  if (minute.longest_ns > 5e8) return ['mid', `Hardly in all (${percent(share)}), but requests may have waited ${duration(minute.longest_ns)} for a single pause.`];
-  return ['calm', `Hardly: the collector stopped the process for ${percent(share)} of the last minute, at most ${duration(minute.longest_ns)} at once.`];
+  const figures = !collections && !minute.stopped_ns ? 'no GC in the last minute' : `GC pauses took ${percent(share)} of the last minute, the longest ${duration(minute.longest_ns)}`;
+  if (share >= 0.2) return ['bad', 'Yes', figures];
+  if (share >= 0.05) return [of ?? 'mid', of === 'bad' ? 'Yes' : 'Partly', figures];
+  if (minute.longest_ns > 5e8) return [of ?? 'mid', 'Partly', `${figures}; a request that met it waited that long`];
+  // The condition is over: the incident waits for it to stay so.
+  if (incident) return [of, 'Not now', `${figures}; the incident closes when it stays so`];
+  return ['calm', 'No', figures];
+}
+
+const LEVELS = { critical: 'bad', error: 'bad', warning: 'mid', info: 'calm' };
+
+function memory_answer(memory, history, open) {
+  const incident = open.find((one) => /^(memory|finalizers)\./.test(one.symptom));
+  const { ledger } = memory;
+  const limit = memory.heap_limit ?? memory.container_limit;
+  const used = memory.heap_after === null ? null : `heap ${bytes(memory.heap_after)}${limit ? ` of ${bytes(limit)}` : ', no limit known'}`;
+  const grown = ledger && ledger.fastest_per_minute !== null && ledger.fastest_per_minute >= 1048576 ? `${LINES.find((line) => line[4] === ledger.fastest)?.[2].toLowerCase() ?? 'memory'} grows by ${bytes(ledger.fastest_per_minute)}/min` : null;
+  const lean = trend(history);
+  const leans = lean && lean.slope >= 1048576 ? `live heap grows by ${bytes(lean.slope)}/min` : null;
+  const figures = [used, grown ?? leans].filter(Boolean).join(', ');
+  if (incident) return [LEVELS[incident.severity], 'Yes', incident.summary];
+  if (!figures) return ['', 'Unknown', 'no figures yet'];
+  if (grown || leans) return ['mid', 'Growing', `${figures}; no incident`];
+  return ['calm', 'No', figures];
+}
+
+const RANK = { bad: 3, mid: 2, calm: 1, '': 0 };
+
+export function answer(question, [level, word, sentence], below = null) {
+  return h('div', { class: `answer ${level}` },
+    h('p', null, h('span', { class: 'question' }, question), ' ', h('b', { class: 'word' }, `${word}.`), ' ', `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`.replace(/\.\.$/, '.')),
+    below);
+}
+
+export function answers(all) {
+  const level = Object.keys(RANK).reduce((worst, one) => (all.some(([of]) => of === one) && RANK[one] > RANK[worst] ? one : worst), '');
+  return h('section', { class: `verdict ${level}`, key: 'verdict', 'aria-label': 'Answers' }, all.map(([, element]) => element));
+}
+
+function verdict(record, open) {
+  const { process, memory, history } = record;
+  const [slow, full] = [latency(process, open), memory_answer(memory, history, open)];
+  const account = record.account_recent?.total ? record.account_recent : record.account;
+  return answers([
+    [slow[0], answer('Slow requests?', slow, accountBar(account))],
+    [full[0], answer('Memory?', full, memoryBar(memory))],
+  ]);
+}
+
+// Where the memory is, in one bar.
+function memoryBar({ ledger }) {
+  if (!ledger?.usage) return null;
+  const parts = LINES.filter(([key]) => ledger[key]).map(([key, color, label]) => ({ title: label.replace(/^The /, '').toLowerCase(), value: ledger[key], name: `ledger-${color}` }));
+  return parts.length ? bar(parts, Math.max(ledger.usage, parts.reduce((sum, part) => sum + part.value, 0)), bytes, 'Memory') : null;
 }
 
 function head(process) {
@@ -60,7 +182,7 @@ function head(process) {
     h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', process.name),
     h('h1', null, severity(process.severity, false), ' ', process.name),
     h('p', { class: 'faint' }, parts.filter(Boolean).join(' · '), process.runtime ? ` · .NET ${process.runtime}` : '', process.collector ? ` · ${process.collector}` : ''),
-    process.state === 'attached' ? null : h('p', { class: 'note' }, h('b', null, process.state.replace('_', ' ')), process.detail ? `: ${process.detail}` : '', process.since ? [', ', since(process.since)] : null, process.remedy ? h('span', { class: 'block' }, process.remedy) : null));
+    process.state === 'attached' || process.state === 'ended' ? null : h('p', { class: 'note' }, h('b', null, process.state.replace('_', ' ')), process.detail ? `: ${process.detail}` : '', process.since ? [', ', since(process.since)] : null, process.remedy ? h('span', { class: 'block' }, process.remedy) : null));
 }
 
 function facts(process, memory) {
@@ -70,8 +192,8 @@ function facts(process, memory) {
   return h('div', { class: 'facts', key: 'facts' },
     fact('Stopped', percent(minute?.stopped_share), minute ? `of the last ${Math.round(minute.window_ns / 1e9)} s` : 'unknown'),
     fact('Longest pause', duration(minute?.longest_ns), minute ? `p99 ${duration(minute.p99_ns)}, median ${duration(minute.p50_ns)}` : null),
-    fact('Collections', minute ? `${rate(minute.gen0 + minute.gen1 + minute.gen2 + minute.background, minute.window_ns)} /s` : DASH, minute ? `gen 2: ${minute.gen2}, background: ${minute.background}, asked for: ${minute.induced}` : null),
-    fact('Allocation', perSecond === null ? DASH : `${minute.allocated_lower_bound ? 'at least ' : ''}${bytes(perSecond)}/s`, 'in the last minute'),
+    fact('Collections', minute ? `${rate(minute.gen0 + minute.gen1 + minute.gen2 + minute.background, minute.window_ns)} /s` : DASH, minute ? `gen 2: ${minute.gen2}, background: ${minute.background}, induced: ${minute.induced}` : null),
+    fact('Allocation', perSecond === null ? DASH : `${minute.allocated_lower_bound ? '≥ ' : ''}${bytes(perSecond)}/s`, 'in the last minute'),
     fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), [limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known', memory.heap_limit_note && memory.heap_limit === null ? h('span', { class: 'block' }, memory.heap_limit_note) : null]),
     fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
 }
@@ -145,29 +267,29 @@ const LINES = [
   ['live', 'live', 'Live objects', 'as of the newest full collection', 'live-heap'],
   ['not_looked_at', 'unseen', 'Old objects, not looked at', 'since the newest full collection: they may be dead', 'not-looked-at'],
   ['free', 'free', 'Free between them', 'fragmentation: the heap can use it again', 'fragmentation'],
-  ['committed_unused', 'unused', 'Committed and unused', 'kept by the collector for the next allocations', 'committed-unused'],
-  ['bookkeeping', 'tables', 'Tables of the collector', '', null],
+  ['committed_unused', 'unused', 'Committed, unused', 'kept by the GC for the next allocations', 'committed-unused'],
+  ['bookkeeping', 'tables', 'GC tables', '', null],
   ['native', 'native', 'Native', 'the rest of the process: native allocations, stacks, compiled code', 'native'],
   ['other_processes', 'others', 'Other processes', 'in the same container', 'other-processes'],
   ['page_cache', 'files', 'Page cache', 'pages of files; those not used lately are freed first', 'page-cache'],
   ['kernel', 'kernel', 'The kernel', 'for this container: sockets, page tables', null],
-  ['unknown', 'unknown', 'Unknown', 'what does not add up', null],
+  ['unknown', 'unknown', 'Unknown', 'does not add up', null],
 ];
 
 const VERDICTS = {
-  'live-heap': 'Managed and live: the largest part is objects that the program keeps.',
-  'not-looked-at': 'Managed: the largest part is old objects that no full collection has looked at. How much of it lives is unknown.',
-  fragmentation: 'Managed, but merely kept: the largest part is free space between live objects.',
-  'committed-unused': 'Managed, but merely kept: the largest part is committed and unused.',
-  native: 'Native: the largest part is memory of the process that is not the collector\'s.',
-  'other-processes': 'Not this process: the largest part is used by others in the container.',
-  'page-cache': 'Not this heap: the largest part is pages of files that are in use.',
-  'not-known': 'Not known: too much of it does not add up.',
+  'live-heap': 'Mostly live managed objects.',
+  'not-looked-at': 'Mostly old managed objects that no full collection has looked at: unknown how much of it lives.',
+  fragmentation: 'Mostly free space between live objects: managed, kept but unused.',
+  'committed-unused': 'Mostly committed and unused: managed, kept for later.',
+  native: 'Mostly native memory, outside the GC heap.',
+  'other-processes': 'Mostly other processes of the container.',
+  'page-cache': 'Mostly pages of files that are in use.',
+  'not-known': 'Unknown: too much of it does not add up.',
 };
 
 function growth(name, perMinute) {
   if (perMinute === null || Math.abs(perMinute) < 65536) return null;
-  return `${name} ${perMinute > 0 ? 'grows' : 'shrinks'} by ${bytes(Math.abs(perMinute))} a minute`;
+  return `${name} ${perMinute > 0 ? 'grows' : 'shrinks'} by ${bytes(Math.abs(perMinute))}/min`;
 }
 
 // What a line grows by, signed; less than 64 KiB a minute is nothing.
@@ -199,7 +321,7 @@ function ledgerPanel(ledger, memory) {
 
 function memoryPanel(memory) {
   if (memory.ledger) return ledgerPanel(memory.ledger, memory);
-  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'), h('p', { class: 'faint' }, 'As far as it is known from outside; what is unknown is a dash.'),
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'), h('p', { class: 'faint' }, 'As seen from outside the process; a dash is unknown.'),
     figures(memory));
 }
 
@@ -209,10 +331,10 @@ function figures(memory) {
     ['Free between them', memory.heap_free, 'fragmentation: the heap can use it again'],
     ['Heap', memory.heap_after, 'both together'],
     ['Committed by the heap', memory.heap_committed, '.NET 8 and later'],
-    ['Limit of the heap', memory.heap_limit, memory.heap_limit_note ?? 'hard limit, or what its container leaves to it'],
+    ['Limit of the heap', memory.heap_limit, memory.heap_limit_note ?? 'hard limit, or what its container leaves for it'],
     ['Own memory of the process', memory.private, 'heap, native allocations, stacks, compiled code'],
     ['Resident', memory.resident, 'with pages of files'],
-    ['Container uses', memory.container_working_set, 'what cannot be freed at once'],
+    ['Container uses', memory.container_working_set, 'without pages that can be freed at once'],
     ['Container, with file cache', memory.container_usage, ''],
     ['Limit of the container', memory.container_limit, 'beyond it the kernel kills'],
   ];
@@ -225,38 +347,37 @@ function figures(memory) {
     h('td', { class: 'track' }, value === null ? null : h('span', { class: label.startsWith('Limit') ? 'level limit' : 'level', style: { width: `${((value / top) * 100).toFixed(1)}%` } }))))));
 }
 
-function settings(list) {
+function settings(list, process) {
   const value = (setting) => {
     if (typeof setting.value === 'boolean') return setting.value ? 'yes' : 'no';
     const isBytes = /limit|threshold|memory$|budget/.test(setting.name);
     return isBytes && typeof setting.value === 'number' ? h('span', { title: exact(setting.value) }, bytes(setting.value)) : String(setting.value);
   };
-  return h('section', { class: 'panel late', key: 'settings' }, h('h2', null, 'Settings of its collector'),
+  return h('section', { class: 'panel late', key: 'settings' }, h('h2', null, 'GC settings'),
     list.length ? h('table', null, h('tbody', null, list.map((setting) => h('tr', null,
       h('th', { scope: 'row' }, setting.name.replace('gcwatch.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
-      h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, 'Not known: see what was not seen.'));
+      h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, `Unknown${process.runtime && Number.parseInt(process.runtime, 10) < 9 ? ': .NET reports them from version 9 on' : ''}.`));
 }
 
 export function unseenList(unseen) {
-  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, prose(why))))) : h('p', null, 'Nothing: every event was read.');
+  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, prose(why))))) : h('p', null, 'Nothing is missing: every event was read.');
 }
 
 function reading(stream, unseen, process) {
-  return h('section', { class: 'panel late', key: 'unseen' }, h('h2', null, 'What was not seen, and why'),
+  return h('section', { class: 'panel late', key: 'unseen' }, h('h2', null, 'Not available'),
     unseenList(unseen),
-    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, ${stream.healings} healings of what other tools left behind` : ''}`));
+    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, repaired ${stream.healings === 1 ? 'once' : `${stream.healings} times`} after other tools' trace sessions` : ''}`));
 }
 
 function resource(attributes) {
-  return h('details', { class: 'panel', key: 'resource' }, h('summary', null, 'Everything that identifies it'),
+  return h('details', { class: 'panel', key: 'resource' }, h('summary', null, 'Attributes'),
     h('div', { class: 'scroll' }, h('table', null, h('tbody', null, Object.entries(attributes).sort().map(([name, value]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, Array.isArray(value) ? value.join(', ') : String(value))))))));
 }
 
 export function trendNote(history) {
   const lean = trend(history);
   if (!lean) return null;
-  const perHour = lean.slope * 60;
-  return `What lives long ${lean.slope > 0 ? 'grew' : 'shrank'} by ${bytes(Math.abs(perHour))} per hour in the last ${Math.round((lean.to - lean.from) / 60000)} min (dotted line).`;
+  return `Live heap ${lean.slope > 0 ? 'grows' : 'shrinks'} by ${bytes(Math.abs(lean.slope))}/min over the last ${Math.round((lean.to - lean.from) / 60000)} min (dotted line).`;
 }
 
 function render() {
@@ -266,8 +387,8 @@ function render() {
     show(main, [
       h('div', { class: 'headline', key: 'gone' }, h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', `pid ${gone.pid}`),
         h('h1', null, known ? `${known} has exited` : `No process of pid ${gone.pid} is known`),
-        h('p', { class: 'faint' }, known ? `It had the pid ${gone.pid}.` : 'It may have exited, or never been a .NET process. A link in an old alert leads here when the process was replaced.')),
-      gone.incidents.length ? h('section', { key: 'incidents' }, h('h2', null, 'Its incidents'), h('div', { class: 'incidents' }, gone.incidents.map((incident) => incidentCard(incident, { open: true })))) : null,
+        h('p', { class: 'faint' }, known ? `It had the pid ${gone.pid}.` : 'It exited more than an hour ago, or was never a .NET process.')),
+      gone.incidents.length ? h('section', { key: 'incidents' }, h('h2', null, 'Its incidents'), h('div', { class: 'incidents' }, gone.incidents.map((incident) => incidentCard(incident)))) : null,
       h('p', { key: 'back' }, h('a', { href: '/' }, 'All processes')),
     ]);
     return;
@@ -278,20 +399,20 @@ function render() {
   const incidents = gone?.incidents ?? record.incidents;
   const open = incidents.filter((incident) => incident.until === null);
   const ended = incidents.filter((incident) => incident.until !== null);
-  const [level, sentence] = verdict(process);
   const isRead = process.minute !== null;
   const link = (number) => `/processes/${process.pid}/collections/${number}`;
   show(main, [
     head(process),
-    gone ? h('p', { class: 'note bad', key: 'gone' }, h('b', null, 'It has exited. '), `What is shown is as it was at ${timeOfDay(record.at_ms)}.`) : null,
-    isRead ? h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence) : null,
-    open.length ? h('section', { class: 'incidents', key: 'incidents' }, open.map((incident) => incidentCard(incident, { named: false }))) : null,
-    ended.length ? h('details', { class: 'ended-list', key: 'ended' }, h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}`), h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident, { named: false })))) : null,
+    gone || process.state === 'ended' ? exited(process) : null,
+    isRead ? verdict(record, open) : null,
+    open.length ? h('section', { class: 'incidents full', key: 'incidents' }, open.map((incident) => incidentCard(incident, { named: false }))) : null,
+    ended.length ? h('details', { class: 'ended-list', key: 'ended' }, h('summary', null, `${ended.length} resolved ${ended.length === 1 ? 'incident' : 'incidents'}`), h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident, { named: false })))) : null,
     record.notes.length ? notes(record) : null,
     isRead ? facts(process, memory) : null,
-    isRead ? h('div', { class: 'charts', key: 'charts' },
+    isRead ? ranges() : null,
+    isRead ? h('div', { class: 'charts', key: 'charts', ...pointing },
       chart('Pauses', `${count(pauses.number.length)} newest, one mark each${pauses.number.length >= 512 ? '; before them the longest of ten seconds.' : '. Logarithmic.'}`, 'pauses',
-        marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => { near = !near; render(); } }, near ? 'the whole time' : 'only the marks') : null),
+        marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => choose({ near: !near }) }, near ? 'the whole time' : 'only the marks') : null),
       chart('Heap after collections', trendNote(history) ?? 'The newest of each ten seconds, by generation.', 'heap',
         heapLegend(history, memory.heap_limit)),
       chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
@@ -300,15 +421,24 @@ function render() {
       causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, link),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
       lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
-    ], [memoryPanel(memory), settings(record.settings), reading(record.stream, record.unseen, process)])
+    ], [memoryPanel(memory), settings(record.settings, process), reading(record.stream, record.unseen, process)])
       : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
     resource(record.resource),
   ]);
   draw();
 }
 
+// What is shown is as it was at its end.
+function exited(process) {
+  const at = process.since ? Date.parse(process.since) : record.at_ms;
+  return h('p', { class: 'note bad', key: 'gone' }, h('b', null, 'It has exited'), process.detail ? `: ${process.detail}` : '', `. The page shows its last half hour, until ${timeOfDay(at)}`, process.since ? [' (', ago(process.since), ')'] : '', '.');
+}
+
 // What is worth knowing and no harm.
-function notes({ notes: all, process }) {
+function notes({ notes, process, incidents }) {
+  const known = new Set(incidents.filter((one) => one.until === null).flatMap((one) => one.causes.map((cause) => cause.rule)));
+  const all = notes.filter((note) => !known.has(note.rule));
+  if (!all.length) return null;
   return h('details', { class: 'ended-list', key: 'notes' },
     h('summary', null, `${all.length} ${all.length === 1 ? 'note' : 'notes'}: ${all.map((note) => note.title).join('; ')}`),
     h('ul', { class: 'members' }, all.map((note) => h('li', { key: note.rule },
@@ -321,7 +451,10 @@ function draw() {
     const element = document.getElementById(`chart-${id}`);
     if (element) show(element, make(record, Math.max(280, element.clientWidth), go));
   };
-  place('pauses', (one, width, open) => pauseChart(one, width, open, near && isCrowded(one)));
+  record.marks = marksOf(record);
+  const [at, whole] = [record.at_ms, record.history.span_ms];
+  record.chosen = zoomed ?? (minutes && minutes * 60000 < whole ? [at - minutes * 60000, at] : null);
+  place('pauses', (one, width, open) => pauseChart(one, width, open, !one.chosen && near && isCrowded(one)));
   place('stopped', stoppedChart);
   place('heap', heapChart);
   place('allocation', allocationChart);
@@ -331,7 +464,7 @@ export function open(pid, navigate) {
   record = null;
   gone = null;
   [stopped, refused, asked] = [null, null, 0];
-  near = false;
+  readUrl();
   hideTip();
   go = (number) => {
     hideTip();

@@ -3,8 +3,9 @@
 import { h, legend, show, swatch } from './dom.js';
 import { DASH, absolute, bytes, count, duration, exact, kind, percent, rate, recorded, severity } from './format.js';
 import { allocationChart, heapChart, hideTip, pauseChart, stoppedChart } from './charts.js';
+import { accountBar } from './account.js';
 import { incidentCard } from './incidents.js';
-import { account, causes, chart, fact, heapLegend, lines, marksLegend, sides, trendNote, unseenList } from './process.js';
+import { account, answer, answers, causes, chart, fact, heapLegend, lines, marksLegend, sides, trendNote, unseenList } from './process.js';
 import { requestsPanel } from './requests.js';
 import { because, drawTimeline, figures, panels } from './collection.js';
 
@@ -58,15 +59,29 @@ function head() {
     h('p', { class: 'faint' }, [process?.name, report.runtime ? `.NET ${report.runtime}` : null, process?.collector, report.started ? absolute(Date.parse(report.started)) : null, `${duration(report.observed_ns)} observed`].filter(Boolean).join(' · ')));
 }
 
-// The first question: is it the collector at all.
+// The first question: do pauses slow it down.
 function verdict({ summary }) {
   const share = summary.stopped_share;
-  if (share === null || !summary.count) return ['', 'No collection was recorded.'];
+  if (share === null || !summary.count) return ['', 'Unknown', 'no collection was recorded'];
   const least = summary.lower_bounds ? 'at least ' : '';
-  if (share >= 0.2) return ['bad', `Yes: it stopped the process for ${least}${percent(share)} of the time.`];
-  if (share >= 0.05) return ['mid', `In part: it stopped the process for ${least}${percent(share)} of the time.`];
-  if (summary.max_ns > 5e8) return ['mid', `Hardly in all (${percent(share)}), but a single pause took ${duration(summary.max_ns)}.`];
-  return ['calm', `Hardly: it stopped the process for ${least}${percent(share)} of the time, at most ${duration(summary.max_ns)} at once.`];
+  const figures = `GC pauses took ${least}${percent(share)} of the time, the longest ${duration(summary.max_ns)}`;
+  if (share >= 0.2) return ['bad', 'Yes', figures];
+  if (share >= 0.05 || summary.max_ns > 5e8) return ['mid', 'Partly', figures];
+  return ['calm', 'No', figures];
+}
+
+// What rules found, and what they could not judge: a short recording is no all-clear.
+function found({ incidents, judged }) {
+  if (incidents === null) return h('p', { class: 'faint', key: 'norules' }, 'Rules were not evaluated.');
+  const missing = judged ? judged.too_short.length + judged.unknown.length : 0;
+  const why = judged ? [[judged.too_short.length, 'need a longer recording'], [judged.unknown.length, 'need values, settings or limits that it does not have']].filter(([number]) => number).map(([number, text]) => `${number} ${text}`).join(', ') : '';
+  return [
+    incidents.length ? h('section', { class: 'incidents full', key: 'incidents' }, incidents.map((incident) => incidentCard({ ...incident, command: null }, { named: false })))
+      : h('p', { key: 'well' }, missing ? `No incident, as far as this recording shows: ${judged.judged} of ${judged.rules} rules could be judged.` : 'No incident.'),
+    judged?.so_far.length ? h('section', { class: 'panel', key: 'sofar' }, h('h2', null, 'So far, in a recording too short to judge it'),
+      h('ul', { class: 'members' }, judged.so_far.map((rule) => h('li', null, severity(rule.severity), ' ', rule.summary, ' ', h('code', null, rule.rule))))) : null,
+    missing ? h('p', { class: 'faint', key: 'judged' }, `Not judged: ${missing} of ${judged.rules} rules; ${why}.`) : null,
+  ];
 }
 
 function facts({ summary, mean_ns: mean, largest_heap: largest, induced }) {
@@ -74,7 +89,7 @@ function facts({ summary, mean_ns: mean, largest_heap: largest, induced }) {
   return h('div', { class: 'facts', key: 'facts' },
     fact('Stopped', percent(summary.stopped_share), `${summary.lower_bounds ? 'at least ' : ''}${duration(summary.stopped_ns)} of ${duration(report.observed_ns)}`),
     fact('Longest pause', duration(summary.max_ns), `mean ${duration(mean)}, median ${duration(summary.p50_ns)}, p99 ${duration(summary.p99_ns)}`),
-    fact('Collections', count(summary.count), `${rate(summary.count, report.observed_ns)} a second; ${induced ? `${count(induced)} asked for by code` : 'none asked for by code'}`),
+    fact('Collections', count(summary.count), `${rate(summary.count, report.observed_ns)} a second; ${induced ? `${count(induced)} induced by code` : 'none induced by code'}`),
     fact('Allocation', summary.allocated === null || !seconds ? DASH : `${bytes(summary.allocated / seconds)}/s`, summary.allocated === null ? 'not known' : `${summary.allocated_lower_bound ? 'at least ' : ''}${bytes(summary.allocated)} in all`),
     fact('Largest heap', h('span', { title: exact(largest) }, bytes(largest)), 'before or after a collection'),
     fact('Promoted', bytes(summary.promoted), 'survived a collection'));
@@ -90,7 +105,7 @@ function kinds({ summary }) {
         [group.max_ns === null ? null : group.pause_ns, group.p50_ns, group.p99_ns, group.max_ns].map((ns) => h('td', { class: 'n' }, duration(ns)))))))));
 }
 
-const LINES = [['live', 'Live objects', 'live'], ['not_looked_at', 'Old objects, not looked at', 'unseen'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed and unused', 'unused'], ['bookkeeping', 'Tables of the collector', 'tables']];
+const LINES = [['live', 'Live objects', 'live'], ['not_looked_at', 'Old objects, not looked at', 'unseen'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed, unused', 'unused'], ['bookkeeping', 'GC tables', 'tables']];
 
 function memory({ summary }) {
   const { ledger } = summary;
@@ -134,14 +149,13 @@ function render() {
   const main = document.getElementById('main');
   document.title = `${report.file} · gcwatch`;
   if (!process) return show(main, [contents(), head(), h('p', { class: 'note', key: 'none' }, 'The recording has no process with collections.'), h('section', { class: 'panel', key: 'unseen' }, unseenList(report.unseen))]);
-  const [level, sentence] = verdict(process);
-  const { history, incidents, pauses } = process;
+  const latency = verdict(process);
+  const { history, pauses } = process;
   show(main, [
     contents(),
     head(),
-    h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence),
-    incidents === null ? h('p', { class: 'faint', key: 'norules' }, 'Rules were not evaluated.')
-      : incidents.length ? h('section', { class: 'incidents', key: 'incidents' }, incidents.map((incident) => incidentCard({ ...incident, command: null }, { named: false }))) : h('p', { key: 'well' }, 'No rule found anything wrong.'),
+    answers([[latency[0], answer('Slow requests?', latency, accountBar(process.summary.account))]]),
+    found(process),
     facts(process),
     h('div', { class: 'charts', key: 'charts' },
       chart('Pauses', `${marks(process)} Logarithmic.`, 'pauses', marksLegend(pauses)),
@@ -152,7 +166,7 @@ function render() {
     report.requests ? requestsPanel(report.requests, link) : null,
     sides([causes(process.causes, 'In this recording'), account(process.summary.account, 'In this recording'), lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link)], [
       kinds(process), memory(process),
-      h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'), unseenList(report.unseen))]),
+      h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'Not available'), unseenList(report.unseen))]),
     h('p', { class: 'faint', key: 'made' }, `Made by gcwatch ${page.version}.`),
   ]);
   draw();

@@ -11,7 +11,7 @@ function bar(request, longest) {
     request.stops.map(([from, to]) => h('rect', { class: 'stop', x: x(from), y: 2, width: Math.max(1.5, x(to - from)), height: 10 })));
 }
 
-function rows({ worst }, link) {
+function rows({ worst, trace_url: pattern }, link) {
   const longest = Math.max(1, ...worst.map((request) => request.duration_ns));
   return worst.map((request) => h('tr', null,
     h('td', null, bar(request, longest)),
@@ -19,18 +19,25 @@ function rows({ worst }, link) {
     h('td', { class: 'n' }, duration(request.duration_ns)),
     h('td', { class: 'n' }, duration(request.stopped_ns)),
     h('td', null, request.collections.map((other) => [h('a', { href: link(other) }, other), ' '])),
-    h('td', { class: 'trace' }, h('code', null, request.trace_id ?? DASH))));
+    h('td', { class: 'trace' }, trace(request.trace_id, pattern))));
+}
+
+// A trace, where it is known where traces are shown.
+function trace(id, pattern) {
+  if (!id) return DASH;
+  const text = h('code', null, id);
+  return pattern ? h('a', { href: pattern.replaceAll('{trace_id}', id), target: '_blank', rel: 'noopener' }, text) : text;
 }
 
 // `all`: the counts, and those that lost most; `link`: where a collection is.
 export function requestsPanel(all, link, note = null) {
   const share = all.known ? percent(all.hit / all.known) : DASH;
-  const columns = [['Those that lost most', null], ['Began', 'n'], ['Took', 'n'], ['Lost', 'n'], ['Collections', null], ['Trace', null]];
-  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that it stopped'),
+  const columns = [['Most delayed', null], ['Began', 'n'], ['Took', 'n'], ['Lost', 'n'], ['Collections', null], ['Trace', null]];
+  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that pauses delayed'),
     note ? h('p', { class: 'faint' }, note) : null,
-    h('p', null, `${count(all.hit)} of ${count(all.known)} (${share}), which lost ${duration(all.lost_ns)} in all.`, all.known < all.count ? ` Of ${count(all.count - all.known)} more it is not known.` : ''),
+    h('p', null, `${count(all.hit)} of ${count(all.known)} (${share}), by ${duration(all.lost_ns)} in all.`, all.known < all.count ? ` Unknown for ${count(all.count - all.known)} more.` : ''),
     all.worst.length ? [
-      legend([[swatch('run'), 'the request'], [swatch('stop'), 'stopped']]),
+      legend([[swatch('run'), 'the request'], [swatch('stop'), 'paused']]),
       h('div', { class: 'scroll' }, h('table', null,
         h('thead', null, h('tr', null, columns.map(([title, style]) => h('th', { class: style, scope: 'col' }, title)))),
         h('tbody', null, rows(all, link))))] : null);

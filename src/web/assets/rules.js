@@ -8,6 +8,14 @@ let record = null;
 let query = '';
 let firingOnly = false;
 
+function writeUrl() {
+  const all = new URLSearchParams();
+  if (query) all.set('q', query);
+  if (firingOnly) all.set('only', 'firing');
+  const text = all.toString();
+  history.replaceState(history.state, '', text ? `/rules?${text}` : '/rules');
+}
+
 const process = (at) => h('li', null, at.pid ? [h('a', { href: `/processes/${at.pid}` }, at.name), h('span', { class: 'faint' }, ` pid ${at.pid}, `)] : [h('b', null, at.name), h('span', { class: 'faint' }, ' on this host, ')], at.state ? `${at.state} ` : '', 'for ', since(at.since));
 
 function ruleElement(rule) {
@@ -18,7 +26,7 @@ function ruleElement(rule) {
       firing ? h('span', { class: 'tag strong' }, `fires on ${count(firing)}`) : null,
       rule.enabled ? null : h('span', { class: 'tag' }, 'switched off'),
       rule.health === 'ok' ? null : h('span', { class: 'tag' }, `${count(rule.failures)} evaluations failed`),
-      h('span', { class: 'states' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'evaluated on nothing yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${value}`).join(', '))),
+      h('span', { class: 'states' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'not evaluated yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${value}`).join(', '))),
       h('p', null, prose(rule.description)),
       h('p', null, h('b', null, 'What to do: '), prose(rule.remedy)),
       h('p', null, h('b', null, 'Fires when '), h('code', null, rule.when), rule.select ? [' for processes with ', h('code', null, rule.select)] : null),
@@ -36,13 +44,13 @@ function render() {
   const rules = record.rules.filter(fits).map((rule, place) => [rank(rule), place, rule]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(([, , rule]) => rule);
   const firing = record.rules.filter((rule) => rule.states.firing).length;
   show(document.getElementById('main'), [
-    h('div', { class: 'headline', key: 'head' }, h('h1', null, firing ? `${firing} of ${record.rules.length} rules fire` : `No rule fires; ${record.rules.length} are in force`),
+    h('div', { class: 'headline', key: 'head' }, h('h1', null, firing ? `${firing} of ${record.rules.length} rules fire` : `No rule fires; ${record.rules.length} in force`),
       h('p', { class: 'faint' }, `Read from ${record.files.length} files`, record.loaded ? [', ', since(record.loaded), ' ago'] : null, '. Click a rule for its condition, its source and what to do.')),
     record.errors.length ? h('div', { class: 'note bad', key: 'errors' }, h('b', null, 'The rule files are invalid, the previous rules are in force:'), h('ul', null, record.errors.map((text) => h('li', null, text)))) : null,
     record.warnings.length ? h('details', { class: 'note', key: 'warnings' }, h('summary', null, `${record.warnings.length} warnings`), h('ul', null, record.warnings.map((text) => h('li', null, text)))) : null,
     h('div', { class: 'tools', key: 'tools' },
-      h('input', { id: 'search', type: 'search', placeholder: 'Search rule, group, process …', 'aria-label': 'Search', value: query, oninput: (event) => { query = event.currentTarget.value; render(); } }),
-      h('label', { class: 'switch' }, h('input', { type: 'checkbox', checked: firingOnly, onchange: (event) => { firingOnly = event.currentTarget.checked; render(); } }), 'only what fires')),
+      h('input', { id: 'search', type: 'search', placeholder: 'Search rule, group, process …', 'aria-label': 'Search', value: query, oninput: (event) => { query = event.currentTarget.value; writeUrl(); render(); } }),
+      h('label', { class: 'switch' }, h('input', { type: 'checkbox', checked: firingOnly, onchange: (event) => { firingOnly = event.currentTarget.checked; writeUrl(); render(); } }), 'only firing')),
     h('div', { class: 'rules', key: 'rules', keep: true, id: 'rules' }),
   ]);
   show(document.getElementById('rules'), rules.map((rule) => lazy(rule.id, JSON.stringify(rule), () => ruleElement(rule))));
@@ -50,6 +58,9 @@ function render() {
 
 export function open() {
   record = null;
+  const asked = new URLSearchParams(location.search);
+  query = asked.get('q') ?? '';
+  firingOnly = asked.get('only') === 'firing';
   document.title = 'Rules · gcwatch';
   follow('view=rules', { rules: (next) => { record = next; render(); } });
   return { render };

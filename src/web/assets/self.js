@@ -12,7 +12,7 @@ function fact(label, value, note) {
 }
 
 const counts = (map) => Object.entries(map).map(([name, number]) => `${name.replaceAll('_', ' ')} ${count(number)}`).join(', ');
-const STATES = { ok: 'reachable', failing: 'failing', idle: 'nothing sent yet', off: 'not configured', unsupported: 'does not take these' };
+const STATES = { ok: 'reachable', failing: 'failing', idle: 'nothing sent yet', off: 'not configured', unsupported: 'not supported' };
 
 function cpu() {
   const total = (usage) => (usage.cpu_user_s === null || usage.cpu_system_s === null ? null : usage.cpu_user_s + usage.cpu_system_s);
@@ -20,7 +20,7 @@ function cpu() {
   if (now === null) return [DASH, 'cannot be read'];
   const overall = record.started ? now / ((record.at_ms - Date.parse(record.started)) / 1000) : null;
   const lately = then !== null && before && record.at_ms > before.at_ms ? (now - then) / ((record.at_ms - before.at_ms) / 1000) : null;
-  return [lately === null ? percent(overall) : percent(Math.max(0, lately)), `of one core; since it began ${percent(overall)}`];
+  return [lately === null ? percent(overall) : percent(Math.max(0, lately)), `of one core; ${percent(overall)} since start`];
 }
 
 function render() {
@@ -31,7 +31,7 @@ function render() {
   const { streams } = record;
   show(document.getElementById('main'), [
     h('div', { class: 'headline', key: 'head' },
-      h('h1', null, late.length ? `${late.map((part) => part.name).join(', ')} ${late.length === 1 ? 'is' : 'are'} late` : failing.length ? `${failing.length} ${failing.length === 1 ? 'receiver does' : 'receivers do'} not take what is sent` : 'gcwatch works'),
+      h('h1', null, late.length ? `${late.map((part) => part.name).join(', ')} ${late.length === 1 ? 'is' : 'are'} late` : failing.length ? `${failing.length} ${failing.length === 1 ? 'receiver refuses' : 'receivers refuse'} data` : 'gcwatch works'),
       h('p', { class: 'faint' }, `gcwatch ${record.version}, pid ${record.pid}`, record.started ? [', running for ', since(record.started)] : null)),
     h('div', { class: 'facts many', key: 'facts' },
       fact('CPU', share, note),
@@ -40,7 +40,7 @@ function render() {
       fact('Collections', count(streams.collections), `${count(streams.spans)} spans made`),
       fact('Events lost', count(streams.lost_events), 'dropped by runtimes'),
       fact('Behind', duration(streams.lag_ns), 'the slowest stream'),
-      fact('Stalls', count(record.stalls), record.stalls ? `${duration(record.stalled_ns)} in all` : 'gcwatch was never stopped'),
+      fact('Stalls', count(record.stalls), record.stalls ? `${duration(record.stalled_ns)} in all` : 'never stalled'),
       fact('Viewers', `${record.listener.viewers} of ${record.listener.most_viewers}`, 'pages that follow')),
     h('section', { class: 'panel', key: 'receivers' }, h('h2', null, 'Receivers'),
       h('div', { class: 'scroll' }, h('table', null,
@@ -52,11 +52,11 @@ function render() {
           h('td', null, counts(receiver.dropped) || DASH), h('td', null, counts(receiver.failures) || DASH),
           h('td', null, receiver.last_error ?? DASH, receiver.last_error_at ? h('span', { class: 'sub' }, ago(receiver.last_error_at)) : null))))))),
     h('div', { class: 'columns three', key: 'more' },
-      h('section', { class: 'panel' }, h('h2', null, 'Parts'), record.parts.length ? h('table', null, h('tbody', null, record.parts.map((part) => h('tr', null, h('th', { scope: 'row' }, part.name), h('td', null, part.late ? h('b', null, 'late') : 'alive'), h('td', { class: 'n' }, `${duration(part.age_ns)} ago`))))) : h('p', { class: 'faint' }, 'This command reads nothing by itself.')),
-      h('section', { class: 'panel' }, h('h2', null, 'Not read'), Object.keys(record.not_read).length ? h('table', null, h('tbody', null, Object.entries(record.not_read).map(([name, number]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, count(number)))))) : h('p', { class: 'faint' }, 'Every .NET process that was found is read.')),
-      h('section', { class: 'panel' }, h('h2', null, 'Export runtime metrics themselves'), record.exports_runtime.length ? h('table', null, h('tbody', null, record.exports_runtime.map((process) => h('tr', null, h('th', { scope: 'row' }, h('a', { href: `/processes/${process.pid}` }, process.process)), h('td', null, process.sign))))) : h('p', { class: 'faint' }, 'No process was seen to.')),
-      h('section', { class: 'panel' }, h('h2', null, 'At a limit'), Object.keys(record.limits).length ? h('table', null, h('tbody', null, Object.entries(record.limits).map(([name, number]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, count(number)))))) : h('p', { class: 'faint' }, 'No limit was met.'))),
-    h('p', { class: 'faint', key: 'links' }, h('a', { href: '/metrics' }, 'metrics'), ' · ', h('a', { href: '/livez' }, 'livez'), ' · ', h('a', { href: '/api/v1/overview' }, 'the same as JSON')),
+      h('section', { class: 'panel' }, h('h2', null, 'Components'), record.parts.length ? h('table', null, h('tbody', null, record.parts.map((part) => h('tr', null, h('th', { scope: 'row' }, part.name), h('td', null, part.late ? h('b', null, 'late') : 'alive'), h('td', { class: 'n' }, `${duration(part.age_ns)} ago`))))) : h('p', { class: 'faint' }, 'This command monitors nothing.')),
+      h('section', { class: 'panel' }, h('h2', null, 'Not monitored'), Object.keys(record.not_read).length ? h('table', null, h('tbody', null, Object.entries(record.not_read).map(([name, number]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, count(number)))))) : h('p', { class: 'faint' }, 'Every .NET process is monitored.')),
+      h('section', { class: 'panel' }, h('h2', null, 'Export runtime metrics themselves'), record.exports_runtime.length ? h('table', null, h('tbody', null, record.exports_runtime.map((process) => h('tr', null, h('th', { scope: 'row' }, h('a', { href: `/processes/${process.pid}` }, process.process)), h('td', null, process.sign))))) : h('p', { class: 'faint' }, 'None seen.')),
+      h('section', { class: 'panel' }, h('h2', null, 'At a limit'), Object.keys(record.limits).length ? h('table', null, h('tbody', null, Object.entries(record.limits).map(([name, number]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, count(number)))))) : h('p', { class: 'faint' }, 'No limits reached.'))),
+    h('p', { class: 'faint', key: 'links' }, h('a', { href: '/metrics' }, 'metrics'), ' · ', h('a', { href: '/livez' }, 'livez'), ' · ', h('a', { href: '/api/v1/overview' }, 'as JSON')),
   ]);
 }
 

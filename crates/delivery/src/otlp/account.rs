@@ -140,7 +140,8 @@ impl Account {
             }
             queue.failed(&text, SystemTime::now());
         }
-        if self.retry.allows(now) {
+        // Once in an outage: its end is logged, and metrics and the page count the retries meanwhile.
+        if !self.failing && self.retry.allows(now) {
             self.failing = true;
             let address = target.address();
             let what = match cause {
@@ -206,7 +207,7 @@ impl Account {
             let address = target.address();
             tracing::warn!(
                 target: "gcwatch::export", %signal,
-                "the OTLP endpoint {address} does not accept {signal} now; asking again, at least once a minute: {text}",
+                "the OTLP endpoint {address} rejects {signal} for now; retrying at least once a minute: {text}",
             );
         }
     }

@@ -288,7 +288,7 @@ impl Depot {
                 if news {
                     tracing::warn!(
                         target: "gcwatch::export",
-                        "the queue on disk does not work: {error}; what receivers do not take waits in memory until it \
+                        "the queue on disk failed: {error}; data that receivers refuse waits in memory until it \
                          does",
                     );
                 }

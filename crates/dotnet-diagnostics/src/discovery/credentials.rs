@@ -116,7 +116,7 @@ impl Credentials {
             |uid| format!("uid {uid} and its group"),
         );
         let Some(missing) = self.missing() else {
-            return format!("run as {owner_is}, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE");
+            return format!("run as {owner_is}, or with sudo, as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE");
         };
         if missing.is_empty() {
             if self.initial_user_namespace == Some(false) {
@@ -135,9 +135,8 @@ impl Credentials {
         let in_bounds = |capability: &Capability| self.bounding.is_some_and(|bounding| bounding.has(*capability));
         if self.uid != Some(0) && missing.iter().all(in_bounds) {
             return format!(
-                "this program lacks {names}: it may have {them}, but a process that is not root does not get what is \
-                 added; run it as uid 0 (Kubernetes: runAsUser 0), or with AmbientCapabilities= (systemd), or as \
-                 {owner_is}"
+                "run it with sudo, or as {owner_is}: it is not root and lacks {names} (Kubernetes: runAsUser 0; systemd: \
+                 AmbientCapabilities=)"
             );
         }
         format!(

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::Evidence;
+use crate::time::rfc3339;
 
 /// Sites, types and callers that an incident has of a burst.
 pub const MOST_FOUND: usize = 3;
@@ -35,6 +36,9 @@ pub struct FoundCallers {
     pub start_ns: Option<i64>,
     /// Until when.
     pub end_ns: Option<i64>,
+    /// The same as a time, RFC 3339; null: there was no burst.
+    #[serde(default)]
+    pub at: Option<String>,
     /// Requests for a collection.
     pub triggers: Option<u64>,
     /// Collections.
@@ -78,6 +82,9 @@ pub struct FoundAllocations {
     pub start_ns: Option<i64>,
     /// Until when.
     pub end_ns: Option<i64>,
+    /// The same as a time, RFC 3339; null: there was no burst.
+    #[serde(default)]
+    pub at: Option<String>,
     /// `sampled` by chance, or by `tick`, which is biased.
     pub method: Option<String>,
     /// All of it.
@@ -132,6 +139,17 @@ pub struct FoundSite {
 }
 
 impl Finding {
+    /// Sets when it was found, Unix nanoseconds; where there was no burst, nothing.
+    pub fn dated(&mut self, unix_ns: u64) {
+        let (end, at) = match self {
+            Self::Callers(found) => (found.end_ns, &mut found.at),
+            Self::Allocations(found) => (found.end_ns, &mut found.at),
+        };
+        if end.is_some() && at.is_none() {
+            *at = rfc3339(unix_ns);
+        }
+    }
+
     /// Which kind it is.
     pub fn evidence(&self) -> Evidence {
         match self {

@@ -31,13 +31,26 @@ pub(super) fn overview(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let mut lines: Vec<Line<'_>> = open
         .iter()
         .take(shown)
-        .map(|one| incident_line(one, state.overview.at_ms, area.width))
+        .zip(1..)
+        .map(|(one, number)| numbered(one, number, state.overview.at_ms, area.width))
         .collect();
     if more > 0 {
         lines.push(Line::styled(format!("and {more} more"), DIM));
     }
     frame.render_widget(Paragraph::new(lines), incidents);
     processes(frame, state, table);
+}
+
+/// The line of an incident, with the key that opens its process.
+fn numbered(incident: &Incident, number: usize, now_ms: u64, width: u16) -> Line<'static> {
+    let mut line = incident_line(incident, now_ms, width.saturating_sub(2));
+    let key = if incident.pid.is_some() {
+        format!("{number} ")
+    } else {
+        "  ".to_owned()
+    };
+    line.spans.insert(0, Span::styled(key, BOLD));
+    line
 }
 
 /// Severity, title, whose it is and for how long: of what has no room the title gives way.
@@ -273,7 +286,7 @@ fn processes(frame: &mut Frame<'_>, state: &State, area: Rect) {
         (true, 0) if state.filter.is_empty() => "no .NET process is known yet".to_owned(),
         (true, 0) => format!("nothing has {:?} in its name, pod or pid", state.filter),
         (_, 0) => String::new(),
-        (_, hidden) => format!("{hidden} that are not read: x shows them"),
+        (_, hidden) => format!("{hidden} not monitored (press x)"),
     };
     frame.render_widget(Line::styled(note_text, DIM), note);
 }

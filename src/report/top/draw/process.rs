@@ -193,7 +193,21 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
     for incident in process.incidents.iter().filter(|incident| incident.until.is_none()) {
         lines.push(incident_line(incident, process.at_ms, width));
         lines.extend(paragraph(&format!("  {}", incident.summary), width, Style::new()));
-        lines.extend(paragraph(&format!("  -> {}", incident.remedy), width, DIM));
+        for cause in &incident.causes {
+            let share = cause
+                .share
+                .map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
+            lines.extend(paragraph(&format!("  cause: {}{share}", cause.title), width, BOLD));
+        }
+        // The code that it names.
+        for found in incident
+            .evidence
+            .iter()
+            .filter(|found| matches!(&*found.name, "callers" | "allocations"))
+        {
+            lines.extend(paragraph(&format!("  {}", found.text), width, Style::new()));
+        }
+        lines.extend(paragraph(&format!("  -> {}", incident.remedy), width, Style::new()));
     }
     if !process.causes.is_empty() {
         lines.push(Line::styled(

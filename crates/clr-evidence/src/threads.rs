@@ -1,0 +1,212 @@
+//! What every managed thread is doing: the samples of the runtime's sample profiler.
+//!
+//! About every millisecond the profiler stops the managed threads and writes an event with the stack of each, whether it
+//! runs or waits. Of a fraction of a second the stack that a thread had most often is what it is doing. A thread without
+//! a sample began later, ended before, or has no managed frame.
+//!
+//! At its end the session names the managed threads that live ([`THREAD_DC`]), among them the finalizer thread.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::budget::Budget;
+use crate::method::number;
+use crate::name::{Frame, Name};
+use crate::stacks::StackId;
+
+/// The provider of samples.
+pub const SAMPLE_PROVIDER: &str = "Microsoft-DotNETCore-SampleProfiler";
+/// `ThreadDC`, of the rundown provider: a managed thread that lives. Keyword [`THREADING`].
+pub const THREAD_DC: u32 = 159;
+/// The rundown's keyword for it.
+pub const THREADING: u64 = 0x1_0000;
+/// Of the thread that runs finalizers.
+const FINALIZER: u64 = 2;
+/// Bytes of a thread, and of a stack that it had.
+const THREAD_BYTES: usize = 128;
+const STACK_BYTES: usize = 64;
+
+/// Threads that had the same stack most often.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// `stack`.
+    pub kind: &'static str,
+    /// Their ids, as the process's own namespace has them.
+    pub threads: Vec<u64>,
+    /// Innermost first.
+    pub frames: Vec<Name>,
+    /// The same as the runtime writes them.
+    pub raw_frames: Vec<Name>,
+    /// Samples with this stack.
+    pub samples: u64,
+    /// Samples of these threads.
+    pub all_samples: u64,
+    /// The finalizer thread is among them; `None`: the stream does not say which it is.
+    pub finalizer: Option<bool>,
+}
+
+/// What every thread is doing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadStacks {
+    /// Most threads first.
+    pub groups: Vec<Group>,
+    /// Managed threads without a sample; `None`: the stream does not name the managed threads.
+    pub without_sample: Option<Vec<u64>>,
+    /// The finalizer thread; `None`: the stream does not name it.
+    pub finalizer: Option<u64>,
+    /// Samples.
+    pub samples: u64,
+    /// Samples that had no place.
+    pub without_place: u64,
+}
+
+/// Samples by thread.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    samples: BTreeMap<u64, BTreeMap<Option<StackId>, u64>>,
+    /// The flags of the managed threads.
+    managed: BTreeMap<u64, u64>,
+    total: u64,
+    without_place: u64,
+}
+
+impl Threads {
+    /// A sample of a thread.
+    pub(crate) fn sampled(&mut self, thread: u64, stack: Option<StackId>, budget: &mut Budget) {
+        let is_new_thread = !self.samples.contains_key(&thread);
+        if is_new_thread && !budget.take(THREAD_BYTES) {
+            self.without_place += 1;
+            return;
+        }
+        let of_thread = self.samples.entry(thread).or_default();
+        if !of_thread.contains_key(&stack) && !budget.take(STACK_BYTES) {
+            self.without_place += 1;
+            return;
+        }
+        *of_thread.entry(stack).or_default() += 1;
+        self.total += 1;
+    }
+
+    /// A managed thread that lives: u64 id, u64 AppDomain, u32 flags, u32 index, u32 OS thread.
+    pub(crate) fn lives(&mut self, payload: &[u8], budget: &mut Budget) {
+        let mut rest = payload;
+        let mut fields = || {
+            let _id = number::<8>(&mut rest, "ManagedThreadID").ok()?;
+            let _domain = number::<8>(&mut rest, "AppDomainID").ok()?;
+            let flags = number::<4>(&mut rest, "Flags").ok()?;
+            let _index = number::<4>(&mut rest, "ManagedThreadIndex").ok()?;
+            Some((number::<4>(&mut rest, "OSThreadID").ok()?, flags))
+        };
+        // One without an OS thread has not begun, or has ended.
+        if let Some((thread, flags)) = fields().filter(|(thread, _)| *thread != 0)
+            && (self.managed.contains_key(&thread) || budget.take(THREAD_BYTES))
+        {
+            self.managed.insert(thread, flags);
+        }
+    }
+
+    /// Equal stacks together.
+    pub(crate) fn report<'a>(&self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>) -> ThreadStacks {
+        let is_finalizer = |flags: &u64| flags & FINALIZER != 0;
+        let finalizer = self
+            .managed
+            .iter()
+            .find(|(_, flags)| is_finalizer(flags))
+            .map(|(thread, _)| *thread);
+        let mut groups: BTreeMap<Vec<&Frame>, Group> = BTreeMap::new();
+        for (thread, stacks) in &self.samples {
+            let most = stacks.iter().max_by_key(|(_, samples)| **samples);
+            let Some((stack, samples)) = most else { continue };
+            let frames = frames(*stack);
+            let group = groups.entry(frames).or_insert_with_key(|frames| Group {
+                kind: "stack",
+                threads: Vec::new(),
+                frames: frames.iter().map(|frame| frame.name.clone()).collect(),
+                raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
+                samples: 0,
+                all_samples: 0,
+                finalizer: finalizer.map(|_| false),
+            });
+            group.threads.push(*thread);
+            group.samples += samples;
+            group.all_samples += stacks.values().sum::<u64>();
+            if finalizer == Some(*thread) {
+                group.finalizer = Some(true);
+            }
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_by_key(|group| (std::cmp::Reverse(group.threads.len()), group.threads.first().copied()));
+        let without = self.managed.keys().filter(|thread| !self.samples.contains_key(thread));
+        ThreadStacks {
+            groups,
+            without_sample: (!self.managed.is_empty()).then(|| without.copied().collect()),
+            finalizer,
+            samples: self.total,
+            without_place: self.without_place,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stacks::Stacks;
+
+    fn alive(thread: u32, flags: u32) -> Vec<u8> {
+        let mut payload = vec![0; 16];
+        for number in [flags, 1, thread] {
+            payload.extend(number.to_le_bytes());
+        }
+        payload
+    }
+
+    /// Scenario: three threads; two are in the same stack most often, by other addresses of the same methods; the
+    /// finalizer thread waits; a managed thread has no sample.
+    /// Guarantee: the two are one group, the finalizer thread is named, and so is the one without a sample.
+    #[test]
+    fn equal_stacks_are_one() {
+        let (mut stacks, mut budget, mut threads) = (Stacks::default(), Budget::default(), Threads::default());
+        let one = stacks.intern([10, 20].into_iter(), &mut budget);
+        let same = stacks.intern([11, 20].into_iter(), &mut budget);
+        let other = stacks.intern([30].into_iter(), &mut budget);
+        for (thread, stack) in [(7, one), (7, one), (7, other), (8, same), (9, other), (9, other)] {
+            threads.sampled(thread, stack, &mut budget);
+        }
+        for (thread, flags) in [(7, 0), (8, 4), (9, 2), (10, 0), (0, 0)] {
+            threads.lives(&alive(thread, flags), &mut budget);
+        }
+        threads.lives(&[1, 2, 3], &mut budget);
+        let (main, work, wait) = (Frame::of("P", "Main"), Frame::of("P", "Work"), Frame::of("P", "Wait"));
+        let frames = |stack: Option<StackId>| match stacks.frames(stack.unwrap()) {
+            [30] => vec![&wait],
+            _ => vec![&work, &main],
+        };
+        let report = threads.report(frames);
+        assert_eq!(report.groups.len(), 2);
+        let [working, waiting] = &report.groups[..] else {
+            panic!()
+        };
+        assert_eq!(
+            (working.threads.as_slice(), working.samples, working.all_samples),
+            (&[7, 8][..], 3, 4)
+        );
+        assert_eq!(working.frames, ["P.Work".into(), "P.Main".into()]);
+        assert_eq!((waiting.threads.as_slice(), waiting.finalizer), (&[9][..], Some(true)));
+        assert_eq!(
+            (report.without_sample, report.finalizer, report.samples),
+            (Some(vec![10]), Some(9), 6)
+        );
+    }
+
+    /// Scenario: a stream that names no managed threads.
+    /// Guarantee: which had no sample, and which is the finalizer thread, is unknown.
+    #[test]
+    fn without_names_nothing_is_known_of_others() {
+        let (mut budget, mut threads) = (Budget::default(), Threads::default());
+        threads.sampled(7, None, &mut budget);
+        let report = threads.report(|_| Vec::new());
+        assert_eq!((report.without_sample, report.finalizer), (None, None));
+        assert_eq!((report.groups[0].finalizer, report.groups[0].frames.len()), (None, 0));
+    }
+}

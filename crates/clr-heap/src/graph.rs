@@ -1,0 +1,320 @@
+//! Objects and roots as numbers, references as one array.
+//!
+//! Objects are numbered in the order of the stream, from 0; behind them come the roots, and last the super root, which
+//! refers to all roots. Each static variable is a root, so is each method that holds by its stack; handles are one root
+//! by their kind.
+//!
+//! # Statics
+//!
+//! A static variable lies inside of an array of the runtime's, which a handle holds. The reference from that array to
+//! the object is taken away and the variable refers to it, else every static would be held by that array, too, and
+//! retain nothing.
+
+use std::collections::HashMap;
+
+use crate::dominators::NONE;
+use crate::index::Index;
+use crate::reading::{Dump, Holder, Raw, RootEdge, Type, Variable};
+
+/// A root, or many of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// What kind.
+    pub holder: Holder,
+    /// The field or method; empty where there is no name, or many.
+    pub name: String,
+    /// Roots that are together here.
+    pub count: u64,
+}
+
+/// A type, as the graph needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeOf {
+    /// The runtime's number.
+    pub id: u64,
+    /// Of its module.
+    pub module: u64,
+    /// Token of its definition.
+    pub token: u32,
+    /// The runtime's name, or what stands for one.
+    pub name: String,
+    /// How many objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What lives and what refers to what.
+#[derive(Debug)]
+pub struct Graph {
+    pub(crate) types: Vec<TypeOf>,
+    pub(crate) type_of: Vec<u32>,
+    /// In steps of eight bytes.
+    pub(crate) sizes: Vec<u32>,
+    /// Rows of all objects, roots and the super root, and the end.
+    pub(crate) starts: Vec<u32>,
+    pub(crate) targets: Vec<u32>,
+    pub(crate) roots: Vec<Root>,
+    /// References to what is no object: a real dump has none.
+    pub dangling: u64,
+}
+
+/// The name of a type that has one, or what is known of it.
+pub(crate) fn shown(one: &Type) -> String {
+    if one.name.is_empty() {
+        return format!("[type 0x{:08X} of module 0x{:X}]", one.token, one.module);
+    }
+    one.name.clone()
+}
+
+impl Graph {
+    /// Of a dump that has one. The dump keeps its types, and gives the rest away.
+    pub fn of(dump: &mut Dump) -> Option<Self> {
+        let raw = dump.raw.take()?;
+        let types: Vec<TypeOf> = dump
+            .types
+            .iter()
+            .map(|one| TypeOf {
+                id: one.id,
+                module: one.module,
+                token: one.token,
+                name: shown(one),
+                objects: one.objects,
+                bytes: one.bytes,
+            })
+            .collect();
+        Some(build(types, raw, &dump.methods))
+    }
+
+    /// Objects.
+    pub fn objects(&self) -> u32 {
+        self.type_of.len() as u32
+    }
+
+    /// The super root.
+    pub fn super_root(&self) -> u32 {
+        self.objects() + self.roots.len() as u32
+    }
+
+    /// What a node refers to.
+    pub fn targets(&self, node: u32) -> &[u32] {
+        let bound = |node: u32| self.starts.get(node as usize).map(|start| *start as usize);
+        let row = bound(node).zip(bound(node.saturating_add(1)));
+        row.and_then(|(start, end)| self.targets.get(start..end))
+            .unwrap_or_default()
+    }
+
+    /// Own bytes of a node; roots have none.
+    pub fn bytes(&self, node: u32) -> u64 {
+        self.sizes.get(node as usize).map_or(0, |steps| u64::from(*steps) * 8)
+    }
+
+    /// The root that a node is.
+    pub fn root(&self, node: u32) -> Option<&Root> {
+        self.roots.get(node.checked_sub(self.objects())? as usize)
+    }
+
+    /// All roots.
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// The type of an object, by its place.
+    pub fn type_of(&self, node: u32) -> Option<u32> {
+        self.type_of.get(node as usize).copied()
+    }
+
+    /// A type by its place.
+    pub fn type_at(&self, place: u32) -> Option<&TypeOf> {
+        self.types.get(place as usize)
+    }
+}
+
+/// Objects that variables hold, by the array that they lie in.
+fn variables_in_arrays(
+    index: &Index<'_>,
+    raw_sizes: &[u32],
+    addresses: &[u64],
+    variables: &[Variable],
+) -> Vec<(u32, u32)> {
+    let pair = |variable: &Variable| {
+        let array = index.before(variable.address)?;
+        let start = *addresses.get(array as usize)?;
+        let bytes = u64::from(*raw_sizes.get(array as usize)?) * 8;
+        let is_inside = variable.address < start.saturating_add(bytes);
+        Some((array, index.at(variable.object)?)).filter(|_| is_inside)
+    };
+    let mut pairs: Vec<(u32, u32)> = variables.iter().filter_map(pair).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// The roots, and what each refers to.
+fn roots_of(index: &Index<'_>, raw: &Raw, methods: &HashMap<u64, String>) -> (Vec<Root>, Vec<Vec<u32>>) {
+    let mut roots: Vec<Root> = Vec::new();
+    let mut targets: Vec<Vec<u32>> = Vec::new();
+    for variable in &raw.variables {
+        let holder = if variable.is_of_thread {
+            Holder::ThreadStatic
+        } else {
+            Holder::Static
+        };
+        roots.push(Root {
+            holder,
+            name: variable.name.clone(),
+            count: 1,
+        });
+        targets.push(index.at(variable.object).into_iter().collect());
+    }
+    let mut places: HashMap<(Holder, u64), usize> = HashMap::new();
+    for RootEdge { object, holder, id } in &raw.roots {
+        let id = if *holder == Holder::Stack { *id } else { 0 };
+        let place = *places.entry((*holder, id)).or_insert_with(|| {
+            let name = match holder {
+                Holder::Stack => methods.get(&id).cloned().unwrap_or_default(),
+                _ => String::new(),
+            };
+            roots.push(Root {
+                holder: *holder,
+                name,
+                count: 0,
+            });
+            targets.push(Vec::new());
+            roots.len() - 1
+        });
+        if let Some(root) = roots.get_mut(place) {
+            root.count += 1;
+        }
+        if let Some(targets) = targets.get_mut(place) {
+            targets.extend(index.at(*object));
+        }
+    }
+    (roots, targets)
+}
+
+fn build(types: Vec<TypeOf>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
+    let (starts, mut targets, mut roots, root_targets, dangling, sizes, type_of) = {
+        let index = Index::of(&raw.addresses);
+        let of_variables = variables_in_arrays(&index, &raw.sizes, &raw.addresses, &raw.variables);
+        let (roots, root_targets) = roots_of(&index, &raw, methods);
+        let keyed = raw.dependents.iter();
+        let mut dependents: Vec<(u32, u32)> = keyed
+            .filter_map(|(key, value)| Some((index.at(*key)?, index.at(*value)?)))
+            .collect();
+        dependents.sort_unstable();
+        let objects = raw.addresses.len();
+        let mut starts: Vec<u32> = Vec::with_capacity(objects + roots.len() + 3);
+        let mut targets: Vec<u32> = Vec::new();
+        let mut dangling = 0;
+        // Consumed piece by piece, so that addresses and numbers are not all there at once.
+        let mut edges = raw.edges.into_iter().flatten();
+        let (mut of_variables, mut dependents) = (of_variables.as_slice(), dependents.as_slice());
+        for (node, count) in raw.edge_counts.iter().enumerate() {
+            let node = node as u32;
+            starts.push(targets.len() as u32);
+            let mut taken = of(&mut of_variables, node);
+            for address in edges.by_ref().take(*count as usize) {
+                let Some(target) = index.at(address) else {
+                    dangling += 1;
+                    continue;
+                };
+                // Both are sorted, but an array's references are not: a table of what is left.
+                if let Some(left) = taken.as_mut().and_then(|taken| taken.get_mut(&target))
+                    && *left > 0
+                {
+                    *left -= 1;
+                    continue;
+                }
+                push(&mut targets, target);
+            }
+            while let Some(((_, value), rest)) = dependents.split_first().filter(|((key, _), _)| *key == node) {
+                push(&mut targets, *value);
+                dependents = rest;
+            }
+        }
+        (starts, targets, roots, root_targets, dangling, raw.sizes, raw.types)
+    };
+    let mut starts = starts;
+    let objects = starts.len() as u32;
+    for of_root in &root_targets {
+        starts.push(targets.len() as u32);
+        for target in of_root {
+            push(&mut targets, *target);
+        }
+    }
+    drop(root_targets);
+    // What no root reaches gets one of its own.
+    let mut is_reached = vec![false; objects as usize];
+    let mut left: Vec<u32> = Vec::new();
+    let from_roots = starts.get(objects as usize).copied().unwrap_or(targets.len() as u32) as usize;
+    for target in targets.get(from_roots..).unwrap_or_default() {
+        reach(&mut is_reached, &mut left, *target);
+    }
+    while let Some(node) = left.pop() {
+        let (start, end) = (
+            starts.get(node as usize).copied().unwrap_or(0) as usize,
+            starts.get(node as usize + 1).copied().unwrap_or(targets.len() as u32) as usize,
+        );
+        for target in targets.get(start..end).unwrap_or_default() {
+            reach(&mut is_reached, &mut left, *target);
+        }
+    }
+    let unreached: Vec<u32> = (0..objects)
+        .filter(|node| is_reached.get(*node as usize) == Some(&false))
+        .collect();
+    if !unreached.is_empty() {
+        starts.push(targets.len() as u32);
+        roots.push(Root {
+            holder: Holder::Unrooted,
+            name: String::new(),
+            count: 1,
+        });
+        targets.extend(&unreached);
+    }
+    starts.push(targets.len() as u32);
+    targets.extend((0..roots.len() as u32).map(|root| objects + root));
+    starts.push(targets.len() as u32);
+    Graph {
+        types,
+        type_of,
+        sizes,
+        starts,
+        targets,
+        roots,
+        dangling,
+    }
+}
+
+fn reach(is_reached: &mut [bool], left: &mut Vec<u32>, node: u32) {
+    if let Some(is_reached) = is_reached.get_mut(node as usize)
+        && !std::mem::replace(is_reached, true)
+    {
+        left.push(node);
+    }
+}
+
+/// Adds a reference; doubling would take twice the memory for a moment.
+fn push(targets: &mut Vec<u32>, target: u32) {
+    if target == NONE {
+        return;
+    }
+    if targets.len() == targets.capacity() {
+        targets.reserve_exact((targets.len() / 4).max(1 << 12));
+    }
+    targets.push(target);
+}
+
+/// How often each object must be taken from this node; takes these pairs off the front.
+fn of(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
+    let count = pairs.iter().take_while(|(array, _)| *array == node).count();
+    let (own, rest) = pairs.split_at_checked(count)?;
+    *pairs = rest;
+    if own.is_empty() {
+        return None;
+    }
+    let mut taken = HashMap::new();
+    for (_, target) in own {
+        *taken.entry(*target).or_insert(0) += 1;
+    }
+    Some(taken)
+}

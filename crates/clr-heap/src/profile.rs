@@ -1,0 +1,45 @@
+//! The tree of dominators as stacks of names, for flame graphs and pprof: the width of a frame is what it retains.
+
+use std::collections::BTreeMap;
+
+use clr_evidence::pprof::{Weighed, encode_names};
+
+use crate::survey::Solved;
+
+/// Stacks of names, outermost first, with objects and own bytes.
+pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
+    let steps = solved.kept.steps();
+    let own = steps.iter().enumerate().filter(|(_, step)| step.objects > 0);
+    own.map(|(place, step)| {
+        let way = solved.kept.way(place as u32);
+        let names = way.into_iter().map(|label| solved.shown(label)).collect();
+        (names, step.objects, step.bytes)
+    })
+    .collect()
+}
+
+/// A pprof profile, not compressed: `inuse_objects` and `inuse_space`.
+pub fn pprof(solved: &Solved, unix_ns: Option<i64>) -> Vec<u8> {
+    let stacks = stacks(solved);
+    let weighed: Vec<Weighed<'_>> = stacks
+        .iter()
+        .map(|(names, objects, bytes)| Weighed {
+            names: names.iter().rev().map(String::as_str).collect(),
+            values: [*objects, *bytes],
+        })
+        .collect();
+    encode_names(
+        &weighed,
+        [("inuse_objects", "count"), ("inuse_space", "bytes")],
+        unix_ns,
+    )
+}
+
+/// Bytes by stack, for [`clr_evidence::flame`].
+pub fn weighted(stacks: &[(Vec<String>, u64, u64)]) -> BTreeMap<Vec<&str>, u64> {
+    let mut weighted = BTreeMap::new();
+    for (names, _, bytes) in stacks {
+        *weighted.entry(names.iter().map(String::as_str).collect()).or_insert(0) += bytes;
+    }
+    weighted
+}

@@ -1,0 +1,779 @@
+//! Bytes of a stream in, a dump out.
+//!
+//! # Which collection
+//!
+//! One of generation 2 that was asked for (reason 1) and is blocking. The thread that writes its bulk events also writes
+//! its end; with the server collector its start is another thread's, which may come later in the stream. So a dump is
+//! what one thread writes up to an end, and the start of that number says whether it is the one. Collections that fall
+//! into the dump's time are walked as well: those before it are discarded, those behind it skipped.
+//!
+//! # Complete
+//!
+//! All must hold: the collection has its start and its end; bulk events of each kind are numbered without a gap; the edges that nodes
+//! announce are those that came; no number is missing among the events of the thread that wrote it; every type is
+//! described. The runtime drops what does not fit into its buffer, and each of these alone overlooks some losses.
+
+use std::collections::HashMap;
+
+use clr_evidence::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Method, RUNDOWN_PROVIDER};
+use clr_gc::event::{ClrEvent, GcReason, GcType, Kind, Layout, PointerSize, RUNTIME_PROVIDER, RootKind, Utf16, decode};
+use nettrace::limits::Limits;
+use nettrace::{Decoder, Event, Item, Options, Order};
+
+use crate::cost;
+
+/// Most types; a large service has some 20,000.
+const MAX_TYPES: usize = 1 << 17;
+/// Bytes of all names together.
+const MAX_NAME_BYTES: usize = 16 << 20;
+/// Characters of one name that are kept.
+const MAX_NAME_CHARS: usize = 1024;
+/// Suspensions, starts of collections and threads that are kept.
+const MAX_STOPS: usize = 64;
+const MAX_STARTS: usize = 1024;
+const MAX_THREADS: usize = 8192;
+/// Methods that are kept, of the stacks that hold something.
+const MAX_METHODS: usize = 1 << 16;
+/// Edges in one piece of memory.
+const PIECE: usize = 1 << 16;
+/// Bytes of a bulk event: as large as the runtime makes one.
+const BULK_BYTES: u64 = 64 << 10;
+
+const WEAK: u32 = 2;
+const PINNED: u32 = 1;
+
+const TAG_OTHER: u32 = 0;
+const TAG_METHOD: u32 = 1;
+/// The layout's own tag, and this.
+const TAG_LAYOUT: u32 = 2;
+
+/// What is wanted of a dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Objects and bytes by type: a few megabytes, whatever the size.
+    Histogram,
+    /// Who holds what as well, in so many bytes at most ([`cost::graph_bytes`]), else a histogram.
+    Graph {
+        /// Bytes that the graph and all that is computed from it may take.
+        most: u64,
+    },
+}
+
+/// A type with what lives of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypeCount<'a> {
+    /// The runtime's number: the same for the life of the process while the type is not unloaded.
+    pub id: u64,
+    /// The runtime's number of its module.
+    pub module: u64,
+    /// Token of its definition in the module's metadata.
+    pub token: u32,
+    /// The runtime's name; empty where it gave none.
+    pub name: &'a str,
+    /// How many.
+    pub objects: u64,
+    /// Bytes, rounded up as the heap has them.
+    pub bytes: u64,
+}
+
+/// Why there is no dump.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The stream is damaged.
+    #[error("the stream cannot be read: {0}")]
+    Stream(#[from] nettrace::Error),
+    /// Of 32 bits: the layouts are known, and were never seen.
+    #[error("the process has 32 bits, for which a heap dump was never tried")]
+    NotSixtyFour,
+    /// No forced collection with objects: NativeAOT and Mono make none.
+    #[error("no heap dump is in the stream: the runtime made no collection for it (NativeAOT and Mono make none)")]
+    NoDump,
+    /// Events were lost.
+    #[error(
+        "the dump is incomplete ({reason}) and says nothing as a sample; it would have needed a buffer of about \
+         {needed_mb} MB"
+    )]
+    Incomplete {
+        /// By what it shows.
+        reason: String,
+        /// Megabytes of the session's buffer, about.
+        needed_mb: u64,
+    },
+    /// More types or roots than a real process has.
+    #[error("the stream has more {what} than {most}: no runtime writes that")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Type {
+    pub(crate) id: u64,
+    pub(crate) module: u64,
+    pub(crate) token: u32,
+    pub(crate) name: String,
+    pub(crate) is_described: bool,
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What holds an object from outside of the heap, in the order in which a way to it is preferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    /// A static field.
+    Static,
+    /// A static field of a thread; up to .NET 8 those are behind handles, from 9 on without a name.
+    ThreadStatic,
+    /// A strong handle.
+    Handle,
+    /// A pinned handle.
+    Pinned,
+    /// The queue of objects whose finalizer has to run.
+    Finalizer,
+    /// Anything else that the runtime names as a root.
+    Other,
+    /// A method's frame on a thread's stack.
+    Stack,
+    /// No root: literals and types, which lie on a heap of their own.
+    Unrooted,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RootEdge {
+    pub(crate) object: u64,
+    pub(crate) holder: Holder,
+    /// Of a stack, the method.
+    pub(crate) id: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Variable {
+    pub(crate) address: u64,
+    pub(crate) object: u64,
+    pub(crate) is_of_thread: bool,
+    pub(crate) name: String,
+}
+
+/// Objects and references as they came.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub(crate) addresses: Vec<u64>,
+    /// In steps of eight bytes.
+    pub(crate) sizes: Vec<u32>,
+    pub(crate) types: Vec<u32>,
+    pub(crate) edge_counts: Vec<u32>,
+    pub(crate) edges: Vec<Vec<u64>>,
+    pub(crate) roots: Vec<RootEdge>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) dependents: Vec<(u64, u64)>,
+    pub(crate) name_bytes: usize,
+}
+
+impl Raw {
+    fn bytes(&self, objects: u64, edges: u64) -> u64 {
+        let roots = self.roots.len() * size_of::<RootEdge>()
+            + self.variables.len() * size_of::<Variable>()
+            + self.dependents.len() * size_of::<(u64, u64)>()
+            + self.name_bytes;
+        cost::graph_bytes(objects, edges).saturating_add(2 * roots as u64)
+    }
+}
+
+/// A complete dump.
+#[derive(Debug)]
+pub struct Dump {
+    pub(crate) types: Vec<Type>,
+    pub(crate) raw: Option<Raw>,
+    pub(crate) methods: HashMap<u64, String>,
+    /// Objects.
+    pub objects: u64,
+    /// References.
+    pub edges: u64,
+    /// Bytes of all objects.
+    pub bytes: u64,
+    /// What the graph would take, where it was wanted and did not fit.
+    pub graph_needs: Option<u64>,
+    /// For how long all threads stood, nanoseconds, in the order of the stream: the dump's own stop, and what fell
+    /// into its time.
+    pub stopped_ns: Vec<i64>,
+    /// When the collection began, Unix nanoseconds; `None`: the stream's clock is not valid.
+    pub at_unix_ns: Option<i64>,
+    /// Bytes of the stream.
+    pub stream_bytes: u64,
+}
+
+impl Dump {
+    /// The types of what lives.
+    pub fn types(&self) -> impl Iterator<Item = TypeCount<'_>> {
+        self.types.iter().filter(|one| one.objects > 0).map(|one| TypeCount {
+            id: one.id,
+            module: one.module,
+            token: one.token,
+            name: &one.name,
+            objects: one.objects,
+            bytes: one.bytes,
+        })
+    }
+
+    /// Types of what lives that the runtime did not name: another session keeps it from naming them again.
+    pub fn unnamed_types(&self) -> u64 {
+        self.types().filter(|one| one.name.is_empty()).count() as u64
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Before,
+    /// This thread writes what may be the dump.
+    In {
+        thread: u64,
+    },
+    /// The dump of this collection is over.
+    After {
+        count: u32,
+    },
+}
+
+/// What is known of a thread that writes events.
+#[derive(Debug, Clone, Copy)]
+struct Numbering {
+    /// Of its last event.
+    sequence: u32,
+    /// Numbers that were missing since the end of its last collection.
+    lost: u64,
+}
+
+/// The start of a collection.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    is_forced: bool,
+    at: i64,
+}
+
+/// The reading of one dump.
+#[derive(Debug)]
+pub struct Reading {
+    decoder: Decoder,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    want: Want,
+    phase: Phase,
+    types: Vec<Type>,
+    by_id: HashMap<u64, u32>,
+    /// The type of the last object: most have the same.
+    last_type: Option<(u64, u32)>,
+    type_name_bytes: usize,
+    raw: Option<Raw>,
+    methods: HashMap<u64, String>,
+    wanted_methods: HashMap<u64, ()>,
+    objects: u64,
+    bytes: u64,
+    announced_edges: u64,
+    edges: u64,
+    /// Next index of events 16, 17, 18 and 19.
+    next: [u32; 4],
+    bulk_bytes: u64,
+    lost: u64,
+    has_index_gap: bool,
+    undecodable: u64,
+    graph_needs: Option<u64>,
+    starts: HashMap<u32, Start>,
+    threads: HashMap<u64, Numbering>,
+    /// Since when threads are stopped, by the thread that stops them.
+    suspended: HashMap<u64, i64>,
+    stops: Vec<(i64, i64)>,
+    refusal: Option<Refusal>,
+}
+
+impl Reading {
+    /// Of which nothing was read.
+    pub fn new(want: Want) -> Self {
+        let interest = |metadata: &nettrace::Metadata| {
+            let is_method = (metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == METHOD_DC_END_VERBOSE)
+                || (metadata.provider == RUNTIME_PROVIDER && metadata.event_id == METHOD_LOAD_VERBOSE);
+            if is_method {
+                return Some(TAG_METHOD);
+            }
+            let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+            let layout = layout.filter(|_| metadata.provider == RUNTIME_PROVIDER);
+            Some(layout.map_or(TAG_OTHER, |layout| layout.to_tag().saturating_add(TAG_LAYOUT)))
+        };
+        let raw = match want {
+            Want::Histogram => None,
+            Want::Graph { .. } => Some(Raw::default()),
+        };
+        Self {
+            decoder: Decoder::new(Options {
+                order: Order::File,
+                stacks: false,
+                limits: Limits {
+                    max_block_bytes: 2 << 20,
+                    ..Limits::for_one_live_process()
+                },
+                interest: Box::new(interest),
+            }),
+            state: State {
+                want,
+                phase: Phase::Before,
+                types: Vec::new(),
+                by_id: HashMap::new(),
+                last_type: None,
+                type_name_bytes: 0,
+                raw,
+                methods: HashMap::new(),
+                wanted_methods: HashMap::new(),
+                objects: 0,
+                bytes: 0,
+                announced_edges: 0,
+                edges: 0,
+                next: [0; 4],
+                bulk_bytes: 0,
+                lost: 0,
+                has_index_gap: false,
+                undecodable: 0,
+                graph_needs: None,
+                starts: HashMap::new(),
+                threads: HashMap::new(),
+                suspended: HashMap::new(),
+                stops: Vec::new(),
+                refusal: None,
+            },
+        }
+    }
+
+    /// Takes bytes in.
+    ///
+    /// # Errors
+    /// When they are no stream, or damaged, or are of a process that cannot be read.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.decoder.push(bytes);
+        self.run()
+    }
+
+    fn run(&mut self) -> Result<(), Refusal> {
+        let mut is_other_size = false;
+        while let Some(item) = self.decoder.next_item()? {
+            match item {
+                Item::Header(header) => is_other_size = header.pointer_size != PointerSize::Eight,
+                Item::Event(event) => self.state.event(&event),
+                _ => {}
+            }
+            if is_other_size {
+                return Err(Refusal::NotSixtyFour);
+            }
+        }
+        match self.state.refusal.clone() {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+
+    /// The dump, when it is complete.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn finish(mut self) -> Result<Dump, Refusal> {
+        self.decoder.finish();
+        // A stream that is cut short may have the whole dump all the same.
+        self.run()?;
+        let header = self.decoder.header();
+        let state = self.state;
+        let started = state.check()?;
+        let at = header.and_then(|header| header.unix_ns(started));
+        let ns = |(begin, end): (i64, i64)| {
+            header.map_or(0, |header| {
+                header.offset_ns(end).saturating_sub(header.offset_ns(begin))
+            })
+        };
+        Ok(Dump {
+            stopped_ns: state.collecting_stops().map(ns).collect(),
+            at_unix_ns: at.and_then(|at| i64::try_from(at).ok()),
+            stream_bytes: self.decoder.stats().bytes,
+            types: state.types,
+            raw: state.raw,
+            methods: state.methods,
+            objects: state.objects,
+            edges: state.edges,
+            bytes: state.bytes,
+            graph_needs: state.graph_needs,
+        })
+    }
+}
+
+impl State {
+    /// The suspensions in which collections began.
+    fn collecting_stops(&self) -> impl Iterator<Item = (i64, i64)> {
+        let collects = |(begin, end): &(i64, i64)| {
+            let mut starts = self.starts.values();
+            starts.any(|start| (*begin..=*end).contains(&start.at))
+        };
+        self.stops.iter().copied().filter(collects)
+    }
+
+    /// When the dump's collection began, in ticks; or why it is none.
+    fn check(&self) -> Result<i64, Refusal> {
+        let mut reasons = Vec::new();
+        let mut started = 0;
+        match self.phase {
+            Phase::Before => return Err(Refusal::NoDump),
+            Phase::In { .. } => reasons.push("its end is missing".to_owned()),
+            Phase::After { count } => match self.starts.get(&count) {
+                Some(start) if start.is_forced => started = start.at,
+                Some(_) => return Err(Refusal::NoDump),
+                None => reasons.push("its beginning is missing".to_owned()),
+            },
+        }
+        let lost = match self.phase {
+            Phase::In { thread } => self.threads.get(&thread).map_or(0, |numbering| numbering.lost),
+            _ => self.lost,
+        };
+        if lost > 0 {
+            reasons.push(format!("{lost} of its events were dropped"));
+        }
+        if self.has_index_gap {
+            reasons.push("numbers of its events are missing".to_owned());
+        }
+        if self.undecodable > 0 {
+            reasons.push(format!("{} of its events cannot be read", self.undecodable));
+        }
+        // A session of .NET 10 for a histogram has no edges at all.
+        let has_no_edges = self.want == Want::Histogram && self.edges == 0;
+        if self.edges != self.announced_edges && !has_no_edges {
+            reasons.push(format!("{} references of {} came", self.edges, self.announced_edges));
+        }
+        let unknown = self.types.iter().filter(|one| one.objects > 0 && !one.is_described);
+        let unknown = unknown.count();
+        if unknown > 0 {
+            reasons.push(format!("{unknown} types are not described"));
+        }
+        if reasons.is_empty() {
+            return Ok(started);
+        }
+        let missing_edges = self.announced_edges.saturating_sub(self.edges).saturating_mul(12);
+        let bytes = self
+            .bulk_bytes
+            .saturating_add(lost.saturating_mul(BULK_BYTES).max(missing_edges));
+        Err(Refusal::Incomplete {
+            reason: reasons.join(", "),
+            needed_mb: cost::buffer_mb(bytes),
+        })
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.follow(event.capture_thread, event.sequence);
+        if event.tag == TAG_METHOD {
+            self.method(event.payload);
+            return;
+        }
+        let Some(layout) = event.tag.checked_sub(TAG_LAYOUT).and_then(Layout::from_tag) else {
+            return;
+        };
+        let is_bulk = matches!(
+            layout.kind,
+            Kind::BulkNode
+                | Kind::BulkEdge
+                | Kind::BulkRootEdge
+                | Kind::BulkRootConditionalWeakTableElementEdge
+                | Kind::BulkRootStaticVar
+        );
+        if is_bulk && self.phase == Phase::Before {
+            self.phase = Phase::In {
+                thread: event.capture_thread,
+            };
+        }
+        let is_of_dump = self.phase
+            == Phase::In {
+                thread: event.capture_thread,
+            };
+        if is_bulk && !is_of_dump {
+            return;
+        }
+        let decoded = match decode(layout, event.payload, PointerSize::Eight) {
+            Ok(decoded) => decoded,
+            Err(_) => {
+                self.undecodable += u64::from(is_of_dump);
+                return;
+            }
+        };
+        if is_of_dump && (is_bulk || layout.kind == Kind::BulkType) {
+            self.bulk_bytes += event.payload.len() as u64;
+        }
+        match decoded {
+            ClrEvent::GcStart(start) => {
+                let is_forced = start.depth == Some(2)
+                    && start.reason == GcReason::INDUCED
+                    && start.gc_type == Some(GcType::BLOCKING);
+                if self.starts.len() < MAX_STARTS {
+                    let at = event.timestamp;
+                    self.starts.insert(start.count, Start { is_forced, at });
+                }
+            }
+            ClrEvent::GcEnd(end) => {
+                let lost = self.threads.get_mut(&event.capture_thread);
+                let lost = lost.map_or(0, |numbering| std::mem::take(&mut numbering.lost));
+                if is_of_dump {
+                    self.end(end.count, lost);
+                }
+            }
+            ClrEvent::SuspendEeBegin(_) => {
+                if self.suspended.len() < MAX_THREADS {
+                    self.suspended.insert(event.capture_thread, event.timestamp);
+                }
+            }
+            ClrEvent::RestartEeEnd(_) => {
+                if let Some(begin) = self.suspended.remove(&event.capture_thread)
+                    && self.stops.len() < MAX_STOPS
+                {
+                    self.stops.push((begin, event.timestamp));
+                }
+            }
+            ClrEvent::BulkType(bulk) => {
+                for row in bulk.values {
+                    self.describe(row.type_id, row.module_id, row.type_name_id, row.name);
+                }
+            }
+            ClrEvent::BulkRootEdge(bulk) => {
+                self.number(0, bulk.index);
+                for row in bulk.values {
+                    self.root(
+                        row.rooted_node_address,
+                        row.gc_root_kind,
+                        row.gc_root_flag.0,
+                        row.gc_root_id,
+                    );
+                }
+            }
+            ClrEvent::BulkRootConditionalWeakTableElementEdge(bulk) => {
+                self.number(1, bulk.index);
+                if let Some(raw) = &mut self.raw {
+                    let rows = bulk.values.iter();
+                    raw.dependents
+                        .extend(rows.map(|row| (row.gc_key_node_id, row.gc_value_node_id)));
+                }
+            }
+            ClrEvent::BulkNode(bulk) => {
+                self.number(2, bulk.index);
+                for row in bulk.values {
+                    self.node(row.address, row.size, row.type_id, row.edge_count);
+                }
+            }
+            ClrEvent::BulkEdge(bulk) => {
+                self.number(3, bulk.index);
+                self.edges += bulk.values.len() as u64;
+                if let Some(raw) = &mut self.raw {
+                    for row in bulk.values {
+                        match raw.edges.last_mut() {
+                            Some(piece) if piece.len() < PIECE => piece.push(row.value),
+                            _ => {
+                                let mut piece = Vec::with_capacity(PIECE);
+                                piece.push(row.value);
+                                raw.edges.push(piece);
+                            }
+                        }
+                    }
+                }
+            }
+            ClrEvent::BulkRootStaticVar(bulk) => {
+                if let Some(raw) = &mut self.raw {
+                    for row in bulk.values {
+                        let name: String = row.field_name.chars().take(MAX_NAME_CHARS).collect();
+                        raw.name_bytes += name.len() + 16;
+                        raw.variables.push(Variable {
+                            address: row.gc_root_id,
+                            object: row.object_id,
+                            is_of_thread: row.flags & 1 != 0,
+                            name,
+                        });
+                    }
+                }
+            }
+            _ => {}
+        }
+        if is_bulk {
+            self.bound();
+        }
+    }
+
+    /// Counts the numbers that are missing among a thread's events.
+    fn follow(&mut self, thread: u64, sequence: u32) {
+        let is_full = self.threads.len() >= MAX_THREADS;
+        match self.threads.get_mut(&thread) {
+            Some(numbering) => {
+                let missing = sequence.wrapping_sub(numbering.sequence).wrapping_sub(1);
+                numbering.sequence = sequence;
+                // A number that goes back is a thread that got its id anew.
+                if missing < u32::MAX >> 1 {
+                    numbering.lost += u64::from(missing);
+                }
+            }
+            None if is_full => {}
+            None => {
+                self.threads.insert(thread, Numbering { sequence, lost: 0 });
+            }
+        }
+    }
+
+    /// The thread of the dump ends a collection.
+    fn end(&mut self, count: u32, lost: u64) {
+        if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
+            self.discard();
+            return;
+        }
+        self.phase = Phase::After { count };
+        self.lost = lost;
+        if let Some(raw) = &self.raw {
+            let stacks = raw.roots.iter().filter(|root| root.holder == Holder::Stack);
+            self.wanted_methods = stacks.take(MAX_METHODS).map(|root| (root.id, ())).collect();
+        }
+    }
+
+    /// What came was another collection, walked because it fell into the dump's time.
+    fn discard(&mut self) {
+        self.phase = Phase::Before;
+        for one in &mut self.types {
+            (one.objects, one.bytes) = (0, 0);
+        }
+        if let Want::Graph { .. } = self.want {
+            self.raw = Some(Raw::default());
+        }
+        self.graph_needs = None;
+        (self.objects, self.bytes, self.announced_edges, self.edges) = (0, 0, 0, 0);
+        self.next = [0; 4];
+        (self.has_index_gap, self.undecodable, self.bulk_bytes) = (false, 0, 0);
+    }
+
+    fn number(&mut self, kind: usize, index: u32) {
+        if let Some(next) = self.next.get_mut(kind) {
+            self.has_index_gap |= *next != index;
+            *next = index.wrapping_add(1);
+        }
+    }
+
+    /// Gives the graph up when it would take more than it may.
+    fn bound(&mut self) {
+        let (Some(raw), Want::Graph { most }) = (&self.raw, self.want) else {
+            return;
+        };
+        let needs = raw.bytes(self.objects, self.edges.max(self.announced_edges));
+        let is_numbered = self.objects < u64::from(u32::MAX >> 1) && self.edges < u64::from(u32::MAX >> 1);
+        if needs > most || !is_numbered {
+            self.raw = None;
+            self.graph_needs = Some(needs);
+        }
+    }
+
+    fn type_place(&mut self, id: u64) -> Option<u32> {
+        if let Some((last, place)) = self.last_type
+            && last == id
+        {
+            return Some(place);
+        }
+        let place = match self.by_id.get(&id) {
+            Some(place) => *place,
+            None if self.types.len() >= MAX_TYPES => {
+                self.refusal.get_or_insert(Refusal::TooMany {
+                    what: "types",
+                    most: MAX_TYPES,
+                });
+                return None;
+            }
+            None => {
+                let place = self.types.len() as u32;
+                self.types.push(Type { id, ..Type::default() });
+                self.by_id.insert(id, place);
+                place
+            }
+        };
+        self.last_type = Some((id, place));
+        Some(place)
+    }
+
+    fn describe(&mut self, id: u64, module: u64, token: u32, name: Utf16<'_>) {
+        let Some(place) = self.type_place(id) else { return };
+        let Some(one) = self.types.get_mut(place as usize) else {
+            return;
+        };
+        (one.module, one.token, one.is_described) = (module, token, true);
+        // A later description may be without the name.
+        if one.name.is_empty() && !name.is_empty() {
+            let name: String = name.chars().take(MAX_NAME_CHARS).collect();
+            self.type_name_bytes += name.len();
+            if self.type_name_bytes > MAX_NAME_BYTES {
+                self.refusal.get_or_insert(Refusal::TooMany {
+                    what: "bytes in names",
+                    most: MAX_NAME_BYTES,
+                });
+                return;
+            }
+            one.name = name;
+        }
+    }
+
+    fn node(&mut self, address: u64, size: u64, type_id: u64, edges: u64) {
+        let Some(place) = self.type_place(type_id) else { return };
+        let steps = u32::try_from(size.div_ceil(8)).unwrap_or(u32::MAX);
+        let bytes = u64::from(steps) * 8;
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.announced_edges = self.announced_edges.saturating_add(edges);
+        if let Some(one) = self.types.get_mut(place as usize) {
+            one.objects += 1;
+            one.bytes = one.bytes.saturating_add(bytes);
+        }
+        if let Some(raw) = &mut self.raw {
+            if raw.addresses.len() == raw.addresses.capacity() {
+                // Doubling would take twice the memory for a moment.
+                let more = (raw.addresses.len() / 4).max(1 << 12);
+                raw.addresses.reserve_exact(more);
+                raw.sizes.reserve_exact(more);
+                raw.types.reserve_exact(more);
+                raw.edge_counts.reserve_exact(more);
+            }
+            raw.addresses.push(address);
+            raw.sizes.push(steps);
+            raw.types.push(place);
+            raw.edge_counts.push(u32::try_from(edges).unwrap_or(u32::MAX));
+        }
+    }
+
+    fn root(&mut self, object: u64, kind: RootKind, flags: u32, id: u64) {
+        let Some(raw) = &mut self.raw else { return };
+        if object == 0 || flags & WEAK != 0 {
+            return;
+        }
+        let holder = match kind {
+            // .NET 9 and later have their threads' statics among the stacks, without a method.
+            RootKind::STACK if id == 0 => Holder::ThreadStatic,
+            RootKind::STACK => Holder::Stack,
+            RootKind::FINALIZER => Holder::Finalizer,
+            RootKind::HANDLE if flags & PINNED != 0 => Holder::Pinned,
+            RootKind::HANDLE => Holder::Handle,
+            _ => Holder::Other,
+        };
+        raw.roots.push(RootEdge { object, holder, id });
+    }
+
+    /// Keeps the name of a method whose frame holds something.
+    fn method(&mut self, payload: &[u8]) {
+        if self.wanted_methods.is_empty() {
+            return;
+        }
+        let Some(id) = payload.first_chunk::<8>().map(|id| u64::from_le_bytes(*id)) else {
+            return;
+        };
+        if self.wanted_methods.contains_key(&id)
+            && let Ok(method) = Method::decode(payload)
+        {
+            let name = clr_evidence::name::method(&method.namespace, &method.name);
+            self.methods.insert(id, name);
+        }
+    }
+}

@@ -1,0 +1,668 @@
+//! What a dump shows: types, roots, paths and suspects.
+//!
+//! *Retained* by something is what would go if it went: its own bytes and all that only it keeps alive. What two hold
+//! together belongs to neither. A type retains what its topmost members in the tree of dominators retain, so that
+//! nothing is counted twice.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use clr_evidence::name::type_name;
+use serde::{Deserialize, Serialize};
+
+use crate::dominators::{Dominators, NONE};
+use crate::graph::{Graph, Root, TypeOf};
+use crate::merged::{Label, Merged};
+use crate::reading::{Dump, Holder};
+
+/// Most types, roots and paths that are written.
+const MAX_TYPES: usize = 20_000;
+const MAX_ROOTS: usize = 5_000;
+const MAX_PATHS: usize = 2_000;
+/// Most suspects.
+const MAX_SUSPECTS: usize = 5;
+/// A suspect retains at least this share of all.
+const LEAST_SHARE: f64 = 0.1;
+/// Going down, one child keeps this share of its parent: it is the one that matters.
+const ONE_KEEPS: f64 = 0.7;
+
+/// The dump itself: the first record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Heap {
+    /// The process, on its host; `None`: a recording.
+    pub pid: Option<u32>,
+    /// Its name, or the file.
+    pub process: Option<String>,
+    /// The version of its runtime.
+    pub runtime: Option<String>,
+    /// When the collection began, RFC 3339.
+    pub at: Option<String>,
+    /// For how long all threads stood, nanoseconds: each stop of the session.
+    pub stopped_ns: Vec<i64>,
+    /// Objects that live.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// References between them.
+    pub references: Option<u64>,
+    /// `graph`, or `histogram`: then nothing is known of who holds what.
+    pub method: String,
+    /// Why there is no graph: a sentence.
+    pub reason: Option<String>,
+    /// Always true: an incomplete dump is refused.
+    pub complete: bool,
+    /// Types that the runtime did not name.
+    pub unnamed_types: u64,
+    /// Bytes of the stream: for so long they were the process's memory.
+    pub stream_bytes: u64,
+}
+
+/// What lives of a type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeRow {
+    /// For people.
+    pub r#type: String,
+    /// As the runtime writes it.
+    pub raw_type: String,
+    /// The runtime's number: two nested types may share a name.
+    pub type_id: u64,
+    /// The runtime's number of its module.
+    pub module: u64,
+    /// How many.
+    pub objects: u64,
+    /// Own bytes.
+    pub bytes: u64,
+    /// What would go with them; `None` in a histogram.
+    pub retained: Option<u64>,
+}
+
+/// What a root holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootRow {
+    /// What kind.
+    pub root_kind: Holder,
+    /// The field, or the method; `None`: it has no name, or is many.
+    pub name: Option<String>,
+    /// Roots that are together here.
+    pub roots: u64,
+    /// Objects that it alone keeps.
+    pub objects: u64,
+    /// Bytes that it alone keeps.
+    pub retained: u64,
+}
+
+/// How objects of a type are held: the shortest way, which prefers statics, then handles, then stacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// For people.
+    pub r#type: String,
+    /// Where the way begins.
+    pub root: String,
+    /// Types from the root to it; neighbours of one type are one.
+    pub path: Vec<String>,
+    /// Objects that are held so.
+    pub objects: u64,
+    /// Their own bytes.
+    pub bytes: u64,
+}
+
+/// Where retained bytes accumulate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuspectRow {
+    /// One sentence.
+    pub text: String,
+    /// The type that there is much of.
+    pub r#type: String,
+    /// What holds it; `None`: several roots do.
+    pub root: Option<String>,
+    /// Types from the root to where it accumulates.
+    pub path: Vec<String>,
+    /// Objects of the type there.
+    pub objects: u64,
+    /// Bytes.
+    pub retained: u64,
+    /// Of all that lives, 0 to 1.
+    pub share: f64,
+}
+
+/// One record of a survey.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum Record {
+    /// The dump.
+    #[serde(rename = "heap")]
+    Heap(Heap),
+    /// A type.
+    #[serde(rename = "heap_type")]
+    Type(TypeRow),
+    /// A root.
+    #[serde(rename = "heap_root")]
+    Root(RootRow),
+    /// A path.
+    #[serde(rename = "heap_path")]
+    Path(PathRow),
+    /// A suspect.
+    #[serde(rename = "heap_suspect")]
+    Suspect(SuspectRow),
+}
+
+/// What a dump shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Survey {
+    /// The dump.
+    pub heap: Heap,
+    /// Most retained bytes first; in a histogram, most bytes.
+    pub types: Vec<TypeRow>,
+    /// Most retained bytes first.
+    pub roots: Vec<RootRow>,
+    /// Most bytes first.
+    pub paths: Vec<PathRow>,
+    /// Most retained bytes first.
+    pub suspects: Vec<SuspectRow>,
+}
+
+impl Survey {
+    /// As records, the dump first.
+    pub fn records(self) -> impl Iterator<Item = Record> {
+        std::iter::once(Record::Heap(self.heap))
+            .chain(self.types.into_iter().map(Record::Type))
+            .chain(self.roots.into_iter().map(Record::Root))
+            .chain(self.suspects.into_iter().map(Record::Suspect))
+            .chain(self.paths.into_iter().map(Record::Path))
+    }
+
+    /// Takes a record in again.
+    pub fn add(&mut self, record: Record) {
+        match record {
+            Record::Heap(heap) => self.heap = heap,
+            Record::Type(row) => self.types.push(row),
+            Record::Root(row) => self.roots.push(row),
+            Record::Path(row) => self.paths.push(row),
+            Record::Suspect(row) => self.suspects.push(row),
+        }
+    }
+}
+
+impl Root {
+    /// For people: `static entries`, `stack of Program.Main`.
+    pub fn shown(&self) -> String {
+        root_shown(self.holder, &self.name)
+    }
+}
+
+/// A root for people; an empty name is none.
+pub fn root_shown(holder: Holder, name: &str) -> String {
+    match (holder, name) {
+        (Holder::Static, "") => "static field".to_owned(),
+        (Holder::Static, name) => format!("static {name}"),
+        (Holder::ThreadStatic, "") => "thread statics".to_owned(),
+        (Holder::ThreadStatic, name) => format!("thread static {name}"),
+        (Holder::Handle, _) => "strong handles".to_owned(),
+        (Holder::Pinned, _) => "pinned handles".to_owned(),
+        (Holder::Finalizer, _) => "finalizer queue".to_owned(),
+        (Holder::Other, _) => "other roots".to_owned(),
+        (Holder::Stack, "") => "stack of an unnamed method".to_owned(),
+        (Holder::Stack, name) => format!("stack of {name}"),
+        (Holder::Unrooted, _) => "literals and types".to_owned(),
+    }
+}
+
+/// Bytes for a sentence.
+struct Amount(u64);
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes < 1 << 10 => write!(f, "{bytes} B"),
+            bytes if bytes < 1 << 20 => write!(f, "{:.1} KiB", bytes as f64 / 1024.0),
+            bytes => write!(f, "{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        }
+    }
+}
+
+/// A graph with its ways and dominators.
+#[derive(Debug)]
+pub struct Solved {
+    /// What refers to what.
+    pub graph: Graph,
+    /// Who alone keeps whom.
+    pub dominators: Dominators,
+    /// Retained bytes, by the dominators' numbers.
+    pub retained: Vec<u64>,
+    /// The shortest ways to all objects, by type.
+    pub held: Merged,
+    /// The tree of dominators, by type: a step's objects and bytes with those below it are what it retains.
+    pub kept: Merged,
+    /// The way of each object in [`Solved::held`].
+    way_of: Vec<u32>,
+    tree: Tree,
+}
+
+/// Children in the tree of dominators, by number.
+#[derive(Debug)]
+struct Tree {
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Tree {
+    fn of(by: &[u32]) -> Self {
+        let mut first = vec![0; by.len()];
+        let mut next = vec![0; by.len()];
+        for (child, parent) in by.iter().enumerate().skip(1).rev() {
+            if let (Some(first), Some(next)) = (first.get_mut(*parent as usize), next.get_mut(child)) {
+                *next = std::mem::replace(first, child as u32);
+            }
+        }
+        Self { first, next }
+    }
+
+    fn children(&self, of: u32) -> impl Iterator<Item = u32> {
+        let some = |place: Option<&u32>| place.copied().filter(|child| *child != 0);
+        let first = some(self.first.get(of as usize));
+        std::iter::successors(first, move |child| some(self.next.get(*child as usize)))
+    }
+
+    fn first(&self, of: u32) -> Option<u32> {
+        self.children(of).next()
+    }
+
+    fn next(&self, of: u32) -> Option<u32> {
+        self.next.get(of as usize).copied().filter(|child| *child != 0)
+    }
+}
+
+impl Solved {
+    /// Computes them.
+    pub fn of(graph: Graph) -> Self {
+        let dominators = Dominators::of(&graph.starts, &graph.targets, graph.super_root());
+        let mut retained: Vec<u64> = dominators.nodes.iter().map(|node| graph.bytes(*node)).collect();
+        for (number, by) in dominators.by.iter().enumerate().skip(1).rev() {
+            let own = retained.get(number).copied().unwrap_or(0);
+            if let Some(sum) = retained.get_mut(*by as usize) {
+                *sum = sum.saturating_add(own);
+            }
+        }
+        let kept = kept(&graph, &dominators);
+        let (held, way_of) = ways(&graph);
+        let tree = Tree::of(&dominators.by);
+        Self {
+            graph,
+            dominators,
+            retained,
+            held,
+            kept,
+            way_of,
+            tree,
+        }
+    }
+
+    fn retained(&self, number: u32) -> u64 {
+        self.retained.get(number as usize).copied().unwrap_or(0)
+    }
+
+    fn node(&self, number: u32) -> u32 {
+        self.dominators.nodes.get(number as usize).copied().unwrap_or(NONE)
+    }
+
+    fn label(&self, number: u32) -> Label {
+        label(&self.graph, self.node(number))
+    }
+
+    /// A label for people.
+    pub fn shown(&self, label: Label) -> String {
+        match label {
+            Label::Top => "all".to_owned(),
+            Label::Rest => "...".to_owned(),
+            Label::Root(place) => self
+                .graph
+                .roots
+                .get(place as usize)
+                .map(Root::shown)
+                .unwrap_or_default(),
+            Label::Type(place) => self.type_shown(place),
+        }
+    }
+
+    fn type_shown(&self, place: u32) -> String {
+        self.graph
+            .type_at(place)
+            .map(|one| type_name(&one.name))
+            .unwrap_or_default()
+    }
+
+    /// Retained bytes by type; of each root, retained bytes and objects.
+    fn sums(&self) -> (Vec<u64>, Vec<(u64, u64)>) {
+        let mut by_type = vec![0_u64; self.graph.types.len()];
+        let mut above = vec![0_u32; self.graph.types.len()];
+        let mut by_root = vec![(0, 0); self.graph.roots.len()];
+        let mut objects = 0_u64;
+        let mut number = 0;
+        let mut is_entering = true;
+        while (number as usize) < self.dominators.by.len() {
+            let label = self.label(number);
+            if is_entering {
+                match label {
+                    Label::Type(place) => {
+                        objects += 1;
+                        if let (Some(above), Some(sum)) =
+                            (above.get_mut(place as usize), by_type.get_mut(place as usize))
+                        {
+                            if *above == 0 {
+                                *sum = sum.saturating_add(self.retained(number));
+                            }
+                            *above += 1;
+                        }
+                    }
+                    Label::Root(place) => {
+                        if let Some((bytes, before)) = by_root.get_mut(place as usize) {
+                            (*bytes, *before) = (self.retained(number), objects);
+                        }
+                    }
+                    _ => {}
+                }
+                if let Some(child) = self.tree.first(number) {
+                    number = child;
+                    continue;
+                }
+            }
+            match label {
+                Label::Type(place) => {
+                    if let Some(above) = above.get_mut(place as usize) {
+                        *above = above.saturating_sub(1);
+                    }
+                }
+                Label::Root(place) => {
+                    if let Some((_, count)) = by_root.get_mut(place as usize) {
+                        *count = objects - *count;
+                    }
+                }
+                _ => {}
+            }
+            if number == 0 {
+                break;
+            }
+            if let Some(sibling) = self.tree.next(number) {
+                (number, is_entering) = (sibling, true);
+            } else {
+                number = self.dominators.by.get(number as usize).copied().unwrap_or(0);
+                is_entering = false;
+            }
+        }
+        (by_type, by_root)
+    }
+
+    fn suspects(&self, total: u64) -> Vec<SuspectRow> {
+        let least = (total as f64 * LEAST_SHARE) as u64;
+        let is_root_of_nothing = |number: u32| {
+            let root = self.graph.root(self.node(number));
+            root.is_some_and(|root| root.holder == Holder::Unrooted)
+        };
+        let mut tops: Vec<u32> = self.tree.children(0).collect();
+        tops.retain(|number| self.retained(*number) >= least.max(1) && !is_root_of_nothing(*number));
+        tops.sort_by_key(|number| std::cmp::Reverse(self.retained(*number)));
+        tops.truncate(MAX_SUSPECTS);
+        tops.into_iter().filter_map(|top| self.suspect(top, total)).collect()
+    }
+
+    /// Goes down from a top of the tree while one child keeps nearly all.
+    fn suspect(&self, top: u32, total: u64) -> Option<SuspectRow> {
+        let mut at = top;
+        let mut way = Vec::new();
+        let mut root = None;
+        match self.label(top) {
+            Label::Root(place) => root = self.graph.roots.get(place as usize).map(Root::shown),
+            label => way.push(label),
+        }
+        while let Some(child) = self.tree.children(at).max_by_key(|child| self.retained(*child)) {
+            let keeps = self.retained(child) as f64 >= ONE_KEEPS * self.retained(at) as f64;
+            // A list is a chain: it accumulates where it begins.
+            if !keeps || (self.label(child) == self.label(at)) {
+                break;
+            }
+            at = child;
+            way.push(self.label(at));
+        }
+        let mut groups: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for child in self.tree.children(at) {
+            if let Label::Type(place) = self.label(child) {
+                let (objects, bytes) = groups.entry(place).or_default();
+                *objects += 1;
+                *bytes += self.retained(child);
+            }
+        }
+        let most = groups.into_iter().max_by_key(|(_, (_, bytes))| *bytes);
+        let retained = self.retained(top);
+        let (place, objects, bytes) = match (most, self.label(at)) {
+            (Some((place, (objects, bytes))), _) => (place, objects, bytes),
+            (None, Label::Type(place)) => (place, 1, self.retained(at)),
+            _ => return None,
+        };
+        let is_chain = self.label(at) == Label::Type(place);
+        let share = retained as f64 / total.max(1) as f64;
+        let r#type = self.type_shown(place);
+        let holder = root.clone().unwrap_or_else(|| "several roots together".to_owned());
+        let verb = if root.is_some() { "holds" } else { "hold" };
+        let what = if is_chain {
+            format!("linked objects that begin with one {type}")
+        } else {
+            format!("{objects} {type} with {}", Amount(bytes))
+        };
+        let within = match self.label(at) {
+            Label::Type(at) if !is_chain && at != place => format!(" in {}", self.type_shown(at)),
+            _ => String::new(),
+        };
+        let text = format!(
+            "{holder} {verb} {}, {:.0} % of what lives: {what}{within}",
+            Amount(retained),
+            share * 100.0
+        );
+        let mut path: Vec<String> = way.into_iter().map(|label| self.shown(label)).collect();
+        if !is_chain {
+            path.push(r#type.clone());
+        }
+        if root.is_none()
+            && let Some(way) = self.way_of.get(self.node(top) as usize)
+        {
+            // One of the ways to it.
+            let before = self.held.way(*way);
+            let before = before.iter().take(before.len().saturating_sub(1));
+            path = before.map(|label| self.shown(*label)).chain(path).collect();
+        }
+        Some(SuspectRow {
+            text,
+            r#type,
+            root,
+            path,
+            objects,
+            retained,
+            share,
+        })
+    }
+
+    fn paths(&self, only: Option<&str>) -> Vec<PathRow> {
+        let steps = self.held.steps();
+        let is_wanted =
+            |place: u32| only.is_none_or(|only| self.graph.type_at(place).is_some_and(|one| matches(one, only)));
+        let wanted = |step: &u32| match steps.get(*step as usize) {
+            Some(step) => step.objects > 0 && matches!(step.label, Label::Type(place) if is_wanted(place)),
+            None => false,
+        };
+        let mut places: Vec<u32> = (0..steps.len() as u32).filter(wanted).collect();
+        places.sort_by_key(|place| std::cmp::Reverse(steps.get(*place as usize).map(|step| step.bytes)));
+        places.truncate(MAX_PATHS);
+        let row = |place: u32| {
+            let step = steps.get(place as usize)?;
+            let way = self.held.way(place);
+            let (root, path) = way.split_first()?;
+            let path: Vec<String> = path.iter().map(|label| self.shown(*label)).collect();
+            Some(PathRow {
+                r#type: path.last()?.clone(),
+                root: self.shown(*root),
+                path,
+                objects: step.objects,
+                bytes: step.bytes,
+            })
+        };
+        places.into_iter().filter_map(row).collect()
+    }
+
+    /// The rows; `only`: paths to types with this in their name.
+    fn rows(&self, total: u64, only: Option<&str>) -> Survey {
+        let (by_type, by_root) = self.sums();
+        let types = self.graph.types.iter().zip(by_type).filter(|(one, _)| one.objects > 0);
+        let types = types.map(|(one, retained)| type_row(one, Some(retained))).collect();
+        let roots = self.graph.roots.iter().zip(by_root);
+        let roots = roots
+            .map(|(root, (retained, objects))| RootRow {
+                root_kind: root.holder,
+                name: (!root.name.is_empty()).then(|| root.name.clone()),
+                roots: root.count,
+                objects,
+                retained,
+            })
+            .collect();
+        Survey {
+            types,
+            roots,
+            paths: self.paths(only),
+            suspects: self.suspects(total),
+            ..Survey::default()
+        }
+    }
+}
+
+fn type_row(one: &TypeOf, retained: Option<u64>) -> TypeRow {
+    TypeRow {
+        r#type: type_name(&one.name),
+        raw_type: one.name.clone(),
+        type_id: one.id,
+        module: one.module,
+        objects: one.objects,
+        bytes: one.bytes,
+        retained,
+    }
+}
+
+/// Whether a type is meant by what a person wrote: a part of its name, in any case.
+fn matches(one: &TypeOf, only: &str) -> bool {
+    let only = only.to_lowercase();
+    one.name.to_lowercase().contains(&only) || type_name(&one.name).to_lowercase().contains(&only)
+}
+
+fn label(graph: &Graph, node: u32) -> Label {
+    match graph.type_of(node) {
+        Some(place) => Label::Type(place),
+        None => match node.checked_sub(graph.objects()) {
+            Some(root) if (root as usize) < graph.roots.len() => Label::Root(root),
+            _ => Label::Top,
+        },
+    }
+}
+
+/// The tree of dominators by type.
+fn kept(graph: &Graph, dominators: &Dominators) -> Merged {
+    let mut kept = Merged::default();
+    let mut steps = vec![0_u32; dominators.nodes.len()];
+    for (number, (node, by)) in dominators.nodes.iter().zip(&dominators.by).enumerate().skip(1) {
+        let parent = steps.get(*by as usize).copied().unwrap_or(0);
+        let step = kept.step(parent, label(graph, *node));
+        if *node < graph.objects() {
+            kept.add(step, graph.bytes(*node));
+        }
+        if let Some(place) = steps.get_mut(number) {
+            *place = step;
+        }
+    }
+    kept
+}
+
+/// The shortest ways, roots of the preferred kinds first.
+fn ways(graph: &Graph) -> (Merged, Vec<u32>) {
+    let mut held = Merged::default();
+    let objects = graph.objects();
+    let mut way_of = vec![NONE; objects as usize];
+    let mut queue: Vec<u32> = Vec::new();
+    let mut roots: Vec<u32> = (0..graph.roots.len() as u32).collect();
+    let holder = |root: u32| graph.roots.get(root as usize).map(|root| root.holder);
+    roots.sort_by_key(|root| holder(*root));
+    for of_kind in roots.chunk_by(|a, b| holder(*a) == holder(*b)) {
+        queue.clear();
+        for root in of_kind {
+            let step = held.step(0, Label::Root(*root));
+            visit(graph, objects + root, step, &mut held, &mut way_of, &mut queue);
+        }
+        let mut next = 0;
+        while let Some(node) = queue.get(next).copied() {
+            next += 1;
+            let step = way_of.get(node as usize).copied().unwrap_or(0);
+            visit(graph, node, step, &mut held, &mut way_of, &mut queue);
+        }
+    }
+    (held, way_of)
+}
+
+fn visit(graph: &Graph, node: u32, step: u32, held: &mut Merged, way_of: &mut [u32], queue: &mut Vec<u32>) {
+    for target in graph.targets(node) {
+        let Some(way) = way_of.get_mut(*target as usize).filter(|way| **way == NONE) else {
+            continue;
+        };
+        *way = held.step(step, label(graph, *target));
+        held.add(*way, graph.bytes(*target));
+        queue.push(*target);
+    }
+}
+
+/// What a dump shows, and the graph where there is one. `only`: paths to types with this in their name.
+pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
+    let unnamed = dump.unnamed_types();
+    let solved = Graph::of(&mut dump).map(Solved::of);
+    let mut survey = match &solved {
+        Some(solved) => solved.rows(dump.bytes, only),
+        None => {
+            let types = dump.types.iter().filter(|one| one.objects > 0);
+            let row = |one| TypeRow {
+                r#type: type_name(&crate::graph::shown(one)),
+                raw_type: crate::graph::shown(one),
+                type_id: one.id,
+                module: one.module,
+                objects: one.objects,
+                bytes: one.bytes,
+                retained: None,
+            };
+            Survey {
+                types: types.map(row).collect(),
+                ..Survey::default()
+            }
+        }
+    };
+    survey.types.sort_by(|a, b| {
+        let key = |row: &TypeRow| std::cmp::Reverse((row.retained.unwrap_or(row.bytes), row.bytes));
+        key(a).cmp(&key(b)).then_with(|| a.raw_type.cmp(&b.raw_type))
+    });
+    survey.types.truncate(MAX_TYPES);
+    survey.roots.sort_by(|a, b| {
+        let key = |row: &RootRow| (std::cmp::Reverse(row.retained), row.root_kind);
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    survey.roots.truncate(MAX_ROOTS);
+    survey.heap = Heap {
+        stopped_ns: dump.stopped_ns.clone(),
+        objects: dump.objects,
+        bytes: dump.bytes,
+        references: solved.is_some().then_some(dump.edges),
+        method: if solved.is_some() { "graph" } else { "histogram" }.to_owned(),
+        reason: dump.graph_needs.map(|needs| {
+            format!(
+                "the graph of {} objects takes {} MiB, more than it may",
+                dump.objects,
+                needs >> 20
+            )
+        }),
+        complete: true,
+        unnamed_types: unnamed,
+        stream_bytes: dump.stream_bytes,
+        ..Heap::default()
+    };
+    (survey, solved)
+}

@@ -1,0 +1,391 @@
+//! Heaps that a test makes, and their dumps.
+
+use nettrace::encode::{Encoder, EventRecord};
+use nettrace::{Format, Metadata, PointerSize, SystemTime, TraceHeader};
+use proptest::prelude::*;
+
+const RUNTIME: &str = "Microsoft-Windows-DotNETRuntime";
+const RUNDOWN: &str = "Microsoft-Windows-DotNETRuntimeRundown";
+const THREAD: u64 = 42;
+
+/// An object.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) of: u64,
+    pub(crate) edges: Vec<u64>,
+}
+
+/// A heap.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Made {
+    pub(crate) objects: Vec<Object>,
+    pub(crate) types: Vec<(u64, &'static str)>,
+    /// Address of the variable, the object, the name.
+    pub(crate) statics: Vec<(u64, u64, &'static str)>,
+    /// Object, kind, flags, id.
+    pub(crate) roots: Vec<(u64, u8, u32, u64)>,
+    pub(crate) dependents: Vec<(u64, u64)>,
+    pub(crate) methods: Vec<(u64, &'static str, &'static str)>,
+    pub(crate) has_no_edges: bool,
+    pub(crate) has_other_collections: bool,
+    /// The server collector: another thread writes the start, and its events come later in the stream.
+    pub(crate) is_server: bool,
+    pub(crate) has_no_start: bool,
+    pub(crate) is_32_bits: bool,
+}
+
+/// An event that may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Not lost, but never there.
+    Start,
+    Types,
+    Statics,
+    Nodes,
+    Edges,
+    Roots,
+    End,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Types,
+        Self::Statics,
+        Self::Nodes,
+        Self::Edges,
+        Self::Roots,
+        Self::End,
+    ];
+}
+
+struct Writer {
+    encoder: Encoder,
+    sequence: u32,
+    time: i64,
+    without: Option<Part>,
+}
+
+fn text(text: &str) -> Vec<u8> {
+    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+}
+
+fn bytes(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+impl Writer {
+    fn event(&mut self, part: Option<Part>, id: u32, payload: &[u8]) {
+        self.of_thread(THREAD, part, id, payload);
+    }
+
+    fn of_thread(&mut self, thread: u64, part: Option<Part>, id: u32, payload: &[u8]) {
+        self.time += 1000;
+        let sequence = if thread == THREAD {
+            self.sequence += 1;
+            self.sequence
+        } else {
+            self.time as u32 / 1000
+        };
+        // A dropped event has had its number.
+        if part.is_some() && part == self.without {
+            return;
+        }
+        self.encoder
+            .event(&EventRecord {
+                metadata_id: id,
+                sequence,
+                capture_thread: thread,
+                thread,
+                timestamp: self.time,
+                payload,
+                ..EventRecord::default()
+            })
+            .unwrap();
+    }
+}
+
+fn bulk(index: Option<u32>, rows: &[Vec<u8>]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    if let Some(index) = index {
+        payload.extend(index.to_le_bytes());
+    }
+    payload.extend((rows.len() as u32).to_le_bytes());
+    payload.extend(0_u16.to_le_bytes());
+    payload.extend(rows.concat());
+    payload
+}
+
+impl Made {
+    pub(crate) fn stream(&self) -> Vec<u8> {
+        self.stream_without(None)
+    }
+
+    /// The dump without an event; [`Part::Start`]: without the collection.
+    pub(crate) fn stream_without(&self, without: Option<Part>) -> Vec<u8> {
+        let header = TraceHeader {
+            format: Format::V4,
+            system_time: SystemTime {
+                year: 2026,
+                month: 11,
+                day_of_week: 3,
+                day: 25,
+                ..SystemTime::default()
+            },
+            sync_ticks: 0,
+            frequency: 1_000_000_000,
+            pointer_size: if self.is_32_bits {
+                PointerSize::Four
+            } else {
+                PointerSize::Eight
+            },
+            process_id: Some(1),
+            processors: Some(2),
+            sampling_rate_ns: None,
+            properties: Vec::new(),
+        };
+        let mut encoder = Encoder::new(Format::V4, &header).unwrap();
+        for (id, version) in [
+            (1, 2),
+            (2, 1),
+            (3, 1),
+            (9, 1),
+            (15, 0),
+            (16, 0),
+            (17, 0),
+            (18, 0),
+            (19, 0),
+            (38, 0),
+        ] {
+            let metadata = Metadata {
+                id,
+                provider: RUNTIME.to_owned(),
+                event_id: id,
+                version: Some(version),
+                ..Metadata::default()
+            };
+            encoder.metadata(&metadata).unwrap();
+        }
+        let rundown = Metadata {
+            id: 144,
+            provider: RUNDOWN.to_owned(),
+            event_id: 144,
+            version: Some(1),
+            ..Metadata::default()
+        };
+        encoder.metadata(&rundown).unwrap();
+        let mut writer = Writer {
+            encoder,
+            sequence: 0,
+            time: 0,
+            without,
+        };
+        if without == Some(Part::Start) {
+            return writer.encoder.finish().unwrap();
+        }
+        let start = |count: u32, depth: u32| {
+            bytes(&[
+                &count.to_le_bytes(),
+                &depth.to_le_bytes(),
+                &1_u32.to_le_bytes(),
+                &0_u32.to_le_bytes(),
+                &[0; 2],
+                &[0; 8],
+            ])
+        };
+        let end = |count: u32, depth: u32| bytes(&[&count.to_le_bytes(), &depth.to_le_bytes(), &[0; 2]]);
+        if self.has_other_collections {
+            writer.event(None, 1, &start(5, 2));
+            writer.event(None, 2, &end(5, 2));
+            // A young one that is walked, too.
+            writer.event(None, 1, &start(6, 0));
+            let other = bytes(&[
+                &0x9999_u64.to_le_bytes(),
+                &24_u64.to_le_bytes(),
+                &1_u64.to_le_bytes(),
+                &[0; 8],
+            ]);
+            writer.event(None, 18, &bulk(Some(0), &[other]));
+            writer.event(None, 2, &end(6, 0));
+        }
+        writer.event(None, 9, &bytes(&[&1_u32.to_le_bytes(), &[0; 4], &[0; 2]]));
+        if !self.is_server && !self.has_no_start {
+            writer.event(None, 1, &start(7, 2));
+        }
+        let names: Vec<Vec<u8>> = self
+            .types
+            .iter()
+            .enumerate()
+            .map(|(place, (id, name))| {
+                bytes(&[
+                    &id.to_le_bytes(),
+                    &0x5000_u64.to_le_bytes(),
+                    &(0x0200_0001 + place as u32).to_le_bytes(),
+                    &0_u32.to_le_bytes(),
+                    &[0],
+                    &text(name),
+                    &0_u32.to_le_bytes(),
+                ])
+            })
+            .collect();
+        let statics: Vec<Vec<u8>> = self
+            .statics
+            .iter()
+            .map(|(address, object, name)| {
+                bytes(&[
+                    &address.to_le_bytes(),
+                    &object.to_le_bytes(),
+                    &0_u64.to_le_bytes(),
+                    &0_u32.to_le_bytes(),
+                    &text(name),
+                ])
+            })
+            .collect();
+        let mut payload = Vec::new();
+        payload.extend((statics.len() as u32).to_le_bytes());
+        payload.extend([0; 10]);
+        payload.extend(statics.concat());
+        writer.event(Some(Part::Statics), 38, &payload);
+        let keyed: Vec<Vec<u8>> = self
+            .dependents
+            .iter()
+            .map(|(key, value)| bytes(&[&key.to_le_bytes(), &value.to_le_bytes(), &[0; 8]]))
+            .collect();
+        writer.event(None, 17, &bulk(Some(0), &keyed));
+        if self.has_other_collections {
+            // Another thread's walk.
+            let other = bytes(&[
+                &0x9999_u64.to_le_bytes(),
+                &24_u64.to_le_bytes(),
+                &1_u64.to_le_bytes(),
+                &[0; 8],
+            ]);
+            writer.of_thread(THREAD + 1, None, 18, &bulk(Some(0), &[other]));
+        }
+        // Nodes and references in events of a few each: the two streams run side by side.
+        let edges: Vec<Vec<u8>> = self
+            .objects
+            .iter()
+            .flat_map(|object| object.edges.iter().map(|edge| bytes(&[&edge.to_le_bytes(), &[0; 4]])))
+            .collect();
+        let nodes: Vec<Vec<u8>> = self
+            .objects
+            .iter()
+            .map(|object| {
+                bytes(&[
+                    &object.address.to_le_bytes(),
+                    &object.size.to_le_bytes(),
+                    &object.of.to_le_bytes(),
+                    &(object.edges.len() as u64).to_le_bytes(),
+                ])
+            })
+            .collect();
+        let many = (nodes.len() / 3).clamp(1, 2_000);
+        for (index, some) in nodes.chunks(many).enumerate() {
+            // The last one is lost, if one is: then the numbers have no gap.
+            let is_last = (index + 1) * many >= nodes.len();
+            writer.event(is_last.then_some(Part::Nodes), 18, &bulk(Some(index as u32), some));
+        }
+        if !self.has_no_edges {
+            let many = (edges.len() / 2).clamp(1, 5_000);
+            for (index, some) in edges.chunks(many).enumerate() {
+                let is_last = (index + 1) * many >= edges.len();
+                writer.event(is_last.then_some(Part::Edges), 19, &bulk(Some(index as u32), some));
+            }
+        }
+        let roots: Vec<Vec<u8>> = self
+            .roots
+            .iter()
+            .map(|(object, kind, flags, id)| {
+                bytes(&[&object.to_le_bytes(), &[*kind], &flags.to_le_bytes(), &id.to_le_bytes()])
+            })
+            .collect();
+        writer.event(Some(Part::Roots), 16, &bulk(Some(0), &roots));
+        writer.event(Some(Part::Types), 15, &bulk(None, &names));
+        writer.event(Some(Part::End), 2, &end(7, 2));
+        writer.event(None, 3, &[0; 2]);
+        if self.is_server {
+            // It happened while the threads stood.
+            writer.time = 10_000;
+            writer.of_thread(THREAD + 7, None, 1, &start(7, 2));
+        }
+        if self.has_other_collections {
+            writer.event(None, 1, &start(8, 0));
+            writer.event(None, 18, &bulk(Some(0), &[]));
+            writer.event(None, 2, &end(8, 0));
+        }
+        for (id, namespace, name) in &self.methods {
+            let payload = bytes(&[
+                &id.to_le_bytes(),
+                &0_u64.to_le_bytes(),
+                &(id << 8).to_le_bytes(),
+                &16_u32.to_le_bytes(),
+                &[0; 8],
+                &text(namespace),
+                &text(name),
+                &text("void ()"),
+            ]);
+            writer.event(None, 144, &payload);
+        }
+        writer.encoder.finish().unwrap()
+    }
+}
+
+/// Heaps of any shape.
+pub(crate) fn heaps() -> impl Strategy<Value = Made> {
+    const TYPES: [&str; 4] = ["A", "B", "C`1[System.Int32]", "System.Object[]"];
+    const FIELDS: [&str; 3] = ["x", "y", "z"];
+    (1_usize..30).prop_flat_map(|count| {
+        let place = 0..count;
+        let edges = prop::collection::vec(prop::collection::vec(0..count + 1, 0..4), count);
+        let sizes = prop::collection::vec((24_u64..100, 1_u64..5), count);
+        let statics = prop::collection::vec((place.clone(), 8_u64..120, place.clone()), 0..4);
+        let roots = prop::collection::vec((place.clone(), 0_u8..4, 0_u32..3, 0_u64..3), 0..6);
+        let dependents = prop::collection::vec((place.clone(), place), 0..3);
+        let order = Just((0..count).collect::<Vec<usize>>()).prop_shuffle();
+        (edges, sizes, statics, roots, dependents, order, any::<bool>()).prop_map(
+            move |(edges, sizes, statics, roots, dependents, order, is_shuffled)| {
+                // 128 bytes apart: no two overlap. What is beyond is no object.
+                let address = |place: usize| 0x1000 + 128 * place as u64;
+                let mut objects: Vec<Object> = edges
+                    .iter()
+                    .zip(&sizes)
+                    .enumerate()
+                    .map(|(place, (edges, (size, of)))| Object {
+                        address: address(place),
+                        size: *size,
+                        of: *of,
+                        edges: edges.iter().map(|edge| address(*edge)).collect(),
+                    })
+                    .collect();
+                if is_shuffled {
+                    let all = objects.clone();
+                    objects = order.into_iter().map(|place| all[place].clone()).collect();
+                }
+                let mut names = FIELDS.into_iter();
+                let statics = statics
+                    .into_iter()
+                    .filter_map(|(array, inside, object)| {
+                        Some((address(array) + inside, address(object), names.next()?))
+                    })
+                    .collect();
+                Made {
+                    objects,
+                    types: (1..).zip(TYPES).collect(),
+                    statics,
+                    roots: roots
+                        .into_iter()
+                        .map(|(object, kind, flags, id)| (address(object), kind, flags, id))
+                        .collect(),
+                    dependents: dependents
+                        .into_iter()
+                        .map(|(key, value)| (address(key), address(value)))
+                        .collect(),
+                    methods: vec![(1, "P", "one"), (2, "P", "two")],
+                    ..Made::default()
+                }
+            },
+        )
+    })
+}

@@ -1,0 +1,382 @@
+//! Dumps that are written as a runtime writes them, and what is made of them.
+
+// Outside of `#[test]` functions clippy does not know that this is a test.
+#![allow(clippy::unwrap_used)]
+
+mod made;
+mod naive;
+
+use clr_heap::cost;
+use clr_heap::profile;
+use clr_heap::reading::{Dump, Holder, Reading, Refusal, Want};
+use clr_heap::snapshot;
+use clr_heap::survey::{Record, Survey, survey};
+use proptest::prelude::*;
+
+use made::{Made, Object, Part};
+
+const GRAPH: Want = Want::Graph { most: u64::MAX };
+
+fn read(stream: &[u8], want: Want, piece: usize) -> Result<Dump, Refusal> {
+    let mut reading = Reading::new(want);
+    for bytes in stream.chunks(piece) {
+        reading.push(bytes)?;
+    }
+    reading.finish()
+}
+
+fn surveyed(made: &Made) -> Survey {
+    survey(read(&made.stream(), GRAPH, 1 << 16).unwrap(), None).0
+}
+
+fn object(address: u64, size: u64, of: u64, edges: &[u64]) -> Object {
+    Object {
+        address,
+        size,
+        of,
+        edges: edges.to_vec(),
+    }
+}
+
+/// A static list of three leaked objects with an array each, a handle, a frame, a weak handle, a literal.
+fn small() -> Made {
+    Made {
+        objects: vec![
+            // The runtime's array of statics, held by a handle.
+            object(0x1000, 0x40, 1, &[0x2000, 0x2900]),
+            object(0x2000, 32, 2, &[0x2100]),
+            object(0x2100, 48, 3, &[0x2200, 0x2300, 0x2400]),
+            object(0x2200, 24, 4, &[0x2500]),
+            object(0x2300, 24, 4, &[0x2600]),
+            object(0x2400, 24, 4, &[0x2700]),
+            object(0x2500, 124, 5, &[]),
+            object(0x2600, 124, 5, &[]),
+            object(0x2700, 124, 5, &[]),
+            object(0x2800, 40, 6, &[]),
+            object(0x2900, 24, 7, &[]),
+            object(0x3000, 24, 8, &[]),
+        ],
+        types: vec![
+            (1, "System.Object[]"),
+            (2, "System.Collections.Generic.List`1[Leak.Leaked]"),
+            (3, "Leak.Leaked[]"),
+            (4, "Leak.Leaked"),
+            (5, "System.Byte[]"),
+            (6, "Held.OnStack"),
+            (7, "Held.Nameless"),
+            (8, "System.String"),
+        ],
+        statics: vec![(0x1018, 0x2000, "entries")],
+        roots: vec![(0x1000, 2, 0, 0x77), (0x2800, 0, 0, 0xABC), (0x3000, 2, 2, 0x78)],
+        dependents: vec![],
+        methods: vec![(0xABC, "Program", "HoldOnStack"), (0xABD, "Program", "Main")],
+        ..Made::default()
+    }
+}
+
+/// Scenario: a small heap with each kind of holder.
+/// Guarantee: counts, rounded bytes, retained bytes, ways and the one suspect are as the heap was made; a static holds
+/// in place of the runtime's array; a weak handle holds nothing.
+#[test]
+fn a_small_heap_is_described() {
+    let survey = surveyed(&small());
+    let row = |name: &str| survey.types.iter().find(|row| row.raw_type == name).unwrap();
+    let leaked = row("Leak.Leaked");
+    assert_eq!((leaked.objects, leaked.bytes, leaked.retained), (3, 72, Some(3 * 152)));
+    assert_eq!(row("System.Byte[]").bytes, 3 * 128);
+    assert_eq!(row("System.Object[]").retained, Some(0x40 + 24));
+    let root = |holder| survey.roots.iter().find(|row| row.root_kind == holder).unwrap();
+    let entries = root(Holder::Static);
+    assert_eq!((entries.name.as_deref(), entries.objects), (Some("entries"), 8));
+    assert_eq!(entries.retained, 32 + 48 + 3 * 152);
+    assert_eq!(root(Holder::Stack).name.as_deref(), Some("Program.HoldOnStack"));
+    assert_eq!(root(Holder::Handle).retained, 0x40 + 24);
+    assert_eq!(root(Holder::Unrooted).retained, 24);
+    let path = survey.paths.iter().find(|row| row.r#type == "Leaked").unwrap();
+    assert_eq!((path.root.as_str(), path.objects), ("static entries", 3));
+    assert_eq!(path.path, ["List<Leaked>", "Leaked[]", "Leaked"]);
+    let suspect = &survey.suspects[0];
+    assert_eq!(
+        (suspect.r#type.as_str(), suspect.objects, suspect.root.as_deref()),
+        ("Leaked", 3, Some("static entries"))
+    );
+    assert_eq!(
+        suspect.text,
+        "static entries holds 536 B, 78 % of what lives: 3 Leaked with 456 B in Leaked[]"
+    );
+    let heap = &survey.heap;
+    assert_eq!((heap.objects, heap.method.as_str()), (12, "graph"));
+    // From the suspension to the restart: thirteen events, 1,000 ns apart.
+    assert_eq!(heap.stopped_ns, [13_000]);
+}
+
+/// Scenario: the survey as lines of JSON, read again.
+/// Guarantee: it is the same.
+#[test]
+fn a_survey_is_read_again() {
+    let survey = surveyed(&small());
+    let mut again = Survey::default();
+    for record in survey.clone().records() {
+        let line = serde_json::to_string(&record).unwrap();
+        again.add(serde_json::from_str::<Record>(&line).unwrap());
+    }
+    assert_eq!(again, survey);
+}
+
+/// Scenario: paths to one type only, in any case and by a part of its name.
+/// Guarantee: no other is there.
+#[test]
+fn who_holds_one_type() {
+    let dump = read(&small().stream(), GRAPH, 1000).unwrap();
+    let paths = survey(dump, Some("leak.LEAKED")).0.paths;
+    let types: Vec<&str> = paths.iter().map(|path| path.r#type.as_str()).collect();
+    // The array has the type's name in its own.
+    assert_eq!(types, ["Leaked", "Leaked[]", "List<Leaked>"], "{paths:?}");
+}
+
+/// Scenario: the same dump without one of its events, each in turn.
+/// Guarantee: without any of the bulk events, or its end, it is refused and says what buffer it needs; nothing is
+/// reported of it.
+#[test]
+fn a_dump_that_lost_an_event_is_refused() {
+    let made = small();
+    for part in Part::ALL {
+        let stream = made.stream_without(Some(part));
+        let refusal = read(&stream, GRAPH, 4096).err();
+        assert!(
+            matches!(&refusal, Some(Refusal::Incomplete { needed_mb, .. }) if *needed_mb >= 3),
+            "{part:?}: {refusal:?}"
+        );
+        let refusal = read(&stream, Want::Histogram, 4096).err();
+        assert!(
+            matches!(refusal, Some(Refusal::Incomplete { .. })),
+            "{part:?}: {refusal:?}"
+        );
+    }
+}
+
+/// Scenario: a histogram of a session that was asked to leave out the edges (.NET 10).
+/// Guarantee: it is complete, and a graph of it is not.
+#[test]
+fn a_histogram_needs_no_edges() {
+    let made = Made {
+        has_no_edges: true,
+        ..small()
+    };
+    let dump = read(&made.stream(), Want::Histogram, 4096).unwrap();
+    assert_eq!(
+        (dump.objects, dump.bytes),
+        (12, 32 + 48 + 3 * 152 + 40 + 24 + 24 + 0x40)
+    );
+    assert!(matches!(
+        read(&made.stream(), GRAPH, 4096),
+        Err(Refusal::Incomplete { .. })
+    ));
+}
+
+/// Scenario: the server collector, where another thread writes the start, which comes last; no start at all.
+/// Guarantee: the dump is the same; without the start it is refused.
+#[test]
+fn the_start_may_be_another_threads() {
+    let made = Made {
+        is_server: true,
+        ..small()
+    };
+    let survey = surveyed(&made);
+    assert_eq!(survey.types, surveyed(&small()).types);
+    assert_eq!(survey.heap.stopped_ns.len(), 1);
+    let made = Made {
+        has_no_start: true,
+        ..small()
+    };
+    assert!(matches!(
+        read(&made.stream(), GRAPH, 4096),
+        Err(Refusal::Incomplete { .. })
+    ));
+}
+
+/// Scenario: a call of `GC.Collect` by the program and a young collection that is walked come before the dump, another
+/// thread walks within the dump's time, one more is walked after it.
+/// Guarantee: the dump alone is read.
+#[test]
+fn other_collections_are_no_dump() {
+    let made = Made {
+        has_other_collections: true,
+        ..small()
+    };
+    assert_eq!(surveyed(&made).types, surveyed(&small()).types);
+}
+
+/// Scenario: a graph that may not take as much as it needs.
+/// Guarantee: the answer is the histogram, and says why.
+#[test]
+fn a_graph_without_room_is_a_histogram() {
+    let want = Want::Graph {
+        most: cost::graph_bytes(5, 5),
+    };
+    let (survey, solved) = survey(read(&small().stream(), want, 4096).unwrap(), None);
+    assert!(solved.is_none());
+    assert_eq!((survey.heap.method.as_str(), survey.heap.objects), ("histogram", 12));
+    assert!(
+        survey.heap.reason.as_deref().unwrap().contains("12 objects"),
+        "{:?}",
+        survey.heap
+    );
+    assert!(survey.types.iter().all(|row| row.retained.is_none()) && survey.paths.is_empty());
+}
+
+/// Scenario: a stream that is none, one without a dump, one of a process of 32 bits.
+/// Guarantee: each is refused by its reason.
+#[test]
+fn what_is_no_dump_is_refused() {
+    assert!(matches!(read(b"GIF89a, and more", GRAPH, 5), Err(Refusal::Stream(_))));
+    let none = Made::default();
+    assert_eq!(
+        read(&none.stream_without(Some(Part::Start)), GRAPH, 100).err(),
+        Some(Refusal::NoDump)
+    );
+    let small = Made {
+        is_32_bits: true,
+        ..small()
+    };
+    assert_eq!(read(&small.stream(), GRAPH, 100).err(), Some(Refusal::NotSixtyFour));
+}
+
+/// Scenario: types without names, as a second dump has them beside another session.
+/// Guarantee: they are counted, and each is shown by its number.
+#[test]
+fn types_without_names_are_counted() {
+    let mut made = small();
+    for (_, name) in &mut made.types {
+        *name = "";
+    }
+    let survey = surveyed(&made);
+    assert_eq!(survey.heap.unnamed_types, 8);
+    assert!(
+        survey
+            .types
+            .iter()
+            .all(|row| row.raw_type.starts_with("[type 0x0200000")),
+        "{:?}",
+        survey.types[0]
+    );
+}
+
+/// Scenario: a list of 300,000 nodes in one static.
+/// Guarantee: it is one step of a path, all of it is retained, and nothing recurses.
+#[test]
+fn a_long_list_is_one_step() {
+    let count = 300_000_u64;
+    let mut objects = vec![object(0x1000, 0x40, 1, &[0x10_0000])];
+    let at = |node: u64| 0x10_0000 + node * 32;
+    for node in 0..count {
+        let next = (node + 1 < count).then(|| at(node + 1));
+        objects.push(object(at(node), 32, 2, next.as_slice()));
+    }
+    let made = Made {
+        objects,
+        types: vec![(1, "System.Object[]"), (2, "Held.ListNode")],
+        statics: vec![(0x1010, 0x10_0000, "list")],
+        roots: vec![(0x1000, 2, 1, 1)],
+        ..Made::default()
+    };
+    let survey = surveyed(&made);
+    let root = &survey.roots[0];
+    assert_eq!(
+        (root.name.as_deref(), root.objects, root.retained),
+        (Some("list"), count, count * 32)
+    );
+    assert_eq!(survey.types[0].retained, Some(count * 32));
+    assert_eq!(survey.paths[0].path, ["ListNode"]);
+    assert!(
+        survey.suspects[0]
+            .text
+            .contains("linked objects that begin with one ListNode"),
+        "{:?}",
+        survey.suspects
+    );
+}
+
+/// Scenario: the small heap as pprof and as a snapshot for browsers.
+/// Guarantee: the stacks' bytes are those of all objects; the snapshot is JSON whose counts and places fit.
+#[test]
+fn other_formats_have_all_of_it() {
+    let (survey, solved) = survey(read(&small().stream(), GRAPH, 4096).unwrap(), None);
+    let solved = solved.unwrap();
+    let stacks = profile::stacks(&solved);
+    assert_eq!(stacks.iter().map(|(_, _, bytes)| bytes).sum::<u64>(), survey.heap.bytes);
+    assert!(!profile::pprof(&solved, None).is_empty());
+    let mut out = Vec::new();
+    snapshot::write(&solved.graph, &mut out).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    let numbers = |key: &str| -> Vec<u64> {
+        json[key]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|n| n.as_u64().unwrap())
+            .collect()
+    };
+    let (nodes, edges) = (numbers("nodes"), numbers("edges"));
+    let node_count = json["snapshot"]["node_count"].as_u64().unwrap();
+    assert_eq!(nodes.len() as u64, node_count * 6);
+    assert_eq!(node_count, 12 + 5);
+    assert_eq!(edges.len() as u64, json["snapshot"]["edge_count"].as_u64().unwrap() * 3);
+    assert_eq!(nodes.chunks(6).map(|node| node[4]).sum::<u64>() * 3, edges.len() as u64);
+    assert!(
+        edges
+            .chunks(3)
+            .all(|edge| edge[2] % 6 == 0 && edge[2] < nodes.len() as u64)
+    );
+    let strings = json["strings"].as_array().unwrap();
+    assert!(nodes.chunks(6).all(|node| (node[1] as usize) < strings.len()));
+    assert_eq!(nodes.chunks(6).map(|node| node[3]).sum::<u64>(), survey.heap.bytes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Scenario: heaps of up to 30 objects at any addresses, with every kind of root, statics inside of arrays and
+    /// outside, weak tables, dangling references; read in pieces of any size.
+    /// Guarantee: counts, bytes, retained bytes of types and roots, and who reaches what are those of a second
+    /// implementation that tries each object's removal.
+    #[test]
+    fn a_survey_is_that_of_the_definition(made in made::heaps(), piece in 1_usize..5000) {
+        let (survey, solved) = survey(read(&made.stream(), GRAPH, piece).unwrap(), None);
+        let naive = naive::Naive::of(&made);
+        for row in &survey.types {
+            prop_assert_eq!((row.objects, row.bytes, row.retained.unwrap()), naive.of_type(row.type_id), "type {}", row.type_id);
+        }
+        prop_assert_eq!(survey.heap.bytes, naive.bytes());
+        for (place, root) in naive.roots().iter().enumerate() {
+            let found = survey.roots.iter().filter(|row| {
+                row.root_kind == root.holder && row.name.as_deref().unwrap_or_default() == root.name
+            });
+            let found: Vec<_> = found.map(|row| (row.retained, row.objects)).collect();
+            prop_assert_eq!(found, vec![naive.of_root(place)], "{:?}", root);
+        }
+        let by_root = |root: &str| survey.paths.iter().filter(|path| path.root == root).map(|path| path.objects).sum::<u64>();
+        for (root, objects) in naive.preferred() {
+            prop_assert_eq!(by_root(&root), objects, "{}", root);
+        }
+        let kept = solved.unwrap().kept;
+        prop_assert_eq!(kept.steps().iter().map(|step| step.objects).sum::<u64>(), made.objects.len() as u64);
+    }
+
+    /// Scenario: a dump of which some bytes are changed.
+    /// Guarantee: it is read or refused; nothing panics.
+    #[test]
+    fn a_damaged_dump_is_read_or_refused(changes in prop::collection::vec((0_usize..4000, any::<u8>()), 1..6)) {
+        let mut stream = small().stream();
+        for (at, byte) in changes {
+            let at = at % stream.len();
+            stream[at] = byte;
+        }
+        if let Ok(dump) = read(&stream, GRAPH, 777) {
+            let (_, solved) = survey(dump, None);
+            if let Some(solved) = solved {
+                snapshot::write(&solved.graph, &mut std::io::sink()).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `gcwatch heap` and `gcwatch stacks`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::evidence::{BurstArgs, SubjectArgs};
+use super::value::{FormatArgs, duration};
+
+/// How what lives is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HeapFormat {
+    /// Tables for reading
+    Table,
+    /// One JSON object per line; names do not change
+    #[value(alias = "json")]
+    Ndjson,
+    /// A gzipped pprof profile: types by what keeps them alive, for `go tool pprof`, Grafana and speedscope
+    Pprof,
+    /// For the memory tab of a browser's developer tools, VS Code and memlab
+    Heapsnapshot,
+    /// One stack of types per line with its bytes, for flame graph tools
+    Folded,
+    /// A flame graph: the width of a frame is what it retains
+    Svg,
+}
+
+/// `gcwatch heap`
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  sudo gcwatch heap 4711\n  sudo gcwatch heap 4711 --type Order\n  sudo gcwatch heap 4711 -o heap.pb.gz\n  gcwatch heap diff before.ndjson after.ndjson\n\n\
+    A heap dump is one full collection: all threads of the process stand while it is written (twice before\n\
+    .NET 10), and until it is read it takes memory beside the heap. What it will cost is printed first, and what is\n\
+    dangerous is refused; see docs/heap.md."
+)]
+pub struct HeapArgs {
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// Only how many objects of which type: half of the price from .NET 10 on, and nothing of who holds them
+    #[arg(long)]
+    pub histogram: bool,
+    /// Who holds objects whose type has this in its name
+    #[arg(long = "type", value_name = "T", conflicts_with = "histogram")]
+    pub only: Option<String>,
+    /// Take two, so long apart [default: 1m], and print what grew
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1m", value_parser = duration)]
+    pub diff: Option<Duration>,
+    /// Print the price and stop
+    #[arg(long)]
+    pub price: bool,
+    /// .NET 11: ask the process for 16 MB only, which stops it for longer: it waits while the dump is read
+    #[arg(long, conflicts_with = "histogram")]
+    pub small_buffer: bool,
+    /// Do it although it is refused, and replace files
+    #[arg(long)]
+    pub force: bool,
+    /// Memory that the graph may take, megabytes [default: 512, at most half of what is free]
+    #[arg(long, value_name = "MB")]
+    pub memory: Option<u64>,
+    /// Folder of the lock that one dump on the host takes
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/run/gcwatch")]
+    pub lease_folder: PathBuf,
+    /// Output format [default: by the file's name, else table on a terminal, otherwise ndjson]
+    #[arg(long, value_enum)]
+    pub format: Option<HeapFormat>,
+    /// Output file, such as heap.pb.gz, heap.heapsnapshot, heap.ndjson [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Also keep the recording that the answer comes from, which this command reads too
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
+    /// Rows of a table
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+    /// What else there is.
+    #[command(subcommand)]
+    pub command: Option<HeapCommand>,
+}
+
+/// What else there is of heaps.
+#[derive(Debug, Subcommand)]
+pub enum HeapCommand {
+    /// Compare two dumps, ndjson outputs or recordings: what grew, by type and by what holds it
+    Diff(HeapDiffArgs),
+}
+
+/// `gcwatch heap diff`
+#[derive(Debug, Args)]
+pub struct HeapDiffArgs {
+    /// The earlier one
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// The later one
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Rows of a table
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+}
+
+/// `gcwatch stacks`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  sudo gcwatch stacks 4711\n  sudo gcwatch stacks 4711 --duration 1s --stacks")]
+pub struct StacksArgs {
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// What bursts have in common.
+    #[command(flatten)]
+    pub burst: BurstArgs,
+}

@@ -1,0 +1,410 @@
+//! `gcwatch heap`: what lives in a process and what holds it.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clr_heap::diff::{Growth, diff};
+use clr_heap::survey::Survey;
+use dotnet_diagnostics::{Client, Endpoint};
+
+use crate::commands::burst::{Asked, Output, Subject, executor, guarded, private_file, stops};
+use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
+use crate::commands::output::{self, say};
+use crate::evidence::heap::child::{Answer, Computing, Form, What, saved};
+use crate::evidence::heap::price::{self, Price};
+use crate::evidence::heap::session::{self, deadlines};
+use crate::evidence::heap::{MOST_BYTES, free_half};
+use crate::evidence::lock::Turn;
+use crate::files::Beside;
+use crate::recording::source::Source;
+use crate::report::heap as report;
+
+/// The first .NET that can wait for its reader.
+const WAITS_SINCE: u32 = 11;
+
+/// Runs the command. `false`: not all of it could be done, which was reported.
+///
+/// # Errors
+///
+/// When the process cannot be attached to, the dump is refused, or the output cannot be written.
+pub fn run(args: &HeapArgs) -> anyhow::Result<bool> {
+    if let Some(HeapCommand::Diff(diff)) = &args.command {
+        return compare(diff);
+    }
+    let subject = Subject::of(&args.subject)?;
+    let mut target = Destination::open(args)?;
+    match subject {
+        Subject::Recording(file) => {
+            if args.diff.is_some() || args.price {
+                anyhow::bail!("a recording has one dump and no price; `gcwatch heap diff A B` compares two");
+            }
+            let answer = from_file(file, &target.what(args), target.sink())?;
+            target.finish(&answer.survey, args)?;
+            Ok(true)
+        }
+        Subject::Process(pid) => executor()?.block_on(live(pid, args, target)),
+    }
+}
+
+/// Where the answer goes, and in which form.
+struct Destination {
+    form: Form,
+    /// Tables and records.
+    output: Option<Output>,
+    /// Files of other programs: written by a thread, complete at the end.
+    file: Option<Shared>,
+}
+
+/// A file, or standard output, that a thread writes and that is completed here.
+#[derive(Clone)]
+struct Shared(std::sync::Arc<std::sync::Mutex<Option<Beside>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Ok(mut file) = self.0.lock() else {
+            return Err(io::Error::other("the writer is gone"));
+        };
+        match file.as_mut() {
+            Some(file) => file.write(bytes),
+            None => io::stdout().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Destination {
+    /// Opened before the dump: what cannot be written is not asked for.
+    fn open(args: &HeapArgs) -> anyhow::Result<Self> {
+        let format = args.format.or_else(|| args.output.as_deref().map(by_extension));
+        let (form, evidence) = match format {
+            None => (Form::Records, None),
+            Some(HeapFormat::Table) => (Form::Records, Some(EvidenceFormat::Table)),
+            Some(HeapFormat::Ndjson) => (Form::Records, Some(EvidenceFormat::Ndjson)),
+            Some(HeapFormat::Pprof) => (Form::Pprof, None),
+            Some(HeapFormat::Heapsnapshot) => (Form::Snapshot, None),
+            Some(HeapFormat::Folded) => (Form::Folded, None),
+            Some(HeapFormat::Svg) => (Form::Svg, None),
+        };
+        if form == Form::Records {
+            let output = Output::open_as(evidence, args.output.as_deref(), args.force)?;
+            return Ok(Self {
+                form,
+                output: Some(output),
+                file: None,
+            });
+        }
+        if args.histogram || args.diff.is_some() || args.only.is_some() {
+            anyhow::bail!("this format has the whole graph of one dump: not with --histogram, --diff or --type");
+        }
+        if args.output.is_none() && form == Form::Pprof && io::stdout().is_terminal() {
+            anyhow::bail!("a pprof profile is not for a terminal; give -o FILE");
+        }
+        let file = args
+            .output
+            .as_deref()
+            .map(|file| private_file(file, args.force))
+            .transpose()?;
+        Ok(Self {
+            form,
+            output: None,
+            file: Some(Shared(std::sync::Arc::new(std::sync::Mutex::new(file)))),
+        })
+    }
+
+    fn what(&self, args: &HeapArgs) -> What {
+        let most = match args.memory {
+            Some(megabytes) => megabytes.saturating_mul(1 << 20),
+            None => MOST_BYTES.min(free_half()),
+        };
+        What {
+            form: self.form,
+            histogram: args.histogram,
+            most,
+            only: args.only.clone(),
+        }
+    }
+
+    fn sink(&self) -> Option<Box<dyn Write + Send>> {
+        self.file.clone().map(|file| Box::new(file) as Box<dyn Write + Send>)
+    }
+
+    /// Writes the answer that has no form of another program.
+    fn finish(&mut self, survey: &Survey, args: &HeapArgs) -> anyhow::Result<()> {
+        if let Some(output) = &mut self.output {
+            match output.format {
+                EvidenceFormat::Ndjson => {
+                    let mut survey = survey.clone();
+                    if let Some(only) = &args.only {
+                        let only = only.to_lowercase();
+                        let is_meant = |name: &str| name.to_lowercase().contains(&only);
+                        survey
+                            .types
+                            .retain(|row| is_meant(&row.r#type) || is_meant(&row.raw_type));
+                    }
+                    for record in survey.records() {
+                        output.record(&record)?;
+                    }
+                }
+                _ => report::write(output.text(), survey, args.only.as_deref(), args.top)?,
+            }
+        }
+        self.complete()
+    }
+
+    fn growth(&mut self, after: &Survey, growth: &[Growth], top: usize) -> anyhow::Result<()> {
+        if let Some(output) = &mut self.output {
+            match output.format {
+                EvidenceFormat::Ndjson => {
+                    for record in after.clone().records() {
+                        output.record(&record)?;
+                    }
+                    for one in growth {
+                        output.record(one)?;
+                    }
+                }
+                _ => {
+                    report::write(output.text(), after, None, top)?;
+                    writeln!(output.text())?;
+                    report::write_growth(output.text(), growth, top)?;
+                }
+            }
+        }
+        self.complete()
+    }
+
+    fn complete(&mut self) -> anyhow::Result<()> {
+        if let Some(output) = self.output.take() {
+            output.finish()?;
+        }
+        if let Some(file) = self.file.take()
+            && let Ok(mut file) = file.0.lock()
+            && let Some(file) = file.take()
+        {
+            file.complete()?;
+        }
+        io::stdout().flush()?;
+        Ok(())
+    }
+}
+
+fn by_extension(file: &Path) -> HeapFormat {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("heapsnapshot") => HeapFormat::Heapsnapshot,
+        Some("pb" | "pprof" | "gz") => HeapFormat::Pprof,
+        Some("folded") => HeapFormat::Folded,
+        Some("svg") => HeapFormat::Svg,
+        Some("txt") => HeapFormat::Table,
+        _ => HeapFormat::Ndjson,
+    }
+}
+
+/// Reads a recording that has a dump.
+fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> anyhow::Result<Answer> {
+    let mut source = Source::open(file)?;
+    let mut computing = Computing::start(what, sink).context("cannot start a process for the graph")?;
+    let mut buffer = vec![0; source.read_size()];
+    loop {
+        match source.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => {
+                if computing.feed(buffer.get(..read).unwrap_or_default()) != session::Fed::Taken {
+                    break;
+                }
+            }
+            Err(error) => {
+                say(format_args!("{error}; what came before is read"));
+                break;
+            }
+        }
+    }
+    let mut answer = computing
+        .finish()
+        .map_err(|sentence| anyhow::anyhow!("{}: {sentence}", source.name()))?;
+    answer.survey.heap.process = Some(source.name().to_owned());
+    Ok(answer)
+}
+
+async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Result<bool> {
+    let asked = Asked::find(pid).await?;
+    let endpoint = Endpoint::of(&asked.process)?;
+    let client = guarded(Client::with_deadlines(endpoint, deadlines()));
+    let price = price::of(&asked.process, asked.major(), args.histogram);
+    say(format_args!("process {pid}: {}", sentence(&price)));
+    if let Some(impossible) = &price.impossible {
+        anyhow::bail!("process {pid}: {impossible}");
+    }
+    if args.small_buffer && asked.major().is_none_or(|major| major < WAITS_SINCE) {
+        anyhow::bail!("process {pid}: --small-buffer needs .NET {WAITS_SINCE}, whose runtime can wait for its reader");
+    }
+    if args.price {
+        return Ok(true);
+    }
+    if !args.force
+        && let Some(refusal) = price.refusals.first()
+    {
+        let hint = if asked.major().is_some_and(|major| major >= WAITS_SINCE) {
+            "; --small-buffer takes 16 MB of memory and more time"
+        } else {
+            ""
+        };
+        anyhow::bail!("process {pid}: not done: {refusal}; --force does it{hint}");
+    }
+    let turn = match Turn::take(args.lease_folder.clone(), pid, asked.process.uid) {
+        Ok(turn) => Some(turn),
+        Err(_) if args.force => None,
+        Err(taken) => {
+            anyhow::bail!("process {pid}: not done: {taken}; two dumps at once stop it twice; --force does it")
+        }
+    };
+    if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+        say(no_lock);
+    }
+    // From here on Ctrl-C ends nothing: the runtime would go on all the same.
+    let interrupted = stops()?;
+    tokio::spawn(async move {
+        loop {
+            interrupted.notified().await;
+            say("the dump cannot be called back: it is read to its end, so that the process gets its memory back");
+        }
+    });
+    let dump = Dump {
+        asked: &asked,
+        client: &client,
+        price: &price,
+        args,
+    };
+    let (first, mut is_whole) = dump.take(&target).await?;
+    let Some(apart) = args.diff else {
+        target.finish(&first.survey, args)?;
+        return Ok(is_whole);
+    };
+    if apart > Duration::ZERO {
+        say(format_args!("the second one comes in {:.0} s", apart.as_secs_f64()));
+    }
+    tokio::time::sleep(apart).await;
+    let (second, is_second_whole) = dump.take(&target).await?;
+    is_whole &= is_second_whole;
+    target.growth(&second.survey, &diff(&first.survey, &second.survey), args.top)?;
+    Ok(is_whole)
+}
+
+struct Dump<'a> {
+    asked: &'a Asked,
+    client: &'a Client,
+    price: &'a Price,
+    args: &'a HeapArgs,
+}
+
+impl Dump<'_> {
+    async fn take(&self, target: &Destination) -> anyhow::Result<(Answer, bool)> {
+        let (pid, args) = (self.asked.process.pid, self.args);
+        let what = target.what(args);
+        let mut kept = args
+            .keep
+            .as_deref()
+            .map(|file| private_file(file, args.force))
+            .transpose()?;
+        let mut keep_error = None;
+        let mut computing = Computing::start(&what, target.sink()).context("cannot start a process for the graph")?;
+        let asked = session::Asked {
+            buffer_mb: self.price.buffer_mb,
+            histogram: args.histogram,
+            small_buffer: args.small_buffer,
+        };
+        let done = session::run(self.client, asked, |bytes| {
+            if let Some(Err(error)) = kept.as_mut().map(|file| file.write_all(bytes)) {
+                keep_error.get_or_insert(error);
+            }
+            if args.small_buffer {
+                computing.feed_at_once(bytes)
+            } else {
+                computing.feed(bytes)
+            }
+        });
+        let done = match done.await {
+            Ok(done) => done,
+            Err(error) => {
+                computing.give_up();
+                return Err(error.into());
+            }
+        };
+        if let (Some(file), None) = (kept, &keep_error) {
+            keep_error = file.complete().err();
+        }
+        if let Some(error) = &keep_error {
+            say(format_args!("the recording is not kept: {error}"));
+        }
+        if let Some(problem) = &done.not_healed {
+            say(format_args!(
+                "process {pid}: the session that makes its runtime forget this one failed ({problem}): the next dump \
+                 may have no names of types"
+            ));
+        }
+        let finished = tokio::task::spawn_blocking(move || computing.finish()).await?;
+        let mut answer = finished.map_err(|sentence| match &done.cut {
+            Some(cut) => anyhow::anyhow!("process {pid}: {cut}"),
+            None => anyhow::anyhow!("process {pid}: {sentence}"),
+        })?;
+        let heap = &mut answer.survey.heap;
+        heap.pid = Some(pid);
+        heap.process = Some(self.asked.process.name.clone());
+        heap.runtime.clone_from(&self.asked.runtime);
+        let is_whole = done.cut.is_none() && done.not_healed.is_none() && keep_error.is_none();
+        Ok((answer, is_whole))
+    }
+}
+
+/// What a dump will cost.
+fn sentence(price: &Price) -> String {
+    let forecast = &price.forecast;
+    let twice = if forecast.stops > 1 {
+        ", twice, because its runtime is older than .NET 10"
+    } else {
+        ""
+    };
+    let free = match (price.free_bytes, price.is_limited) {
+        (Some(free), true) => format!(" of its container, of which {} MiB are free", free >> 20),
+        (Some(free), false) => format!("; the machine has {} MiB free", free >> 20),
+        (None, _) => String::new(),
+    };
+    format!(
+        "a heap dump stops all threads for about {}{twice}, and takes up to {} MiB beside the heap for that time{free}",
+        report::seconds(forecast.stop_ns),
+        price.buffer_mb
+    )
+}
+
+fn compare(args: &HeapDiffArgs) -> anyhow::Result<bool> {
+    let read = |path: &Path| -> anyhow::Result<Survey> {
+        if path != Path::new("-")
+            && let Some(survey) = saved(path).with_context(|| format!("cannot read {}", path.display()))?
+        {
+            return Ok(survey);
+        }
+        let what = What {
+            form: Form::Records,
+            histogram: false,
+            most: MOST_BYTES.min(free_half()),
+            only: None,
+        };
+        Ok(from_file(path, &what, None)?.survey)
+    };
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    let growth = diff(&before, &after);
+    let mut output = output::Output::stdout(args.format);
+    match output.format() {
+        Format::Ndjson => {
+            for one in &growth {
+                output.record(one)?;
+            }
+        }
+        Format::Table => report::write_growth(output.text(), &growth, args.top)?,
+    }
+    output.finish()?;
+    Ok(true)
+}

@@ -1,0 +1,327 @@
+//! Heap dumps of a program that knows what lives on its own heap.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::target::{PATIENCE, Start, Target};
+
+use crate::gcwatch::{gcwatch, records, stderr};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let known = || ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
+    add_tests_on!(
+        tests, known();
+        every_type_is_counted, every_type_is_counted_with_server_gc, a_leak_is_found_with_its_holder
+    );
+    let newest = |name: &'static str| known().filter(move |runtime| runtime.name.starts_with(name));
+    add_tests_on!(tests, newest("net10"); a_histogram_needs_no_graph, other_formats_are_written, a_dump_without_room_is_refused);
+    add_tests_on!(tests, newest("net11"); a_small_buffer_is_enough);
+    add_tests_on!(tests, ALL.into_iter().filter(|runtime| runtime.is_native_aot()); native_aot_is_refused);
+}
+
+/// The program, its list of 20,000 nodes, and what it says of its heap.
+struct Known {
+    target: Target,
+    folder: TempDir,
+}
+
+impl Known {
+    fn start(runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Self {
+        let folder = TempDir::new().unwrap();
+        let mut start = Start::new(runtime, "known")
+            .knobs(knobs)
+            .env("HLIST", "20000")
+            .env("HLEAK", &leak.to_string())
+            .env("HTRUTH", folder.path().join("truth").to_str().unwrap());
+        start.program = Some(("heap.dll", vec!["300".to_owned()]));
+        let mut target = start.spawn();
+        target.await_line("heap.dll", |line| line == "ready");
+        target.await_socket();
+        Self { target, folder }
+    }
+
+    fn truth(&self) -> Value {
+        serde_json::from_str(&std::fs::read_to_string(self.folder.path().join("truth")).unwrap()).unwrap()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What gcwatch says, in its own turn: other tests have dumps too.
+    fn ask(&self, args: &[&str]) -> Vec<Value> {
+        let (pid, leases) = (self.target.pid().to_string(), self.path("leases"));
+        let mut all = vec!["heap", &pid, "--lease-folder", &leases, "--force"];
+        all.extend_from_slice(args);
+        records(&all)
+    }
+}
+
+fn of_kind<'a>(records: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
+    let kind = kind.to_owned();
+    records.iter().filter(move |record| record["kind"] == kind.as_str())
+}
+
+/// Objects and bytes by the runtime's name; it leaves a nested type's outer one out.
+fn by_type(records: &[Value]) -> BTreeMap<String, (u64, u64)> {
+    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in of_kind(records, "heap_type") {
+        let name = row["raw_type"].as_str().unwrap().to_owned();
+        let (objects, bytes) = sums.entry(name).or_default();
+        *objects += row["objects"].as_u64().unwrap();
+        *bytes += row["bytes"].as_u64().unwrap();
+    }
+    sums
+}
+
+/// Every type of every case, against what the program says.
+fn check_types(truth: &Value, found: &BTreeMap<String, (u64, u64)>) {
+    let cases = truth["cases"].as_array().unwrap();
+    assert!(cases.len() > 25, "{}", cases.len());
+    let mut wrong = Vec::new();
+    for case in cases {
+        for (name, sums) in case["types"].as_object().unwrap() {
+            let name = name.rsplit_once('+').map_or(name.as_str(), |(_, nested)| nested);
+            let expected = (sums[0].as_u64().unwrap(), sums[1].as_u64().unwrap());
+            let got = found.get(name).copied().unwrap_or_default();
+            if got != expected {
+                wrong.push(format!("{}: {name}: {got:?} in place of {expected:?}", case["case"]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn type_row<'a>(records: &'a [Value], name: &str) -> &'a Value {
+    of_kind(records, "heap_type")
+        .find(|row| row["raw_type"] == name)
+        .unwrap()
+}
+
+fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
+    let known = Known::start(runtime, knobs, 0);
+    let first = known.ask(&[]);
+    let truth = known.truth();
+    check_types(&truth, &by_type(&first));
+    let heap = &first[0];
+    assert_eq!(
+        (heap["kind"].as_str(), heap["method"].as_str()),
+        (Some("heap"), Some("graph"))
+    );
+    assert_eq!(
+        (heap["complete"].as_bool(), heap["unnamed_types"].as_u64()),
+        (Some(true), Some(0))
+    );
+    assert!(!heap["stopped_ns"].as_array().unwrap().is_empty(), "{heap}");
+    // Retained as stated, for holders of a type that only they are.
+    let retained = |name: &str| type_row(&first, name)["retained"].as_u64().unwrap();
+    let stated = |case: &str| {
+        let cases = truth["cases"].as_array().unwrap().iter();
+        let of = |one: &&Value| one["case"] == case;
+        cases.clone().find(of).unwrap()["retained"].as_u64().unwrap()
+    };
+    assert_eq!(retained("Held.ListNode"), stated("linked list"));
+    assert_eq!(retained("Held.TreeNode"), stated("tree"));
+    assert_eq!(retained("Held.HolderA"), stated("shared by two holders"));
+    assert_eq!(retained("Held.StringHolder"), stated("strings"));
+    assert_eq!(retained("Held.InCycleA"), stated("cycle"));
+    // Each key has a value that only it keeps.
+    assert_eq!(retained("Held.CwtKey"), 3_000 * (24 + 56));
+    // The ways end where the program says.
+    let holders = |name: &str| -> Vec<&str> {
+        let of_type = of_kind(&first, "heap_path").filter(|row| row["type"] == name);
+        of_type.map(|row| row["root"].as_str().unwrap()).collect()
+    };
+    assert_eq!(holders("InDict"), ["static dictionary"]);
+    assert_eq!(holders("ListNode"), ["static list"]);
+    assert_eq!(holders("ByHandle"), ["static handles", "strong handles"].split_at(1).1);
+    assert!(
+        holders("OnStack")
+            .iter()
+            .any(|root| root.starts_with("stack of Program.HoldOnStack")),
+        "{:?}",
+        holders("OnStack")
+    );
+    assert!(
+        holders("Finalizing").contains(&"finalizer queue"),
+        "{:?}",
+        holders("Finalizing")
+    );
+    // Names are there the second time, and the third: the process forgot that it has given them.
+    for _ in 0..2 {
+        let again = known.ask(&["--histogram"]);
+        assert_eq!(again[0]["unnamed_types"], 0, "{}", again[0]);
+        check_types(&truth, &by_type(&again));
+    }
+}
+
+/// Scenario: a program holds memory in thirty ways and knows how much of each type lives; three dumps in a row.
+/// Guarantee: objects and bytes of every type are exact, retained bytes are as stated, ways end at the field, handle,
+/// stack or queue that holds; each dump names its types.
+fn every_type_is_counted(runtime: Runtime) {
+    count_types(runtime, &[]);
+}
+
+/// Scenario: the same with the server collector.
+/// Guarantee: the same.
+fn every_type_is_counted_with_server_gc(runtime: Runtime) {
+    count_types(runtime, &[("gcServer", "1")]);
+}
+
+/// Scenario: a program leaks 2,000 objects a second into a static list; two dumps, of which the records are compared.
+/// Guarantee: the type that grew is named, by at least what was leaked between, and so is the field that holds it.
+fn a_leak_is_found_with_its_holder(runtime: Runtime) {
+    let known = Known::start(runtime, &[], 2_000);
+    let leases = known.path("leases");
+    let (pid, files) = (
+        known.target.pid().to_string(),
+        [known.path("a.ndjson"), known.path("b.ndjson")],
+    );
+    let made = || -> u64 {
+        let text = std::fs::read_to_string(known.folder.path().join("truth.leak")).unwrap_or_default();
+        text.split(' ').next().and_then(|made| made.parse().ok()).unwrap_or(0)
+    };
+    let mut counts = Vec::new();
+    for file in &files {
+        // More was leaked than before.
+        let (since, least) = (Instant::now(), counts.last().copied().unwrap_or(0) + 2_000);
+        while made() < least {
+            assert!(since.elapsed() < PATIENCE, "the program leaks nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        counts.push(made());
+        let output = gcwatch(&["heap", &pid, "--lease-folder", &leases, "--force", "-o", file]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let grown = records(&["heap", "diff", &files[0], &files[1]]);
+    let of = |key: &str, name: &str| {
+        grown
+            .iter()
+            .find(|row| row[key] == name)
+            .unwrap_or_else(|| panic!("{grown:#?}"))
+    };
+    let leaked = of("type", "Leaked");
+    // The second dump came after the second count, the first one after the first.
+    assert!(leaked["objects"].as_i64().unwrap() > 0, "{leaked}");
+    assert_eq!(
+        leaked["bytes"].as_i64().unwrap(),
+        leaked["objects"].as_i64().unwrap() * 32
+    );
+    let held = of("root", "static entries");
+    assert!(
+        held["retained"].as_i64() >= leaked["retained"].as_i64(),
+        "{held} {leaked}"
+    );
+    let after = std::fs::read_to_string(&files[1]).unwrap();
+    let path = after.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let path = path.filter(|row| row["kind"] == "heap_path" && row["type"] == "Leaked");
+    let roots: Vec<Value> = path.map(|row| row["root"].clone()).collect();
+    assert_eq!(roots, ["static entries"]);
+}
+
+/// Scenario: only the types, from a runtime that can leave references out.
+/// Guarantee: they are exact, and nothing is said of who holds them.
+fn a_histogram_needs_no_graph(runtime: Runtime) {
+    let known = Known::start(runtime, &[], 0);
+    let found = known.ask(&["--histogram"]);
+    check_types(&known.truth(), &by_type(&found));
+    assert_eq!(found[0]["method"], "histogram");
+    assert_eq!(
+        of_kind(&found, "heap_root").count() + of_kind(&found, "heap_path").count(),
+        0
+    );
+}
+
+/// Scenario: the formats of other programs, and the recording, which is read again; a graph that has no room.
+/// Guarantee: each file is there and is what it says; the recording gives the same types; without room there is a
+/// histogram, and it says why.
+fn other_formats_are_written(runtime: Runtime) {
+    let known = Known::start(runtime, &[], 0);
+    let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
+    for name in ["heap.pb.gz", "heap.heapsnapshot", "heap.svg", "heap.txt"] {
+        let (file, kept) = (known.path(name), known.path(&format!("{name}.nettrace")));
+        let output = gcwatch(&[
+            "heap",
+            &pid,
+            "--lease-folder",
+            &leases,
+            "--force",
+            "-o",
+            &file,
+            "--keep",
+            &kept,
+        ]);
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        let bytes = std::fs::read(&file).unwrap();
+        match Path::new(name).extension().and_then(|extension| extension.to_str()) {
+            Some("gz") => assert_eq!(bytes[..2], [0x1f, 0x8b]),
+            Some("heapsnapshot") => {
+                let json: Value = serde_json::from_slice(&bytes).unwrap();
+                assert!(json["snapshot"]["node_count"].as_u64() > Some(20_000));
+            }
+            Some("svg") => assert!(bytes.starts_with(b"<svg") || bytes.starts_with(b"<?xml")),
+            _ => assert!(String::from_utf8(bytes).unwrap().contains("ListNode")),
+        }
+    }
+    let kept = known.path("heap.txt.nettrace");
+    check_types(&known.truth(), &by_type(&records(&["heap", &kept])));
+    let without_room = records(&["heap", &kept, "--memory", "1"]);
+    assert_eq!(without_room[0]["method"], "histogram");
+    assert!(
+        without_room[0]["reason"].as_str().unwrap().contains("objects takes"),
+        "{}",
+        without_room[0]
+    );
+    check_types(&known.truth(), &by_type(&without_room));
+}
+
+/// Scenario: a second dump while another one has the host's turn.
+/// Guarantee: it is refused, with who has it, and the process is not asked.
+fn a_dump_without_room_is_refused(runtime: Runtime) {
+    let known = Known::start(runtime, &[], 0);
+    let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
+    let output = gcwatch(&["heap", &pid, "--lease-folder", &leases, "--price"]);
+    assert!(
+        output.status.success() && output.stdout.is_empty(),
+        "{}",
+        stderr(&output)
+    );
+    let price = stderr(&output);
+    assert!(
+        price.contains("stops all threads for about") && price.contains("beside the heap"),
+        "{price}"
+    );
+    std::fs::create_dir(&leases).unwrap();
+    let lock = std::fs::File::create(Path::new(&leases).join("burst.lease")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let output = gcwatch(&["heap", &pid, "--lease-folder", &leases]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("not done: another burst runs"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Scenario: .NET 11 is asked to wait for its reader, with 16 MB of memory.
+/// Guarantee: the dump is complete and exact.
+fn a_small_buffer_is_enough(runtime: Runtime) {
+    let known = Known::start(runtime, &[], 0);
+    check_types(&known.truth(), &by_type(&known.ask(&["--small-buffer"])));
+}
+
+/// Scenario: a program compiled ahead of time.
+/// Guarantee: it is refused, whatever a person insists on.
+fn native_aot_is_refused(runtime: Runtime) {
+    let target = Start::new(runtime, "steady").start();
+    let output = gcwatch(&["heap", &target.pid().to_string(), "--force"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("NativeAOT"), "{}", stderr(&output));
+}

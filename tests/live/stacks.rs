@@ -1,0 +1,64 @@
+//! What every thread does, of a program whose threads are known.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::target::Start;
+
+use crate::gcwatch::records;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let known = || ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
+    add_tests_on!(tests, known(); every_thread_is_described);
+}
+
+/// Scenario: a program with a thread that holds objects on its stack and sleeps, eight that sleep in two places, a
+/// finalizer thread that waits in a finalizer, and `Main`.
+/// Guarantee: each is in a group with its method; equal ones are together; the finalizer thread is named and its
+/// finalizer is on its stack.
+fn every_thread_is_described(runtime: Runtime) {
+    let folder = TempDir::new().unwrap();
+    let mut start = Start::new(runtime, "known")
+        .env("HLIST", "100")
+        .env("HTRUTH", folder.path().join("truth").to_str().unwrap());
+    start.program = Some(("heap.dll", vec!["300".to_owned()]));
+    let mut target = start.spawn();
+    target.await_line("heap.dll", |line| line == "ready");
+    target.await_socket();
+    let leases = folder.path().join("leases").to_str().unwrap().to_owned();
+    let pid = target.pid().to_string();
+    let found = records(&["stacks", &pid, "--lease-folder", &leases, "--format", "ndjson"]);
+    assert_eq!(found[0]["kind"], "stacks");
+    let groups: Vec<&Value> = found.iter().filter(|record| record["kind"] == "stack").collect();
+    let with = |method: &str| {
+        let has = |group: &&&Value| {
+            let mut frames = group["frames"].as_array().unwrap().iter();
+            frames.any(|frame| frame.as_str().unwrap().contains(method))
+        };
+        let found: Vec<&Value> = groups.iter().filter(has).copied().collect();
+        found
+    };
+    let threads = |groups: &[&Value]| -> usize {
+        groups
+            .iter()
+            .map(|group| group["threads"].as_array().unwrap().len())
+            .sum()
+    };
+    assert_eq!(threads(&with("Program.HoldOnStack")), 1, "{found:#?}");
+    assert_eq!(threads(&with("Program.Main")), 1, "{found:#?}");
+    let finalizing = with("Finalizing.Finalize");
+    assert_eq!(threads(&finalizing), 1, "{found:#?}");
+    // 3.1 neither lists its managed threads nor names them for the system.
+    if !runtime.is_core_3() {
+        assert_eq!(finalizing[0]["finalizer"], true, "{found:#?}");
+        assert_eq!(found[0]["finalizer"], finalizing[0]["threads"][0]);
+    }
+    let sleeping = groups
+        .iter()
+        .map(|group| group["threads"].as_array().unwrap().len())
+        .max();
+    assert!(sleeping >= Some(4), "{found:#?}");
+}
