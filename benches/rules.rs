@@ -181,6 +181,7 @@ fn collection(number: i64) -> Collection {
             since: 0,
             until: 1_000_000,
             bytes,
+            at_least: false,
         }),
         background: None,
         missing: MissingParts::default(),

@@ -26,7 +26,7 @@ mod usage;
 
 pub use figures::{Cpu, Figures, Memory};
 pub use identity::ContainerIdentity;
-pub(crate) use identity::identity;
+pub(crate) use identity::{identity, tenant};
 pub(crate) use kills::KillCounts;
 pub(crate) use read::Reader;
 pub(crate) use usage::Usage;

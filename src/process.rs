@@ -50,6 +50,8 @@ pub struct Provenance {
     pub own_names: Vec<String>,
     /// Where it was found, whatever attributes it gives itself: an orchestrator knows it by this.
     pub container: ContainerIdentity,
+    /// Whose it is, in words that it cannot choose: its pod, its container, or its user. Empty: unknown.
+    pub tenant: String,
     /// A hash of its command line, where that can be read: the process that comes in its place has the same.
     pub command: Option<u64>,
 }

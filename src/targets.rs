@@ -74,4 +74,3 @@ pub(crate) use identity::{name_of, own_identity};
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
 pub use threads::{NotRead, Reading};
-pub(crate) use user::uid_of;

@@ -149,7 +149,7 @@ async fn demo(options: Options, rounds: Option<u32>, is_top: bool) -> anyhow::Re
     say(if is_exported {
         format!("exported {collections} collections as {} spans", counts.spans)
     } else {
-        format!("played {collections} collections; --endpoint URL sends them to an OTLP receiver")
+        format!("played {collections} collections; --endpoint URL sends them to a receiver")
     });
     for (_, trouble) in troubles(&exporter.stats()) {
         say(format_args!("OTLP: {trouble}"));

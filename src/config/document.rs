@@ -103,8 +103,8 @@ pub(crate) struct Web {
     /// others see on a loopback address only. `all`: everything but `/livez` and `/readyz`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) protects: Protects,
-    /// Where traces are shown: a URL with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Ids of traces
-    /// on the page link there.
+    /// Where traces are shown: a URL with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Ids of
+    /// traces on the page link there.
     #[schemars(extend("x-restart" = true))]
     pub(crate) trace_url: Option<String>,
     /// TLS. Required for `token_from` and `users_from` where the address is not loopback.

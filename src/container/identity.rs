@@ -40,6 +40,21 @@ pub(crate) fn identity(cgroup: &str) -> ContainerIdentity {
         .unwrap_or_default()
 }
 
+/// Whose a process is, in words that it cannot choose; empty: unknown. What is below a user's slice is that user's, who
+/// may make groups there with the name of any container, and have other uids in them.
+pub(crate) fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> String {
+    let slice = memberships(cgroup).find_map(|line| {
+        let mut parts = line.path.split('/').filter(|part| !matches!(*part, "" | ".."));
+        let is_of_users = parts.next()? == "user.slice";
+        let user = parts.next()?.strip_prefix("user-")?.strip_suffix(".slice")?;
+        is_of_users.then(|| format!("user {user}"))
+    });
+    let pod = || Some(format!("pod {}", container.pod_uid.as_deref()?));
+    let container = || Some(format!("container {}", container.container_id.as_deref()?));
+    let user = || Some(format!("user {}", uid?));
+    slice.or_else(pod).or_else(container).or_else(user).unwrap_or_default()
+}
+
 /// Which lines are asked first: runtimes put a container into the hierarchies that limit it, not always into the
 /// others.
 fn rank(line: &Membership<'_>) -> u8 {

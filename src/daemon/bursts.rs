@@ -25,7 +25,7 @@ use clr_evidence::flame;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
-use gc_rules::incident::Finding;
+use gc_rules::incident::{Finding, Share};
 use gc_rules::rule::Evidence;
 use tokio::sync::Notify;
 use tracing::warn;
@@ -34,7 +34,7 @@ use crate::evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Other
 use crate::evidence::burst::{self, Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
 use crate::evidence::profile::{self, Profiled, Subject};
-use crate::pipeline::{Pipeline, ServiceKey, Want};
+use crate::pipeline::{Pipeline, Want};
 use crate::process::RunKey;
 use crate::targets::host::clocks;
 
@@ -113,7 +113,7 @@ struct Drawn {
 #[derive(Debug)]
 struct Running {
     want: WantKey,
-    service: ServiceKey,
+    share: Share,
     ended: Receiver<Ended>,
     stop: Arc<Notify>,
 }
@@ -142,9 +142,11 @@ struct State {
     /// Wants so far.
     came: u64,
     /// When the newest burst of each service ended that did not end in its time.
-    late: BTreeMap<ServiceKey, Instant>,
+    late: BTreeMap<Share, Instant>,
     /// When the newest burst of each service began.
-    of_service: BTreeMap<ServiceKey, Instant>,
+    of_service: BTreeMap<Share, Instant>,
+    /// When the newest burst of each tenant began.
+    of_tenant: BTreeMap<Arc<str>, Instant>,
     last_tick: Option<Instant>,
 }
 
@@ -217,7 +219,7 @@ impl Bursts {
                         }
                     }
                     Ended::Late(finding) => {
-                        remember(&mut state.late, running.service.clone(), now);
+                        remember(&mut state.late, running.share.clone(), now);
                         self.stats.count(evidence, Outcome::Cut);
                         pipeline.found(run, number, *finding);
                     }
@@ -256,11 +258,12 @@ impl Bursts {
             };
             state.waiting.entry(want.key()).or_insert(came).waited += passed;
         }
-        // Services without a burst first, then those whose burst was longest ago; of these, who came first.
+        // Tenants without a burst first, then those whose burst was longest ago, so that nobody comes first by a new name;
+        // of one tenant its services likewise; of these, who came first.
         wants.sort_by_key(|want| {
-            let newest = state.of_service.get(&want.service);
             (
-                newest.copied(),
+                state.of_tenant.get(&want.share.tenant).copied(),
+                state.of_service.get(&want.share).copied(),
                 state.waiting.get(&want.key()).map(|waits| waits.number),
             )
         });
@@ -276,7 +279,7 @@ impl Bursts {
                 of_process: newest.map(|began| now.saturating_duration_since(*began)),
                 late_of_service: state
                     .late
-                    .get(&want.service)
+                    .get(&want.share)
                     .map(|ended| now.saturating_duration_since(*ended)),
                 was_fatal: state.marks.as_ref().is_some_and(|marks| marks.has(want.run)),
             };
@@ -284,7 +287,8 @@ impl Bursts {
             match automatic::decide(want.evidence, &want.condition, others, &state.options) {
                 Decision::Start(question) => {
                     remember(&mut state.newest, want.run, now);
-                    remember(&mut state.of_service, want.service.clone(), now);
+                    remember(&mut state.of_service, want.share.clone(), now);
+                    remember(&mut state.of_tenant, Arc::clone(&want.share.tenant), now);
                     state.running = Some(begin(&want, question, state, exporter.takes_profiles()));
                 }
                 Decision::Wait(_) if waited < PATIENCE => {}
@@ -350,7 +354,7 @@ fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> R
     }
     Running {
         want: want.key(),
-        service: want.service.clone(),
+        share: want.share.clone(),
         ended,
         stop,
     }

@@ -66,8 +66,12 @@ impl StateDirectory {
 /// Whether nobody else can put anything there. A volume of a container (a mount at the very place) belongs to whom the
 /// orchestrator gave it, often with mode 0777.
 fn is_own(path: &Path) -> io::Result<()> {
-    let there = fs::metadata(path)?;
+    let (link, there) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
     let own = geteuid().as_raw();
+    if link.is_symlink() && link.uid() != own && link.uid() != 0 {
+        let problem = format!("it is a link of uid {}, not of the {own} of gcwatch", link.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
     let parent = fs::metadata(path.canonicalize()?.join(".."))?;
     let problem = if parent.dev() != there.dev() {
         return Ok(());
@@ -127,6 +131,27 @@ mod tests {
         let error = StateDirectory::open(&path).unwrap_err();
         assert_eq!(error.to_string(), "others can write to it (mode 0777)");
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    }
+
+    /// Scenario: the directory is a link of our own, and one of another user.
+    /// Guarantee: the first is followed; the second is refused with the reason, and nothing is made where it leads.
+    #[test]
+    fn links_of_others_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, foreign) = (folder.path().join("own"), folder.path().join("foreign"));
+        for link in [&own, &foreign] {
+            let to = link.with_extension("to");
+            DirBuilder::new().mode(0o700).create(&to).unwrap();
+            std::os::unix::fs::symlink(&to, link).unwrap();
+        }
+        StateDirectory::open(&own).unwrap();
+        if std::os::unix::fs::lchown(&foreign, Some(65_534), None).is_err() {
+            // Only root gives files away.
+            return;
+        }
+        let error = StateDirectory::open(&foreign).unwrap_err().to_string();
+        assert!(error.starts_with("it is a link of uid 65534"), "{error}");
+        assert_eq!(fs::read_dir(foreign.with_extension("to")).unwrap().count(), 0);
     }
 
     /// Scenario: the mounts of a pod whose state is in an emptyDir, of one whose state is on the node, of a host.

@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use gc_rules::incident::{Recordings, Share};
+
 use crate::process::RunKey;
 use crate::targets::BlackBoxes;
 
@@ -36,9 +38,9 @@ const MOST_ORDERS: usize = 1024;
 pub struct BlackBoxOptions {
     /// If false, nothing is kept in memory or written.
     pub enabled: bool,
-    /// Most files; the oldest are deleted.
+    /// Most files; of more, whoever has most loses the oldest.
     pub max_files: usize,
-    /// Most bytes of all files; the oldest are deleted.
+    /// Most bytes of all files, likewise.
     pub max_bytes: u64,
 }
 
@@ -57,10 +59,10 @@ impl Default for BlackBoxOptions {
 enum Order {
     /// An incident of the run began: write a recording with this id.
     Incident(RunKey, Arc<str>),
-    /// The process exited: its stream is over.
-    Ended(RunKey),
-    /// The process was killed, or ended while its memory was out.
-    Died(RunKey, Arc<str>),
+    /// The process of that tenant and service exited: its stream is over.
+    Ended(RunKey, Share),
+    /// The process was killed, or ended while its memory was out; when, Unix nanoseconds.
+    Died(RunKey, u64, Arc<str>),
     /// Complete what is open, and end.
     Stop(SyncSender<()>),
 }
@@ -71,6 +73,7 @@ pub struct BlackBox {
     boxes: Arc<BlackBoxes>,
     orders: SyncSender<Order>,
     files: Arc<Files>,
+    recordings: Arc<Recordings>,
 }
 
 impl BlackBox {
@@ -83,16 +86,27 @@ impl BlackBox {
         let files = Arc::new(Files::open(state, options)?);
         let boxes = BlackBoxes::new().ok_or_else(|| std::io::Error::other("no memory for zstd"))?;
         let (orders, receiver) = sync_channel(MOST_ORDERS);
-        let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files));
+        let recordings = Arc::new(Recordings::default());
+        let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files), Arc::clone(&recordings));
         std::thread::Builder::new()
             .name("black-box".to_owned())
             .spawn(move || run(writer, &receiver))?;
-        Ok(Self { boxes, orders, files })
+        Ok(Self {
+            boxes,
+            orders,
+            files,
+            recordings,
+        })
     }
 
     /// Where streams are kept.
     pub fn boxes(&self) -> Arc<BlackBoxes> {
         Arc::clone(&self.boxes)
+    }
+
+    /// What was recorded lately: whoever has an incident recorded asks it first.
+    pub fn recordings(&self) -> Arc<Recordings> {
+        Arc::clone(&self.recordings)
     }
 
     /// The files.
@@ -102,18 +116,21 @@ impl BlackBox {
 
     /// An incident of the run began. Once for each id: more often changes nothing.
     pub fn incident(&self, run: RunKey, id: &Arc<str>) {
-        self.order(Order::Incident(run, Arc::clone(id)));
+        if !self.order(Order::Incident(run, Arc::clone(id))) {
+            self.recordings.forget(id);
+        }
     }
 
-    /// The process exited.
-    pub fn ended(&self, run: RunKey) {
-        self.order(Order::Ended(run));
+    /// The process of that tenant and service exited.
+    pub fn ended(&self, run: RunKey, share: Share) {
+        self.order(Order::Ended(run, share));
     }
 
     /// The process that exited was killed for memory, or ended while its memory was out: unless an incident was recorded
-    /// up to its end, what is left of its stream is written. More often changes nothing.
-    pub fn died(&self, run: RunKey, id: Arc<str>) {
-        self.order(Order::Died(run, id));
+    /// up to its end, or another death of its service within ten minutes, what is left of its stream is written. More
+    /// often changes nothing.
+    pub fn died(&self, run: RunKey, at_unix_ns: u64, id: Arc<str>) {
+        self.order(Order::Died(run, at_unix_ns, id));
     }
 
     /// Completes what is open, within that time; what is not complete then is found by the next gcwatch.
@@ -124,8 +141,10 @@ impl BlackBox {
         }
     }
 
-    fn order(&self, order: Order) {
-        if self.orders.try_send(order).is_err() {
+    /// Whether it is taken.
+    fn order(&self, order: Order) -> bool {
+        let is_taken = self.orders.try_send(order).is_ok();
+        if !is_taken {
             let before = self.files.drop_one();
             if before.is_multiple_of(1000) {
                 tracing::warn!(
@@ -135,6 +154,7 @@ impl BlackBox {
                 );
             }
         }
+        is_taken
     }
 }
 
@@ -155,8 +175,8 @@ fn run(mut writer: Writer, orders: &Receiver<Order>) {
         let now = Instant::now();
         match order {
             Some(Order::Incident(run, id)) => writer.incident(run, &id, now),
-            Some(Order::Ended(run)) => writer.ended(run, now),
-            Some(Order::Died(run, id)) => writer.died(run, &id),
+            Some(Order::Ended(run, share)) => writer.ended(run, share, now),
+            Some(Order::Died(run, at, id)) => writer.died(run, at, &id),
             Some(Order::Stop(done)) => {
                 writer.stop();
                 let _nobody_waits = done.send(());

@@ -60,8 +60,9 @@ impl Feed {
             if let (Some(incidents), Some(rules)) = (self.shared.resumed().take(self.run.key()), parts.rules.as_mut()) {
                 rules.resume(incidents);
             }
-            if let (Some(_), Some(rules)) = (self.shared.black_box(), parts.rules.as_mut()) {
-                rules.keep_events();
+            let share = parts.identity.share();
+            if let (Some(black_box), Some(rules)) = (self.shared.black_box(), parts.rules.as_mut()) {
+                rules.keep_events(share, black_box.recordings());
             }
         }
         parts.session.set_state(state, now);

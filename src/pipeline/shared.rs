@@ -218,7 +218,7 @@ impl Shared {
         let Some(black_box) = self.black_box() else { return };
         for notice in &notices.incidents {
             let incident = notice.change.incident();
-            if let (Some(id), true) = (&incident.black_box, incident.is_open()) {
+            if let (Some(id), true) = (&incident.black_box, incident.is_open() && !incident.is_recorded_before) {
                 black_box.incident(notice.run, id);
             }
         }
@@ -228,7 +228,7 @@ impl Shared {
     fn record_deaths(&self, book: &mut ServiceBook) {
         let Some(black_box) = self.black_box() else { return };
         for (name, run, at_unix_ns) in book.take_deaths_of_memory() {
-            black_box.died(run, recording_id(at_unix_ns, &name, run.pid, "died"));
+            black_box.died(run, at_unix_ns, recording_id(at_unix_ns, &name, run.pid, "died"));
         }
     }
 
@@ -337,7 +337,8 @@ impl Shared {
             let in_order = run.parts().session.closed_in_order();
             // Before its death can be known.
             if let Some(black_box) = self.black_box() {
-                black_box.ended(run.key());
+                let share = run.parts().identity.share();
+                black_box.ended(run.key(), share);
             }
             let mut services = self.services();
             // One that ended before the first tick.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::{Finding, id_of};
+use gc_rules::incident::{Finding, Share, id_of};
 use gc_rules::rule::{Evidence, Severity};
 
 use crate::evidence::automatic::Condition;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
-use crate::pipeline::service::ServiceKey;
 use crate::pipeline::settings::Clock;
 use crate::process::{RunKey, RunState};
 use delivery::alerts::Notices;
@@ -29,8 +28,8 @@ pub struct Want {
     pub incident_id: String,
     /// What.
     pub evidence: Evidence,
-    /// The service that the process is one of.
-    pub service: ServiceKey,
+    /// Whose turn it takes.
+    pub share: Share,
     /// What is known of the process.
     pub condition: Condition,
 }
@@ -99,7 +98,7 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
                     incident: incident.number,
                     incident_id: id_of(incident, Some(run.key())),
                     evidence,
-                    service: ServiceKey::of(parts.identity.who(), &parts.identity.resource().attributes),
+                    share: parts.identity.share(),
                     condition: Condition {
                         is_attached: parts.session.state == RunState::Attached,
                         is_behind: parts.session.is_behind(),

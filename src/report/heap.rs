@@ -69,19 +69,29 @@ fn types(out: &mut dyn Write, survey: &Survey, top: usize) -> io::Result<()> {
 }
 
 fn roots(out: &mut dyn Write, survey: &Survey, top: usize) -> io::Result<()> {
-    let held = survey.roots.iter().filter(|root| root.retained > 0);
+    let held = survey.roots.iter().filter(|root| root.retained > 0 || root.reached > 0);
     if survey.roots.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    let columns = [right("retained", 9), right("objects", 11), left("held by", 20)];
+    let columns = [
+        right("retained", 9),
+        right("reached", 9),
+        right("objects", 11),
+        left("held by", 20),
+    ];
     head(out, &columns)?;
     for one in held.clone().take(top) {
         let name = root_shown(one.root_kind, one.name.as_deref().unwrap_or_default());
         row(
             out,
             &columns,
-            &[Bytes(one.retained).to_string(), Count(one.objects).to_string(), name],
+            &[
+                Bytes(one.retained).to_string(),
+                Bytes(one.reached).to_string(),
+                Count(one.objects).to_string(),
+                name,
+            ],
         )?;
     }
     more(out, held.count(), top, "root")
@@ -165,14 +175,14 @@ fn notes(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {
 ///
 /// When the output cannot be written.
 pub fn write_growth(out: &mut dyn Write, growth: &[Growth], top: usize) -> io::Result<()> {
-    for (is_root, heading) in [(false, "type"), (true, "held by")] {
+    for (is_root, own, heading) in [(false, "own", "type"), (true, "reached", "held by")] {
         let rows: Vec<&Growth> = growth.iter().filter(|one| one.root.is_some() == is_root).collect();
         if rows.is_empty() {
             continue;
         }
         let columns = [
             right("retained", 10),
-            right("own", 10),
+            right(own, 10),
             right("objects", 11),
             left(heading, 20),
         ];

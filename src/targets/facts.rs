@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::{Process, parse_stat};
 
-use crate::container::{ContainerIdentity, identity};
+use crate::container::{ContainerIdentity, identity, tenant};
 use crate::targets::elf;
 
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
@@ -37,6 +37,8 @@ pub(crate) struct Facts {
     pub(crate) monotonic_ahead_ns: Option<i64>,
     /// The container and the pod that it is in, by its control groups.
     pub(crate) container: ContainerIdentity,
+    /// Whose it is, in words that it cannot choose; empty: unknown.
+    pub(crate) tenant: String,
 }
 
 impl Facts {
@@ -48,6 +50,7 @@ impl Facts {
         }
         Self {
             uid: process.uid,
+            tenant: tenant("", &ContainerIdentity::default(), process.uid),
             ..Self::default()
         }
     }
@@ -72,6 +75,9 @@ impl Facts {
             monotonic_offset_ns(&text)
         };
         let ahead = offset(&directory).zip(offset(Path::new("/proc/self")));
+        let groups = bytes("cgroup", MAX_CGROUP_BYTES).unwrap_or_default();
+        let groups = String::from_utf8_lossy(&groups);
+        let container = identity(&groups);
         Self {
             environ: bytes("environ", MAX_ENVIRON_BYTES),
             command_line: bytes("cmdline", MAX_CMDLINE_BYTES).map(|text| joined(&text)),
@@ -86,9 +92,8 @@ impl Facts {
                 .zip(uid)
                 .and_then(|(passwd, uid)| user_name(&passwd, uid)),
             monotonic_ahead_ns: ahead.and_then(|(theirs, ours)| theirs.checked_sub(ours)),
-            container: bytes("cgroup", MAX_CGROUP_BYTES)
-                .map(|text| identity(&String::from_utf8_lossy(&text)))
-                .unwrap_or_default(),
+            tenant: tenant(&groups, &container, uid),
+            container,
         }
     }
 

@@ -78,6 +78,7 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
         resource: resource.0,
         provenance: Provenance {
             container: facts.container.clone(),
+            tenant: facts.tenant.clone(),
             ..Provenance::default()
         },
         ..sketch
@@ -167,6 +168,7 @@ pub(crate) fn identity(
         provenance: Provenance {
             own_names,
             container: facts.container.clone(),
+            tenant: facts.tenant.clone(),
             command: facts.command_line.as_ref().map(|command| {
                 let mut hasher = DefaultHasher::new();
                 command.hash(&mut hasher);

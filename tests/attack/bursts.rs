@@ -22,6 +22,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         a_hostile_burst_costs_the_daemon_its_share,
         a_hostile_burst_costs_a_command_its_share,
         who_died_in_a_burst_begins_none_again,
+        bursts_that_do_not_end_take_nobodys_turn,
         a_stopped_command_holds_nobody,
     );
     add_tests!(tests, need_root; a_lock_of_another_user_is_none);
@@ -163,6 +164,30 @@ fn who_died_in_a_burst_begins_none_again() {
     let second = Runtime::start(folder.path(), "burst");
     let found_second = found(&daemon, second.pid());
     assert!(found_second["none_because"].is_null(), "{found_second}");
+}
+
+/// Scenario: six processes whose bursts do not end when they are asked to, then one whose bursts do; incidents of all
+/// ask who allocates.
+/// Guarantee: one burst that is late costs their service the turn; the last one has its burst.
+fn bursts_that_do_not_end_take_nobodys_turn() {
+    let folder = folder();
+    let daemon = start(folder.path());
+    let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(folder.path(), "holds-bursts")).collect();
+    until("a burst of one that holds it", || {
+        let incidents = daemon.json("/api/v1/incidents");
+        let count = incidents["incidents"].as_array()?.len();
+        (count >= hostile.len()).then_some(())
+    });
+    let honest = Runtime::start(folder.path(), "well-behaved");
+    let of_honest = found(&daemon, honest.pid());
+    assert!(of_honest["none_because"].is_null(), "{of_honest}");
+    let late = hostile.iter().filter(|runtime| {
+        let found = found(&daemon, runtime.pid());
+        let why = found["none_because"].as_str().unwrap_or_default();
+        println!("{}: {why}", runtime.pid());
+        why.contains("did not end in its time, and took the turn of others")
+    });
+    assert_eq!(late.count(), hostile.len() - 1);
 }
 
 /// How many sockets the guard of a command has: the one to the command, then the streams that it holds.

@@ -1,13 +1,16 @@
 //! Whoever reaches the port cannot take the health checks away.
 
+use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::add_tests;
-use test_support::daemon::Daemon;
+use test_support::daemon::{ANY, Daemon};
 use test_support::harness::Tests;
 
 use crate::serving;
@@ -16,6 +19,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, || Ok(());
         idle_connections_do_not_take_health_away,
+        a_flood_does_not_take_health_over_tls_away,
         slow_readers_do_not_take_health_away,
         slow_readers_of_recordings_hold_nothing_up,
         viewers_that_do_not_read_lose_their_places,
@@ -128,6 +132,86 @@ fn idle_connections_do_not_take_health_away() {
             }
         }
     }
+    end(daemon);
+}
+
+/// A probe over TLS on a connection that is open already; `None`: no answer.
+fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Option<String> {
+    stream.set_read_timeout(Some(PROBE)).unwrap();
+    let name = "localhost".try_into().unwrap();
+    let session = rustls::ClientConnection::new(Arc::clone(config), name).unwrap();
+    let mut stream = rustls::StreamOwned::new(session, stream);
+    stream
+        .write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .ok()?;
+    let mut first = [0; 15];
+    stream.read_exact(&mut first).ok()?;
+    Some(String::from_utf8_lossy(&first).into_owned())
+}
+
+/// Scenario: a listener with TLS, all of whose places are taken by connections that say nothing. A probe connects, and
+/// a hundred more come before its handshake; then as many as two threads can make come all the time, and probes with
+/// them.
+/// Guarantee: each probe is answered within a second.
+fn a_flood_does_not_take_health_over_tls_away() {
+    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let web = format!(
+        "web: {{tls: {{certificate: '{}', key: '{}'}}}}\n",
+        certificate.display(),
+        key.display()
+    );
+    let mut command = serving::command(folder.path(), NOTHING, ANY, &web);
+    command.env("TMPDIR", folder.path());
+    let daemon = Daemon::start(command);
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = Arc::new(config.unwrap().with_root_certificates(roots).with_no_client_auth());
+    let address = daemon.address;
+    let silent =
+        |count: usize| -> Vec<TcpStream> { (0..count).map(|_| TcpStream::connect(address).unwrap()).collect() };
+
+    let held = silent(64);
+    let probe = TcpStream::connect(address).unwrap();
+    let more = silent(100);
+    assert_eq!(probe_over_tls(probe, &config).as_deref(), Some("HTTP/1.1 200 OK"));
+    drop((held, more));
+
+    let (is_over, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let since = Instant::now();
+    let answered: Vec<bool> = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut newest = VecDeque::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    // Where no port is left, the next round has some.
+                    newest.extend(TcpStream::connect(address));
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if newest.len() > 300 {
+                        newest.pop_front();
+                    }
+                }
+            });
+        }
+        let probes = (0..20).map(|_| {
+            let stream = TcpStream::connect_timeout(&address, PROBE);
+            stream.is_ok_and(|stream| probe_over_tls(stream, &config).is_some_and(|answer| answer.contains("200")))
+        });
+        let answered = probes.collect();
+        is_over.store(true, Ordering::Relaxed);
+        answered
+    });
+    let rate = count.into_inner() as f64 / since.elapsed().as_secs_f64();
+    println!("{rate:.0} connections a second: {answered:?}");
+    assert!(
+        answered.iter().all(|answered| *answered),
+        "{rate:.0} a second: {answered:?}"
+    );
     end(daemon);
 }
 

@@ -24,6 +24,7 @@ mod heap_limit;
 mod listener;
 mod others;
 mod record;
+mod recordings;
 mod serving;
 mod start_up;
 mod state;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         heap_limit::tests,
         listener::tests,
         record::tests,
+        recordings::tests,
         state::tests,
     ] {
         of_module(&mut tests);

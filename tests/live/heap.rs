@@ -141,7 +141,7 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     };
     assert_eq!(holders("InDict"), ["static dictionary"]);
     assert_eq!(holders("ListNode"), ["static list"]);
-    assert_eq!(holders("ByHandle"), ["static handles", "strong handles"].split_at(1).1);
+    assert_eq!(holders("ByHandle"), ["strong handles"]);
     assert!(
         holders("OnStack")
             .iter()
@@ -215,10 +215,8 @@ fn a_leak_is_found_with_its_holder(runtime: Runtime) {
         leaked["objects"].as_i64().unwrap() * 32
     );
     let held = of("root", "static entries");
-    assert!(
-        held["retained"].as_i64() >= leaked["retained"].as_i64(),
-        "{held} {leaked}"
-    );
+    // The stack of `Main` may hold the list as well: then neither retains it.
+    assert!(held["bytes"].as_i64() >= leaked["retained"].as_i64(), "{held} {leaked}");
     let after = std::fs::read_to_string(&files[1]).unwrap();
     let path = after.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let path = path.filter(|row| row["kind"] == "heap_path" && row["type"] == "Leaked");

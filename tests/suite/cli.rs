@@ -505,7 +505,15 @@ fn every_event_is_shown() {
 #[test]
 fn one_collection_in_full() {
     let file = recording("net10-steady-verbose");
-    let output = gcwatch(&["analyze", "--gc", "45", "--format", "table", file.to_str().unwrap()]);
+    let output = gcwatch(&[
+        "analyze",
+        "--gc",
+        "45",
+        "--events",
+        "--format",
+        "table",
+        file.to_str().unwrap(),
+    ]);
     assert!(output.status.success());
     let text = str::from_utf8(&output.stdout).unwrap();
     for part in [

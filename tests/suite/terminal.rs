@@ -92,7 +92,7 @@ fn the_demonstration_is_top_on_a_terminal() {
     until(2, &["\u{1b}[?1049h"]);
     keys.write_all(b"q").unwrap();
     until(2, &["\u{1b}[?1049l"]);
-    let text = until(1, &["reported"]);
+    let text = until(1, &["played"]);
     assert!(!text.contains("OTLP") && !text.contains("incident: "), "{text}");
     assert!(demo.wait().unwrap().success());
 }

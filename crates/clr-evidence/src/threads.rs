@@ -1,8 +1,8 @@
 //! What every managed thread is doing: the samples of the runtime's sample profiler.
 //!
-//! About every millisecond the profiler stops the managed threads and writes an event with the stack of each, whether it
-//! runs or waits. Of a fraction of a second the stack that a thread had most often is what it is doing. A thread without
-//! a sample began later, ended before, or has no managed frame.
+//! About every millisecond the profiler stops the managed threads and writes an event with the stack of each, whether
+//! it runs or waits. Of a fraction of a second the stack that a thread had most often is what it is doing. A thread
+//! without a sample began later, ended before, or has no managed frame.
 //!
 //! At its end the session names the managed threads that live ([`THREAD_DC`]), among them the finalizer thread.
 

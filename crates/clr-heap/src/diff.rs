@@ -22,7 +22,8 @@ pub struct Growth {
     pub root: Option<String>,
     /// Objects; of a root, those that it alone keeps.
     pub objects: i64,
-    /// Own bytes; `None` for roots.
+    /// Own bytes; of a root, those of the objects whose preferred way begins there. What a static holds together with a
+    /// stack is retained by neither, and is here.
     pub bytes: Option<i64>,
     /// Retained bytes; `None` where a survey is a histogram.
     pub retained: Option<i64>,
@@ -39,7 +40,7 @@ fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The differences that are not nothing, largest growth first: by retained bytes, then by own bytes.
+/// The differences that are not nothing, largest growth first: by retained or own bytes, whichever grew more.
 pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
     let is_one_process = before.heap.pid.is_some() && before.heap.pid == after.heap.pid;
     let is_graph = |survey: &Survey| survey.heap.method == "graph";
@@ -60,6 +61,7 @@ pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
             let name = row.name.clone().unwrap_or_default();
             let sum = roots.entry((row.root_kind, name)).or_default();
             sum.objects += sign * i128::from(row.objects);
+            sum.bytes += sign * i128::from(row.reached);
             sum.retained = Some(sum.retained.unwrap_or(0) + sign * i128::from(row.retained));
         }
     }
@@ -79,14 +81,14 @@ pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
             r#type: None,
             root: Some(root_shown(holder, &name)),
             objects: narrow(sum.objects),
-            bytes: None,
+            bytes: Some(narrow(sum.bytes)),
             retained: sum.retained.map(narrow),
         });
     let is_change = |one: &Growth| {
         one.objects != 0 || one.bytes.is_some_and(|bytes| bytes != 0) || one.retained.is_some_and(|bytes| bytes != 0)
     };
     let mut all: Vec<Growth> = types.chain(roots).filter(is_change).collect();
-    all.sort_by_key(|one| std::cmp::Reverse((one.retained.or(one.bytes), one.bytes)));
+    all.sort_by_key(|one| std::cmp::Reverse((one.retained.max(one.bytes), one.bytes)));
     all
 }
 
@@ -112,6 +114,7 @@ mod tests {
             roots: 1,
             objects: held / 24,
             retained: held,
+            reached: held,
         };
         Survey {
             heap: Heap {

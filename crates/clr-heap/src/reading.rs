@@ -2,16 +2,17 @@
 //!
 //! # Which collection
 //!
-//! One of generation 2 that was asked for (reason 1) and is blocking. The thread that writes its bulk events also writes
-//! its end; with the server collector its start is another thread's, which may come later in the stream. So a dump is
-//! what one thread writes up to an end, and the start of that number says whether it is the one. Collections that fall
-//! into the dump's time are walked as well: those before it are discarded, those behind it skipped.
+//! One of generation 2 that was asked for (reason 1) and is blocking. The thread that writes its bulk events also
+//! writes its end; with the server collector its start is another thread's, which may come later in the stream. So a
+//! dump is what one thread writes up to an end, and the start of that number says whether it is the one. Collections
+//! that fall into the dump's time are walked as well: those before it are discarded, those behind it skipped.
 //!
 //! # Complete
 //!
-//! All must hold: the collection has its start and its end; bulk events of each kind are numbered without a gap; the edges that nodes
-//! announce are those that came; no number is missing among the events of the thread that wrote it; every type is
-//! described. The runtime drops what does not fit into its buffer, and each of these alone overlooks some losses.
+//! All must hold: the collection has its start and its end; bulk events of each kind are numbered without a gap; the
+//! edges that nodes announce are those that came; no number is missing among the events of the thread that wrote it;
+//! every type is described. The runtime drops what does not fit into its buffer, and each of these alone overlooks
+//! some losses.
 
 use std::collections::HashMap;
 
@@ -523,10 +524,8 @@ impl State {
                     self.end(end.count, lost);
                 }
             }
-            ClrEvent::SuspendEeBegin(_) => {
-                if self.suspended.len() < MAX_THREADS {
-                    self.suspended.insert(event.capture_thread, event.timestamp);
-                }
+            ClrEvent::SuspendEeBegin(_) if self.suspended.len() < MAX_THREADS => {
+                self.suspended.insert(event.capture_thread, event.timestamp);
             }
             ClrEvent::RestartEeEnd(_) => {
                 if let Some(begin) = self.suspended.remove(&event.capture_thread)

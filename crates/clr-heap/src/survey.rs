@@ -89,6 +89,8 @@ pub struct RootRow {
     pub objects: u64,
     /// Bytes that it alone keeps.
     pub retained: u64,
+    /// Bytes of the objects whose preferred way begins here, whoever else holds them.
+    pub reached: u64,
 }
 
 /// How objects of a type are held: the shortest way, which prefers statics, then handles, then stacks.
@@ -392,6 +394,25 @@ impl Solved {
         (by_type, by_root)
     }
 
+    /// Bytes of each root's own ways.
+    fn reached(&self) -> Vec<u64> {
+        let mut by_root = vec![0_u64; self.graph.roots.len()];
+        let steps = self.held.steps();
+        // A step comes behind the one before it.
+        let mut root_of: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+        for step in steps {
+            let root = match step.label {
+                Label::Root(root) => Some(root),
+                _ => root_of.get(step.parent as usize).copied().flatten(),
+            };
+            root_of.push(root);
+            if let Some(sum) = root.and_then(|root| by_root.get_mut(root as usize)) {
+                *sum = sum.saturating_add(step.bytes);
+            }
+        }
+        by_root
+    }
+
     fn suspects(&self, total: u64) -> Vec<SuspectRow> {
         let least = (total as f64 * LEAST_SHARE) as u64;
         let is_root_of_nothing = |number: u32| {
@@ -512,14 +533,15 @@ impl Solved {
         let (by_type, by_root) = self.sums();
         let types = self.graph.types.iter().zip(by_type).filter(|(one, _)| one.objects > 0);
         let types = types.map(|(one, retained)| type_row(one, Some(retained))).collect();
-        let roots = self.graph.roots.iter().zip(by_root);
+        let roots = self.graph.roots.iter().zip(by_root).zip(self.reached());
         let roots = roots
-            .map(|(root, (retained, objects))| RootRow {
+            .map(|((root, (retained, objects)), reached)| RootRow {
                 root_kind: root.holder,
                 name: (!root.name.is_empty()).then(|| root.name.clone()),
                 roots: root.count,
                 objects,
                 retained,
+                reached,
             })
             .collect();
         Survey {
@@ -642,7 +664,7 @@ pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
     });
     survey.types.truncate(MAX_TYPES);
     survey.roots.sort_by(|a, b| {
-        let key = |row: &RootRow| (std::cmp::Reverse(row.retained), row.root_kind);
+        let key = |row: &RootRow| (std::cmp::Reverse((row.retained, row.reached)), row.root_kind);
         key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
     });
     survey.roots.truncate(MAX_ROOTS);

@@ -53,7 +53,7 @@ use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
-pub use black_box::recording_id;
+pub use black_box::{Recordings, Share, recording_id};
 pub use found::{
     Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
 };
@@ -77,6 +77,9 @@ pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 /// Incidents of one process that begin within so long have one recording in common: that is how long it follows the
 /// events, 10 seconds.
 pub const RECORDED_NS: u64 = 10_000_000_000;
+
+/// How often incidents of one rule and service are recorded, at most: 10 minutes.
+pub const RECORDS_EVERY_NS: u64 = 10 * 60_000_000_000;
 
 /// The share of a harm that a cause explains at least to be named.
 pub const EXPLAINS_ENOUGH: f64 = 0.3;
@@ -184,6 +187,8 @@ pub struct Incident {
     pub stopped: Option<Arc<(u64, u64, StoppedTime)>>,
     /// The id of the recording of its process's events around its beginning; `None`: none is made.
     pub black_box: Option<Arc<str>>,
+    /// That recording is of an earlier incident of the same rule and service, maybe of another process.
+    pub is_recorded_before: bool,
     /// What bursts found, or why there was none; `None`: nothing yet.
     pub found: Option<Arc<Found>>,
 }

@@ -368,9 +368,14 @@ pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
         // A round that runs at the end runs on.
         let before = whole.finalizers.last().map(|(_, state)| *state).unwrap_or_default();
         let mut running = before.begun;
+        // What a collection finds before the first round of a recording ends none.
+        let mut is_first = true;
         whole.finalizers.extend(history.finalizers.iter().map(|(at, state)| {
+            let found = is_first && state.begun.is_none() && state.waiting.is_some_and(|waiting| waiting > 0);
+            is_first = found;
             let begun = match (running, state.begun) {
                 (Some(since), Some(_)) => Some(since),
+                (Some(since), None) if found => Some(since),
                 (_, begun) => {
                     running = None;
                     begun.map(|at| at.saturating_add(by))

@@ -48,10 +48,10 @@ pub(crate) struct BlackBox {
     /// If false, nothing is recorded, nor kept in memory: at most 8 MB for all processes, 128 KiB for each.
     #[schemars(extend("x-restart" = true))]
     pub(crate) enabled: bool,
-    /// Maximum number of files; the oldest are deleted.
+    /// Maximum number of files; of more, whoever has most loses the oldest.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_files: u32,
-    /// Maximum size of all files; the oldest are deleted. What is being recorded can take as much again.
+    /// Maximum size of all files, likewise. What is being recorded can take as much again.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB", "x-restart" = true))]
     pub(crate) max_bytes: ByteSize,
 }

@@ -246,6 +246,26 @@ fn the_containers_own_group_is_known() {
     assert_eq!(container_depth("/system.slice/sshd.service"), None);
 }
 
+/// Scenario: a pod, a container, a user's process, and a user who makes groups with names of containers, seen from the
+/// host's namespace and from another one.
+/// Guarantee: each is of whom it is, and no name that a user makes changes that.
+#[test]
+fn nobody_chooses_whose_it_is() {
+    let of = |groups: &str| tenant(groups, &identity(groups), Some(1000));
+    let pod = format!("0::/kubepods/burstable/pod{UID}/{ID}/inside/user.slice/user-7.slice");
+    assert_eq!(of(&pod), format!("pod {UID}"));
+    assert_eq!(
+        of(&format!("4:memory:/docker/{ID}\n1:name=systemd:/docker/{ID}\n")),
+        format!("container {ID}")
+    );
+    assert_eq!(of("0::/system.slice/shop.service"), "user 1000");
+    assert_eq!(tenant("", &ContainerIdentity::default(), None), "");
+    for above in ["", "/../.."] {
+        let rootless = format!("0::{above}/user.slice/user-7.slice/user@7.service/docker-{ID}.scope\n");
+        assert_eq!(of(&rootless), "user 7");
+    }
+}
+
 proptest! {
     /// Scenario: any container of any pod, with any driver, with groups inside that are named by whoever is there.
     /// Guarantee: the ids come back as they were.

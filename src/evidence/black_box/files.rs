@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use delivery::make_private;
+use gc_rules::incident::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -48,8 +49,8 @@ pub struct Files {
     written: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
-    /// Whose recordings those are that were made here, by id. It has those that are there.
-    users: Mutex<HashMap<String, u32>>,
+    /// Whose those are that were made here, by id. It has those that are there.
+    shares: Mutex<HashMap<String, Share>>,
     /// Of the runs that ended last: what has their end.
     of_dead: Mutex<VecDeque<(RunKey, Arc<str>)>>,
 }
@@ -96,7 +97,7 @@ impl Files {
             written: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            users: Mutex::default(),
+            shares: Mutex::default(),
             of_dead: Mutex::default(),
         };
         make_private(&files.folder)?;
@@ -177,21 +178,21 @@ impl Files {
         self.max_bytes
     }
 
-    /// Begins a file. `uid` is the process's user.
-    pub(super) fn create(&self, id: &str, uid: Option<u32>) -> io::Result<File> {
+    /// Begins a file. `share`: whose it is, where that is known.
+    pub(super) fn create(&self, id: &str, share: Option<Share>) -> io::Result<File> {
         if !is_id(id) {
             return Err(io::Error::other("its id is no name of a file"));
         }
-        if let Some(uid) = uid {
-            self.users().insert(id.to_owned(), uid);
+        if let Some(share) = share {
+            self.shares().insert(id.to_owned(), share);
         }
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         options.open(self.folder.join(format!("{id}{PARTIAL}")))
     }
 
-    fn users(&self) -> MutexGuard<'_, HashMap<String, u32>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shares(&self) -> MutexGuard<'_, HashMap<String, Share>> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A file is whole and on the disk: it gets its name, and others give way ([`surplus`]). Returns the name.
@@ -235,11 +236,12 @@ impl Files {
     /// Deletes files until there is room for this one, too.
     fn make_room(&self, new: Option<Listed>) -> io::Result<()> {
         let all = self.listed(ENDING)?;
-        let mut users = self.users();
-        users.retain(|id, _| all.iter().chain(&new).any(|listed| listed.id() == Some(id)) || self.is_being_written(id));
-        let user = |listed: &Listed| users.get(listed.id()?).copied();
-        let surplus = surplus(all, new.as_ref(), user, self.max_files, self.max_bytes);
-        drop(users);
+        let mut shares = self.shares();
+        shares
+            .retain(|id, _| all.iter().chain(&new).any(|listed| listed.id() == Some(id)) || self.is_being_written(id));
+        let share = |listed: &Listed| shares.get(listed.id()?).cloned();
+        let surplus = surplus(all, new.as_ref(), share, self.max_files, self.max_bytes);
+        drop(shares);
         for old in surplus {
             fs::remove_file(self.folder.join(&old.name))?;
             tracing::info!(
@@ -341,28 +343,31 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= MOST_ID && id.bytes().all(is_of_name)
 }
 
-/// The files to delete, so that with the new one there are at most so many with so many bytes: of the user with most of
-/// them, of that one's processes of the name with most, the oldest. So whoever makes many loses their own.
+/// The files to delete, so that with the new one there are at most so many with so many bytes: of the tenant with most
+/// of them, of that one's service with most, the oldest. So whoever makes many loses their own, under any name. What
+/// is there from an earlier gcwatch is taken for one tenant's, and each name for a service.
 fn surplus(
     mut all: Vec<Listed>,
     new: Option<&Listed>,
-    user: impl Fn(&Listed) -> Option<u32>,
+    share: impl Fn(&Listed) -> Option<Share>,
     files: usize,
     bytes: u64,
 ) -> Vec<Listed> {
     all.sort_by(|one, other| (one.modified, &one.name).cmp(&(other.modified, &other.name)));
-    let mut groups: BTreeMap<(Option<u32>, String), Group> = BTreeMap::new();
+    let key = |listed: &Listed| {
+        share(listed).unwrap_or_else(|| Share {
+            tenant: "".into(),
+            service: listed.process().into(),
+        })
+    };
+    let mut groups: BTreeMap<Share, Group> = BTreeMap::new();
     let mut whole = Sizes::default();
     if let Some(new) = new {
-        groups
-            .entry((user(new), new.process().to_owned()))
-            .or_default()
-            .sizes
-            .add(new);
+        groups.entry(key(new)).or_default().sizes.add(new);
         whole.add(new);
     }
     for listed in all {
-        let group = groups.entry((user(&listed), listed.process().to_owned())).or_default();
+        let group = groups.entry(key(&listed)).or_default();
         group.sizes.add(&listed);
         whole.add(&listed);
         group.listed.push_back(listed);
@@ -371,14 +376,14 @@ fn surplus(
     while whole.files > files || whole.bytes > bytes {
         let by_number = whole.files > files;
         let size = |sizes: &Sizes| if by_number { sizes.files as u64 } else { sizes.bytes };
-        let mut of_users: BTreeMap<Option<u32>, u64> = BTreeMap::new();
-        for ((user, _), group) in &groups {
-            *of_users.entry(*user).or_default() += size(&group.sizes);
+        let mut of_tenants: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+        for (share, group) in &groups {
+            *of_tenants.entry(Arc::clone(&share.tenant)).or_default() += size(&group.sizes);
         }
-        let of_user = |user: &Option<u32>| of_users.get(user).copied();
+        let of_tenant = |share: &Share| of_tenants.get(&share.tenant).copied();
         let left = groups.iter_mut().filter_map(|(key, group)| {
             let oldest = group.listed.front()?.modified;
-            Some(((of_user(&key.0), size(&group.sizes), Reverse(oldest)), group))
+            Some(((of_tenant(key), size(&group.sizes), Reverse(oldest)), group))
         });
         let most = left.max_by_key(|(rank, _)| *rank);
         let Some((group, old)) = most.and_then(|(_, group)| group.listed.pop_front().map(|old| (group, old))) else {
@@ -391,7 +396,7 @@ fn surplus(
     surplus
 }
 
-/// Recordings of processes of one name and user.
+/// Recordings of one service of a tenant.
 #[derive(Debug, Default)]
 struct Group {
     /// With the new one.
@@ -451,8 +456,8 @@ mod tests {
         assert_eq!(names(3, 0), ["a", "b", "c"]);
     }
 
-    /// Scenario: a process that restarts has twenty new recordings, of a user with another name for each process there are
-    /// ten, an older one is of a third; each makes another one.
+    /// Scenario: a process that restarts has twenty new recordings, of a tenant with another name for each process there
+    /// are ten, and an older one is of a third; each makes another one.
     /// Guarantee: whoever has most loses the oldest of their own, by number and by bytes; the third keeps its one.
     #[test]
     fn whoever_makes_many_loses_their_own() {
@@ -466,13 +471,19 @@ mod tests {
         let mut all = vec![file("honest", 1, 90)];
         all.extend((100..120).map(|pid| file("loop", pid, 10)));
         all.extend((200..210).map(|pid| file(&format!("any{pid}"), pid, 10)));
-        let user = |listed: &Listed| match listed.process() {
-            "honest" => Some(7),
-            "loop" => Some(8),
-            _ => Some(9),
+        let share = |listed: &Listed| {
+            let tenant = match listed.process() {
+                "honest" => "pod a",
+                "loop" => "user 1000",
+                _ => "pod b",
+            };
+            Some(Share {
+                tenant: tenant.into(),
+                service: listed.process().into(),
+            })
         };
         let gone = |new: Option<Listed>, files, bytes| -> Vec<String> {
-            let surplus = surplus(all.clone(), new.as_ref(), user, files, bytes);
+            let surplus = surplus(all.clone(), new.as_ref(), share, files, bytes);
             surplus.iter().map(|listed| listed.process().to_owned()).collect()
         };
         for new in [file("honest", 300, 10), file("loop", 300, 10), file("any300", 300, 10)] {
@@ -482,6 +493,34 @@ mod tests {
         assert!(many.len() == 26 && !many.contains(&"honest".to_owned()), "{many:?}");
         let heavy = gone(None, 100, 300);
         assert!(heavy.len() == 9 && heavy.iter().all(|name| name == "loop"), "{heavy:?}");
+    }
+
+    /// Scenario: a pod has one recording for each of many names, all of one user; another pod of that user has three of
+    /// one name, and makes a fourth.
+    /// Guarantee: only the first one loses some.
+    #[test]
+    fn new_names_push_out_nobody() {
+        let file = |name: &str, pid: u64| {
+            let name = format!("20261123T114742Z-{name}-{pid}-1f2e3d4c5b6a7988-1s-1s.nettrace");
+            listed(&name, 10, pid)
+        };
+        let mut all: Vec<Listed> = (1..=3).map(|pid| file("honest", pid)).collect();
+        all.extend((100..117).map(|pid| file(&format!("any{pid}"), pid)));
+        let share = |listed: &Listed| {
+            let is_honest = listed.process() == "honest";
+            Some(Share {
+                tenant: if is_honest { "pod a" } else { "pod b" }.into(),
+                service: listed.process().into(),
+            })
+        };
+        for new in [file("honest", 300), file("any300", 300)] {
+            let surplus = surplus(all.clone(), Some(&new), share, 10, 10_000);
+            assert_eq!(surplus.len(), 11);
+            assert!(
+                surplus.iter().all(|listed| listed.process().starts_with("any")),
+                "{surplus:?}"
+            );
+        }
     }
 
     /// Scenario: names of recordings, of one that was cut, and of other files.

@@ -6,11 +6,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gc_rules::incident::{Recordings, Share};
+
 use super::FOLLOWS;
 use super::files::Files;
 use crate::process::RunKey;
 use crate::targets::black_box::{BlackBoxes, More};
-use crate::targets::uid_of;
 use recording::{Failed, Recording};
 
 /// How often what follows an incident is written.
@@ -18,6 +19,9 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// How long what is left of a dead process is kept in memory: whether the kernel killed it is known within seconds.
 const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// What deaths are recorded for, as rules have ids.
+const DIED: &str = "died";
 
 /// Most incidents that are remembered.
 const MOST_SEEN: usize = 1024;
@@ -30,19 +34,32 @@ const MOST_OPEN: usize = 64;
 pub(super) struct Writer {
     boxes: Arc<BlackBoxes>,
     files: Arc<Files>,
+    /// Whose the recordings are.
+    recordings: Arc<Recordings>,
     open: Vec<Recording>,
-    /// Processes that exited, until when they are remembered, and whether an incident was recorded to their end.
-    dead: HashMap<RunKey, (Instant, bool)>,
+    /// Processes that exited.
+    dead: HashMap<RunKey, Dead>,
     /// The newest incidents: none is recorded twice, also when its file was deleted for others.
     seen: VecDeque<Arc<str>>,
     next_tick: Option<Instant>,
 }
 
+/// A process that exited.
+#[derive(Debug)]
+struct Dead {
+    /// How long it is remembered.
+    until: Instant,
+    share: Share,
+    /// An incident was recorded to its end, or its death.
+    is_recorded: bool,
+}
+
 impl Writer {
-    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>) -> Self {
+    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>, recordings: Arc<Recordings>) -> Self {
         Self {
             boxes,
             files,
+            recordings,
             open: Vec::new(),
             dead: HashMap::new(),
             seen: VecDeque::new(),
@@ -68,24 +85,40 @@ impl Writer {
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             self.finish(place);
         }
-        if self.open.len() >= MOST_OPEN && !self.make_place(uid_of(run.pid)) {
+        let share = self.recordings.share(id);
+        if self.open.len() >= MOST_OPEN && !self.make_place(share.as_ref()) {
             self.files.drop_one();
+            self.recordings.forget(id);
             tracing::warn!("{id} is not recorded: {MOST_OPEN} incidents are being recorded already");
             return;
         }
-        if let Some(recording) = self.begin(run, id, now + FOLLOWS) {
+        if let Some(recording) = self.begin(run, share, id, now + FOLLOWS) {
             self.open.push(recording);
         }
     }
 
-    /// Of the user with most places, the oldest recording ends now, if that user has at least two more than this one.
-    fn make_place(&mut self, uid: Option<u32>) -> bool {
-        let of = |uid: Option<u32>| self.open.iter().filter(|open| open.uid == uid).count();
-        let most = self.open.iter().map(|open| open.uid).max_by_key(|other| of(*other));
-        let Some(most) = most.filter(|most| of(*most) >= of(uid) + 2) else {
+    /// Of the tenant with most places, of its service with most, the oldest recording ends now, if either has at least two
+    /// more than this one.
+    fn make_place(&mut self, share: Option<&Share>) -> bool {
+        fn tenant(share: Option<&Share>) -> Option<&str> {
+            share.map(|share| &*share.tenant)
+        }
+        let shares = || self.open.iter().map(|open| open.share.as_ref());
+        let of_tenant = |one: Option<&Share>| shares().filter(|other| tenant(*other) == tenant(one)).count();
+        let of_service = |one: Option<&Share>| shares().filter(|other| *other == one).count();
+        let most = shares().max_by_key(|one| (of_tenant(*one), of_service(*one)));
+        let gives = |one: Option<&Share>| {
+            let is_same = tenant(one) == tenant(share);
+            of_tenant(one) >= of_tenant(share) + 2 || is_same && of_service(one) >= of_service(share) + 2
+        };
+        let Some(most) = most.filter(|most| gives(*most)) else {
             return false;
         };
-        let each = self.open.iter().enumerate().filter(|(_, open)| open.uid == most);
+        let each = self
+            .open
+            .iter()
+            .enumerate()
+            .filter(|(_, open)| open.share.as_ref() == most);
         let oldest = each.min_by_key(|(_, open)| open.until).map(|(place, _)| place);
         if let Some(place) = oldest {
             self.finish(place);
@@ -94,7 +127,7 @@ impl Writer {
     }
 
     /// The process exited.
-    pub(super) fn ended(&mut self, run: RunKey, now: Instant) {
+    pub(super) fn ended(&mut self, run: RunKey, share: Share, now: Instant) {
         let mut is_recorded = false;
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             let id = self.open.get(place).map(|open| Arc::clone(&open.id));
@@ -104,20 +137,34 @@ impl Writer {
             }
             is_recorded = true;
         }
-        self.dead.insert(run, (now + REMEMBERED, is_recorded));
+        let until = now + REMEMBERED;
+        self.dead.insert(
+            run,
+            Dead {
+                until,
+                share,
+                is_recorded,
+            },
+        );
     }
 
     /// The process died of its memory.
-    pub(super) fn died(&mut self, run: RunKey, id: &Arc<str>) {
-        match self.dead.get_mut(&run) {
-            Some((_, is_recorded)) if !*is_recorded => *is_recorded = true,
-            // Recorded already, or its stream was not read.
-            _ => return,
-        }
-        if self.files.knows(id) {
+    pub(super) fn died(&mut self, run: RunKey, at_unix_ns: u64, id: &Arc<str>) {
+        // Recorded already, or its stream was not read.
+        let Some(dead) = self.dead.get_mut(&run).filter(|dead| !dead.is_recorded) else {
+            return;
+        };
+        dead.is_recorded = true;
+        if self.files.knows(id)
+            || self
+                .recordings
+                .begin(&dead.share, &DIED.into(), at_unix_ns, id)
+                .is_err()
+        {
             return;
         }
-        if let Some(recording) = self.begin(run, id, Instant::now()) {
+        let share = Some(dead.share.clone());
+        if let Some(recording) = self.begin(run, share, id, Instant::now()) {
             self.open.push(recording);
             self.finish(self.open.len() - 1);
             self.files.has_end(run, id);
@@ -143,15 +190,15 @@ impl Writer {
             self.finish(largest);
         }
         let boxes = &self.boxes;
-        self.dead.retain(|run, (until, _)| {
-            let is_remembered = now < *until;
+        self.dead.retain(|run, dead| {
+            let is_remembered = now < dead.until;
             if !is_remembered {
                 boxes.forget(*run);
             }
             is_remembered
         });
         self.next_tick = if self.open.is_empty() {
-            self.dead.values().map(|(until, _)| *until).min()
+            self.dead.values().map(|dead| dead.until).min()
         } else {
             Some(now + EVERY)
         };
@@ -164,15 +211,17 @@ impl Writer {
         }
     }
 
-    fn begin(&self, run: RunKey, id: &Arc<str>, until: Instant) -> Option<Recording> {
+    fn begin(&self, run: RunKey, share: Option<Share>, id: &Arc<str>, until: Instant) -> Option<Recording> {
         // Nothing is kept of a process that is not read.
-        let kept = self.boxes.follow(run)?;
-        match Recording::begin(run, id, &kept, &self.files, until) {
+        let Some(kept) = self.boxes.follow(run) else {
+            self.recordings.forget(id);
+            return None;
+        };
+        match Recording::begin((run, share), id, &kept, &self.files, until) {
             Ok(recording) => Some(recording),
             Err(failed) => {
                 self.boxes.unfollow(run);
-                self.files.abandon(id);
-                warn(id, &failed);
+                self.fail(id, &failed);
                 None
             }
         }
@@ -185,23 +234,21 @@ impl Writer {
         let id = Arc::clone(&recording.id);
         match last.and_then(|_| recording.complete(&self.files)) {
             Ok(text) => tracing::info!("{text}"),
-            Err(failed) => {
-                self.files.abandon(&id);
-                warn(&id, &failed);
-            }
+            Err(failed) => self.fail(&id, &failed),
         }
     }
 
     fn abandon(&mut self, place: usize, failed: &Failed) {
         let recording = self.open.swap_remove(place);
         self.boxes.unfollow(recording.run);
-        self.files.abandon(&recording.id);
-        warn(&recording.id, failed);
+        self.fail(&recording.id, failed);
     }
-}
 
-fn warn(id: &str, failed: &Failed) {
-    tracing::warn!("the recording {id} of the black box cannot be written: {failed}");
+    fn fail(&self, id: &str, failed: &Failed) {
+        self.files.abandon(id);
+        self.recordings.forget(id);
+        tracing::warn!("the recording {id} of the black box cannot be written: {failed}");
+    }
 }
 
 #[cfg(test)]

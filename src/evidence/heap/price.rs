@@ -1,4 +1,5 @@
-//! What a heap dump will cost a process, as far as can be known from outside of it. Blocking: `/proc` and control groups.
+//! What a heap dump will cost a process, as far as can be known from outside of it. Blocking: `/proc` and control
+//! groups.
 
 use std::fs::File;
 use std::io::Read as _;

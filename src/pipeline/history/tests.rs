@@ -212,6 +212,7 @@ fn large_numbers_take_no_more() {
             since: 0,
             until: 1_000_000,
             bytes: random(),
+            at_least: false,
         });
         for sizes in &mut collection.heap {
             sizes.after = Some(random());
@@ -334,6 +335,7 @@ fn allocation_is_of_the_buckets_it_lies_in() {
             since,
             until: end,
             bytes,
+            at_least: false,
         });
         collection
     };

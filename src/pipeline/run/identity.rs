@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use gc_rules::field::ProcessFacts;
+use gc_rules::incident::Share;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
-use gc_telemetry::value::facts;
+use gc_telemetry::value::{facts, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
+use crate::pipeline::service::ServiceKey;
 use crate::process::Identity;
 
 /// What a runtime says of the limit of its heap.
@@ -104,6 +106,21 @@ impl RunIdentity {
         }
     }
 
+    /// Whose part of what all processes have in common it takes. An orchestrator's namespace is a tenant, too: pods come
+    /// and go in it.
+    pub(crate) fn share(&self) -> Share {
+        let namespace = text(&self.metadata, "k8s.namespace.name");
+        let tenant = namespace.map_or_else(
+            || self.identity.provenance.tenant.clone(),
+            |namespace| format!("namespace {namespace}"),
+        );
+        let service = ServiceKey::of(&self.identity, &self.resource.attributes);
+        Share {
+            tenant: tenant.into(),
+            service: Arc::clone(service.text()),
+        }
+    }
+
     /// What an orchestrator knows of it from now on. Returns whether that differs from what it was.
     pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>) -> bool {
         // What was known last stays: a pod that is deleted is forgotten before its processes have ended.
@@ -147,7 +164,7 @@ fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) ->
 
 #[cfg(test)]
 mod tests {
-    use gc_telemetry::value::{key_value, text};
+    use gc_telemetry::value::key_value;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
     use super::*;

@@ -226,8 +226,12 @@ impl Parts {
     fn update_rules(&mut self, now_unix_ns: u64) -> Notices {
         let now_unix_ns = self.session.advances(now_unix_ns);
         let facts = self.process_facts();
-        let rules = self.rules.as_mut();
-        rules.map(|rules| rules.learned(facts, now_unix_ns)).unwrap_or_default()
+        let share = self.identity.share();
+        let Some(rules) = self.rules.as_mut() else {
+            return Notices::default();
+        };
+        rules.know_share(share);
+        rules.learned(facts, now_unix_ns)
     }
 
     /// A reading of its memory and its container. The rules get limits that changed.

@@ -8,7 +8,7 @@ use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents};
+use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
@@ -174,8 +174,14 @@ impl RunRules {
     }
 
     /// The events of the process are kept: severe incidents are recorded.
-    pub(crate) fn keep_events(&mut self) {
-        self.incidents.keep_events(self.run, Arc::clone(&self.process));
+    pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<Recordings>) {
+        self.incidents
+            .keep_events(self.run, Arc::clone(&self.process), share, recordings);
+    }
+
+    /// More is known of whose the process is.
+    pub(crate) fn know_share(&mut self, share: Share) {
+        self.incidents.know_share(share);
     }
 
     /// Those that outlive the process, and its name.

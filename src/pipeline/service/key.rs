@@ -34,6 +34,7 @@ impl ServiceKey {
             own_names,
             container,
             command,
+            ..
         } = &identity.provenance;
         let namespace = attribute("k8s.namespace.name");
         let key = if !namespace.is_empty() {
@@ -52,6 +53,11 @@ impl ServiceKey {
             format!("command/{}/{command:x}/{}", identity.name, place.unwrap_or_default())
         };
         Self(key.into())
+    }
+
+    /// The key as text.
+    pub(crate) fn text(&self) -> &Arc<str> {
+        &self.0
     }
 }
 

@@ -41,6 +41,7 @@ fn identity(own_names: &[&str], container: ContainerIdentity, command: u64) -> I
             own_names: own_names.iter().map(|&name| name.to_owned()).collect(),
             container,
             command: Some(command),
+            ..Provenance::default()
         },
     }
 }

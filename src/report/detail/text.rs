@@ -189,7 +189,8 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     ];
     row(out, &COLUMNS, &cells("all", sums))?;
     if let Some(bytes) = gc.allocated_since_last() {
-        writeln!(out, "allocated since the previous collection: {}", Bytes(bytes))?;
+        let least = if gc.hides_allocation() { "at least " } else { "" };
+        writeln!(out, "allocated since the previous collection: {least}{}", Bytes(bytes))?;
     }
     if let Some(before) = gc.committed.total_before() {
         let after = gc

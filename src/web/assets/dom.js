@@ -45,6 +45,9 @@ export function show(parent, next) {
     }
   };
   flatten(Array.isArray(next) ? next : [next]);
+  // What goes, goes first: then nothing that stays is moved, and what has the focus keeps it.
+  const keys = new Set(list.map((item) => item.$key).filter((key) => key !== undefined));
+  for (const old of [...parent.childNodes]) if (old.$key !== undefined && !keys.has(old.$key)) old.remove();
   const keyed = new Map();
   for (const old of parent.childNodes) if (old.$key !== undefined) keyed.set(old.$key, old);
   let place = parent.firstChild;

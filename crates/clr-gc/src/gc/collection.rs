@@ -132,9 +132,13 @@ impl Collection {
         self.allocated.ok().map(|allocated| allocated.bytes)
     }
 
-    /// Bytes were allocated before it that no sum over collections has: unknown, other than the time before the first.
+    /// Bytes were allocated before it that no sum over collections has: unknown, other than the time before the first, or
+    /// at least so many.
     pub fn hides_allocation(&self) -> bool {
-        self.allocated.err().is_some_and(|why| why != AllocatedUnknown::First)
+        match self.allocated {
+            Ok(allocated) => allocated.at_least,
+            Err(why) => why != AllocatedUnknown::First,
+        }
     }
 
     /// Somebody asked for it as `GC.Collect` does, and what is known of the request is of it.

@@ -81,7 +81,8 @@ pub struct Totals {
     pub suspensions_ns: i64,
     /// Bytes allocated between the first measurement and the last; `None` without one.
     pub allocated: Option<u64>,
-    /// Of some collection after the first it is not known what was allocated before it: `allocated` is a lower bound.
+    /// Of some collection after the first it is not known what was allocated before it, or only that it is at least so
+    /// much: `allocated` is a lower bound.
     pub allocated_lower_bound: bool,
     /// Bytes promoted.
     pub promoted: Option<u64>,

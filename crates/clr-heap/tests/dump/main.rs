@@ -348,6 +348,7 @@ proptest! {
             prop_assert_eq!((row.objects, row.bytes, row.retained.unwrap()), naive.of_type(row.type_id), "type {}", row.type_id);
         }
         prop_assert_eq!(survey.heap.bytes, naive.bytes());
+        prop_assert_eq!(survey.roots.iter().map(|row| row.reached).sum::<u64>(), naive.bytes());
         for (place, root) in naive.roots().iter().enumerate() {
             let found = survey.roots.iter().filter(|row| {
                 row.root_kind == root.holder && row.name.as_deref().unwrap_or_default() == root.name

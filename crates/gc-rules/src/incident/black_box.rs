@@ -1,45 +1,132 @@
 //! Which incidents are recorded, and what their recordings are called.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::record::id_of;
-use super::{Incident, RECORDED_NS};
+use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
 use crate::alert::RunKey;
 
 /// The longest part of a process's name in an id.
 const MOST_NAME: usize = 40;
+
+/// Most recordings that are remembered; of more, the oldest is forgotten.
+const MOST_BEGUN: usize = 4096;
+
+/// Whose part of what all processes have in common it is: places, turns, files.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share {
+    /// The namespace, pod, container or user: what a process cannot choose.
+    pub tenant: Arc<str>,
+    /// The service, which a process may name as it likes: one of the tenant's.
+    pub service: Arc<str>,
+}
+
+/// The recordings that began in the last ten minutes ([`RECORDS_EVERY_NS`]), of all processes: each rule of a service
+/// has one in that time.
+#[derive(Debug, Default)]
+pub struct Recordings(Mutex<VecDeque<Begun>>);
+
+#[derive(Debug)]
+struct Begun {
+    /// Unix nanoseconds.
+    at: u64,
+    share: Share,
+    rule: Arc<str>,
+    id: Arc<str>,
+}
+
+impl Recordings {
+    /// One begins, for a rule or another reason.
+    ///
+    /// # Errors
+    ///
+    /// The id of the one that is there already; nothing begins.
+    pub fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
+        let mut begun = self.begun();
+        begun.retain(|one| one.at.abs_diff(at_unix_ns) < RECORDS_EVERY_NS);
+        if let Some(one) = begun.iter().find(|one| one.rule == *rule && one.share == *share) {
+            return Err(Arc::clone(&one.id));
+        }
+        if begun.len() >= MOST_BEGUN {
+            begun.pop_front();
+        }
+        begun.push_back(Begun {
+            at: at_unix_ns,
+            share: share.clone(),
+            rule: Arc::clone(rule),
+            id: Arc::clone(id),
+        });
+        Ok(())
+    }
+
+    /// It was not written: the next one may begin.
+    pub fn forget(&self, id: &str) {
+        self.begun().retain(|one| *one.id != *id);
+    }
+
+    /// Whose the recording with this id is; `None`: it is none of those.
+    pub fn share(&self, id: &str) -> Option<Share> {
+        let begun = self.begun();
+        let mut begun = begun.iter();
+        begun.find(|one| *one.id == *id).map(|one| one.share.clone())
+    }
+
+    fn begun(&self) -> MutexGuard<'_, VecDeque<Begun>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A process whose events are kept.
 #[derive(Debug)]
 pub(super) struct Recorder {
     run: RunKey,
     process: Arc<str>,
+    share: Share,
+    recordings: Arc<Recordings>,
     /// When the newest recording began, and its id.
     newest: Option<(u64, Arc<str>)>,
 }
 
 impl Recorder {
-    pub(super) fn new(run: RunKey, process: Arc<str>) -> Self {
+    pub(super) fn new(run: RunKey, process: Arc<str>, share: Share, recordings: Arc<Recordings>) -> Self {
         Self {
             run,
             process,
+            share,
+            recordings,
             newest: None,
         }
     }
 
-    /// Has an incident recorded that is severe enough and is not yet. Returns whether a recording is its from now on.
+    /// The process is another one's part from now on.
+    pub(super) fn belongs(&mut self, share: Share) {
+        self.share = share;
+    }
+
+    /// Has an incident recorded that is severe enough and is not yet. Returns whether a recording is its from now on:
+    /// of what the process does now, or one that its service has of the same rule.
     pub(super) fn record(&mut self, incident: &mut Incident, now: u64) -> bool {
         if incident.black_box.is_some() || incident.process_ended_unix_ns.is_some() || !incident.is_recorded() {
             return false;
         }
-        let newest = self.newest.take();
-        let recording = newest.filter(|(began, _)| now.abs_diff(*began) < RECORDED_NS);
-        let recording = recording.unwrap_or_else(|| {
-            let what = id_of(incident, Some(self.run));
-            (now, recording_id(now, &self.process, self.run.pid, &what))
+        if let Some((began, id)) = &self.newest
+            && now.abs_diff(*began) < RECORDED_NS
+        {
+            incident.black_box = Some(Arc::clone(id));
+            return true;
+        }
+        let what = id_of(incident, Some(self.run));
+        let id = recording_id(now, &self.process, self.run.pid, &what);
+        let begun = self.recordings.begin(&self.share, &incident.symptom.id, now, &id);
+        incident.is_recorded_before = begun.is_err();
+        incident.black_box = Some(match begun {
+            Ok(()) => {
+                self.newest = Some((now, Arc::clone(&id)));
+                id
+            }
+            Err(earlier) => earlier,
         });
-        incident.black_box = Some(Arc::clone(&recording.1));
-        self.newest = Some(recording);
         true
     }
 }
@@ -63,6 +150,40 @@ pub fn recording_id(unix_ns: u64, process: &str, pid: u32, what: &str) -> Arc<st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: two rules of two services of two tenants, again within ten minutes and after them; one that was not
+    /// written; more than are remembered.
+    /// Guarantee: each rule and service has one in ten minutes, whose id the others get; what is kept is bounded.
+    #[test]
+    fn each_rule_of_a_service_has_one_in_ten_minutes() {
+        let recordings = Recordings::default();
+        let share = |tenant: &str, service: &str| Share {
+            tenant: tenant.into(),
+            service: service.into(),
+        };
+        let begin = |tenant: &str, service: &str, rule: &str, at: u64, id: &str| {
+            recordings.begin(&share(tenant, service), &rule.into(), at, &id.into())
+        };
+        let (start, later) = (RECORDS_EVERY_NS, RECORDS_EVERY_NS + 1);
+        assert_eq!(begin("a", "shop", "slow", start, "1"), Ok(()));
+        for (number, (tenant, service, rule)) in [("b", "shop", "slow"), ("a", "cart", "slow"), ("a", "shop", "full")]
+            .iter()
+            .enumerate()
+        {
+            assert_eq!(begin(tenant, service, rule, later, &format!("other {number}")), Ok(()));
+        }
+        let last = start + RECORDS_EVERY_NS - 1;
+        assert_eq!(begin("a", "shop", "slow", last, "2"), Err("1".into()));
+        assert_eq!(recordings.share("other 0"), Some(share("b", "shop")));
+        assert_eq!(begin("a", "shop", "slow", last + 1, "3"), Ok(()));
+        assert_eq!(recordings.share("1"), None);
+        recordings.forget("3");
+        assert_eq!(begin("a", "shop", "slow", last + 2, "4"), Ok(()));
+        for number in 0..2 * MOST_BEGUN {
+            assert_eq!(begin("c", &number.to_string(), "slow", last, "any"), Ok(()));
+        }
+        assert_eq!(recordings.begun().len(), MOST_BEGUN);
+    }
 
     /// Scenario: processes with usual, foreign, long and no names.
     /// Guarantee: letters, digits, `-` and `_`, never a separator of paths, and never long.

@@ -10,7 +10,7 @@ use clr_gc::gc::StoppedTime;
 use self::open::{Open, finished, is_of, member};
 pub(crate) use self::place::follows;
 use self::place::{Place, group_name, place};
-use super::black_box::Recorder;
+use super::black_box::{Recorder, Recordings, Share};
 use super::{Finding, Holding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
@@ -71,9 +71,18 @@ impl Incidents {
         self.recently_stopped = Some((since_unix_ns, stopped));
     }
 
-    /// The events of the process are kept: incidents that are severe are recorded from now on.
-    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>) {
-        self.recorder.get_or_insert_with(|| Recorder::new(run, process));
+    /// The events of the process are kept: incidents that are severe are recorded from now on, unless `recordings`
+    /// has one of the same rule and service.
+    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: Share, recordings: Arc<Recordings>) {
+        self.recorder
+            .get_or_insert_with(|| Recorder::new(run, process, share, recordings));
+    }
+
+    /// More is known of whose the process is.
+    pub fn know_share(&mut self, share: Share) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.belongs(share);
+        }
     }
 
     /// Whether one is open that gathers this.
@@ -232,6 +241,7 @@ impl Incidents {
                 ledger: self.ledger.clone().filter(|_| gathers),
                 stopped: None,
                 black_box: self.of_dead.clone(),
+                is_recorded_before: false,
                 found: None,
             };
             if let Some(recorder) = &mut self.recorder {

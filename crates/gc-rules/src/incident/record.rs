@@ -225,7 +225,11 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
     let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
         name: Evidence::BlackBox,
         place: format!("{BLACK_BOX}{id}.nettrace"),
-        text: format!("recording {id}.nettrace, up to 30 s before and 10 s after"),
+        text: if incident.is_recorded_before {
+            format!("recording {id}.nettrace, of an earlier one: each rule of a service has one in 10 min")
+        } else {
+            format!("recording {id}.nettrace, up to 30 s before and 10 s after")
+        },
     });
     let found = incident.found.as_deref();
     let callers = found.and_then(|found| found.callers.as_ref());
@@ -289,9 +293,11 @@ impl MemberRecord {
     }
 }
 
-/// A remedy for the process of a recording: the same commands read files.
+/// A remedy for the process of a recording: the same commands read files. A heap or the stacks of threads are in none
+/// that was made for something else.
 pub fn remedy_for_a_file(remedy: &str) -> String {
-    remedy.replace(" PID`", " FILE`")
+    let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
+    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
 /// What to type next: what a person at the host does first, record the process while it is sick.

@@ -33,6 +33,8 @@ pub struct StoredIncident {
     #[serde(default)]
     black_box: Option<String>,
     #[serde(default)]
+    is_recorded_before: bool,
+    #[serde(default)]
     found: Option<Found>,
 }
 
@@ -86,6 +88,7 @@ impl StoredIncident {
             members: incident.members.iter().map(StoredMember::of).collect(),
             ledger: incident.ledger.as_deref().copied(),
             black_box: incident.black_box.as_deref().map(str::to_owned),
+            is_recorded_before: incident.is_recorded_before,
             found: incident.found.as_deref().cloned(),
         }
     }
@@ -118,6 +121,7 @@ impl StoredIncident {
             ledger: self.ledger.map(Arc::new),
             stopped: None,
             black_box: self.black_box.as_deref().map(Arc::from),
+            is_recorded_before: self.is_recorded_before,
             found: self.found.clone().map(Arc::new),
         }))
     }

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use super::{IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, StoredIncident};
+use super::{
+    IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share, StoredIncident,
+};
 use crate::alert::RunKey;
 use crate::engine::tests::story::{BEGIN, S, Story, What, unix_ns};
 use crate::ledger::{Ledger, Verdict};
@@ -310,6 +312,47 @@ fn an_incident_carries_what_its_rules_gather() {
     }
 }
 
+/// The events of the process are kept, as one of a service.
+fn keep(process: &mut Process, pid: u32, recordings: &Arc<Recordings>) {
+    let share = Share {
+        tenant: "user 1000".into(),
+        service: "shop".into(),
+    };
+    let run = RunKey { pid, start_time: 9 };
+    process
+        .incidents
+        .keep_events(run, "My.Shop".into(), share, Arc::clone(recordings));
+}
+
+/// Scenario: a process of a service in a crash loop has a critical incident, and so has the next one, within ten
+/// minutes and after them; it is stored and restored.
+/// Guarantee: the second one names the recording of the first, and says that it does, also when it is restored; the
+/// third has one of its own.
+#[test]
+fn a_crash_loop_is_recorded_once_in_ten_minutes() {
+    let recordings = Arc::default();
+    let named = |pid: u32, at: f64| {
+        let mut process = Process::new();
+        keep(&mut process, pid, &recordings);
+        process.play(&[(at, What::Full(20), "began m.worse critical")]);
+        let open = process.incidents.open().next().unwrap();
+        let restored = StoredIncident::of(open).restore(&rules()).unwrap();
+        assert_eq!(restored.is_recorded_before, open.is_recorded_before);
+        let record = process.records().remove(0);
+        let text = record.evidence_text(Evidence::BlackBox).unwrap().to_owned();
+        (open.black_box.clone().unwrap(), open.is_recorded_before, text)
+    };
+    let (first, is_before, _) = named(7, 1.0);
+    assert!(first.contains("-My-Shop-7-") && !is_before);
+    let (second, is_before, text) = named(8, 599.0);
+    assert!(
+        second == first && is_before && text.contains("of an earlier one"),
+        "{text}"
+    );
+    let (third, is_before, _) = named(9, 602.0);
+    assert!(third.contains("-My-Shop-9-") && !is_before);
+}
+
 /// Scenario: an incident of severity warning becomes critical; one of a rule of severity warning that asks for the
 /// black box begins seconds later, another one much later; the same where events are not kept; the critical one is
 /// stored and restored.
@@ -320,8 +363,7 @@ fn severe_incidents_are_recorded() {
     let kept = |keeps: bool| {
         let mut process = Process::new();
         if keeps {
-            let run = RunKey { pid: 7, start_time: 9 };
-            process.incidents.keep_events(run, "My.Shop".into());
+            keep(&mut process, 7, &Arc::default());
         }
         process
     };

@@ -98,6 +98,7 @@ fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, Allo
         since: start.saturating_sub(over),
         until: start,
         bytes,
+        at_least: false,
     }))
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
+use gc_rules::incident::Share;
 use nettrace::TraceHeader;
 use nettrace::encode::EncodeError;
 use nettrace::keep::Rewriter;
@@ -13,14 +14,13 @@ use nettrace::keep::Rewriter;
 use crate::evidence::black_box::files::Files;
 use crate::process::RunKey;
 use crate::targets::black_box::{BlackBoxes, Kept, More, Piece};
-use crate::targets::uid_of;
 
 /// A file that is being written.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) run: RunKey,
-    /// The user of its process; `None`: unknown.
-    pub(super) uid: Option<u32>,
+    /// Whose it is; `None`: unknown.
+    pub(super) share: Option<Share>,
     pub(super) id: Arc<str>,
     file: File,
     rewriter: Rewriter,
@@ -42,18 +42,18 @@ pub(super) enum Failed {
 impl Recording {
     /// Makes the file and writes what is kept of the process.
     pub(super) fn begin(
-        run: RunKey,
+        (run, share): (RunKey, Option<Share>),
         id: &Arc<str>,
         kept: &Kept,
         files: &Files,
         until: Instant,
     ) -> Result<Self, Failed> {
-        let uid = uid_of(run.pid);
+        let file = files.create(id, share.clone())?;
         let mut recording = Self {
             run,
-            uid,
+            share,
             id: Arc::clone(id),
-            file: files.create(id, uid)?,
+            file,
             rewriter: Rewriter::new(&kept.header)?,
             header: Arc::clone(&kept.header),
             incident: None,

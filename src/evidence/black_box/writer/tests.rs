@@ -5,6 +5,8 @@ use std::path::Path;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Ending, Format, Options, PointerSize, SystemTime, TraceHeader};
 
+use gc_rules::incident::RECORDS_EVERY_NS;
+
 use super::super::BlackBoxOptions;
 use super::*;
 
@@ -53,11 +55,18 @@ struct Setting {
     writer: Writer,
 }
 
+fn share() -> Share {
+    Share {
+        tenant: "user 1000".into(),
+        service: "shop".into(),
+    }
+}
+
 fn setting() -> Setting {
     let state = tempfile::tempdir().unwrap();
     let boxes = BlackBoxes::new().unwrap();
     let files = Arc::new(Files::open(state.path(), &BlackBoxOptions::default()).unwrap());
-    let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files));
+    let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files), Arc::default());
     Setting {
         state,
         boxes,
@@ -120,9 +129,9 @@ fn a_recording_has_what_was_before_and_after() {
 }
 
 /// Scenario: a process is killed during a recording; another one without an incident is killed for memory; a third
-/// one exits, and nothing more is heard of it.
+/// one exits, and nothing more is heard of it; others of its service die within ten minutes and after them.
 /// Guarantee: the first recording is complete at once and no other is made; the second leaves one, once; of the third
-/// nothing is kept after two minutes.
+/// nothing is kept after two minutes; deaths of a service leave one in ten minutes.
 #[test]
 fn the_dead_leave_a_recording() {
     let Setting {
@@ -137,9 +146,9 @@ fn the_dead_leave_a_recording() {
     read(&mut decoder, &cut[..cut.len() - 3000]);
     writer.incident(RUN, &ID.into(), now);
     drop(decoder);
-    writer.ended(RUN, now);
+    writer.ended(RUN, share(), now);
     let died: Arc<str> = "20261123T114742Z-shop-7-died".into();
-    writer.died(RUN, &died);
+    writer.died(RUN, 1, &died);
     let list = files.list().unwrap();
     assert_eq!((list.len(), list[0].id.as_str()), (1, ID));
     assert_eq!(counts(&files.folder().join(&list[0].file)), (19, Some(0)));
@@ -156,11 +165,11 @@ fn the_dead_leave_a_recording() {
         decoder
     });
     // Before it is known that it exited.
-    writer.died(RUN, &died);
+    writer.died(RUN, 1, &died);
     assert!(files.list().unwrap().is_empty());
-    writer.ended(RUN, now);
-    writer.died(RUN, &died);
-    writer.died(RUN, &died);
+    writer.ended(RUN, share(), now);
+    writer.died(RUN, 1, &died);
+    writer.died(RUN, 1, &died);
     let list = files.list().unwrap();
     assert_eq!(
         (list.len(), list[0].seconds_before, list[0].seconds_after),
@@ -173,13 +182,30 @@ fn the_dead_leave_a_recording() {
         files,
         mut writer,
     } = setting();
+    // Another one of the service dies within ten minutes, and one after them.
+    for (number, at, is_recorded) in [
+        (2, 0, true),
+        (3, RECORDS_EVERY_NS - 1, false),
+        (4, RECORDS_EVERY_NS, true),
+    ] {
+        let run = RunKey { pid: number, ..RUN };
+        let mut decoder = Decoder::new(Options::default());
+        decoder.keep(boxes.tap(run));
+        read(&mut decoder, &cut);
+        drop(decoder);
+        let id: Arc<str> = format!("20261123T114742Z-shop-{number}-died").into();
+        writer.ended(run, share(), now);
+        writer.died(run, at, &id);
+        assert_eq!(files.knows(&id), is_recorded, "{number}");
+    }
+    writer.tick(now + REMEMBERED);
     read(&mut tapped(&boxes), &cut);
-    writer.ended(RUN, now);
+    writer.ended(RUN, share(), now);
     writer.tick(now);
     assert!(boxes.held() > 0 && writer.next() == Some(now + REMEMBERED));
     writer.tick(now + REMEMBERED);
     assert_eq!((boxes.held(), writer.next()), (0, None));
-    assert!(files.list().unwrap().is_empty());
+    assert_eq!(files.list().unwrap().len(), 2);
 }
 
 /// Scenario: the directory is gone when an incident begins, and while one is being recorded; an incident of a process
@@ -211,4 +237,56 @@ fn a_disk_that_fails_costs_the_recording() {
     writer.stop();
     let list = files.list().unwrap();
     assert_eq!((list.len(), list[0].id.as_str()), (1, &*format!("{ID}4")));
+}
+
+/// Scenario: all places are taken: most by one tenant under many names, the others by two services of another; each
+/// begins one more.
+/// Guarantee: the tenant with most ends one of its own; of the tenants with as many, the service with more does.
+#[test]
+fn whoever_records_most_gives_a_place() {
+    let Setting {
+        state: _state,
+        boxes,
+        files: _files,
+        mut writer,
+    } = setting();
+    let now = Instant::now();
+    let mut decoders = Vec::new();
+    let mut begin = |writer: &mut Writer, pid: u32, tenant: &str, service: &str| {
+        let run = RunKey { pid, ..RUN };
+        let mut decoder = Decoder::new(Options::default());
+        decoder.keep(boxes.tap(run));
+        read(&mut decoder, &stream(2));
+        decoders.push(decoder);
+        let id: Arc<str> = format!("20261123T114742Z-{service}-{pid}-1").into();
+        let share = Share {
+            tenant: tenant.into(),
+            service: service.into(),
+        };
+        writer
+            .recordings
+            .begin(&share, &format!("rule {pid}").into(), 1, &id)
+            .unwrap();
+        writer.incident(run, &id, now);
+        writer.open.iter().any(|open| open.run == run)
+    };
+    let of = |writer: &Writer, service: &str| {
+        let open = writer.open.iter().filter_map(|open| open.share.as_ref());
+        open.filter(|share| share.service.starts_with(service)).count()
+    };
+    for pid in 0..60 {
+        assert!(begin(&mut writer, 100 + pid, "pod a", &format!("any{pid}")));
+    }
+    for pid in 0..4 {
+        let service = if pid == 0 { "cart" } else { "shop" };
+        assert!(begin(&mut writer, 200 + pid, "pod b", service));
+    }
+    assert!(begin(&mut writer, 300, "pod b", "cart"));
+    assert_eq!(
+        (of(&writer, "any"), of(&writer, "cart"), of(&writer, "shop")),
+        (59, 2, 3)
+    );
+    // As many names as places: there is none to give.
+    assert!(!begin(&mut writer, 301, "pod a", "new"));
+    assert_eq!(writer.open.len(), MOST_OPEN);
 }

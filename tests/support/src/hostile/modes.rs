@@ -27,6 +27,8 @@ pub enum Does {
     NeverStops(Pieces),
     /// The same, but for sessions with stacks: a burst, as much as it has, and as much again when it is stopped.
     Burst(Pieces),
+    /// The same, but sessions with stacks have none, and do not end when they are stopped.
+    HoldsBursts(Pieces),
     /// A stream that is these bytes and then nothing, without an end.
     Bytes(&'static [u8]),
     /// These bytes again and again, after the beginning of a stream.
@@ -171,6 +173,11 @@ pub const MODES: &[Mode] = &[
         name: "burst",
         about: "behaves well but for sessions with stacks: 1,500 stacks of 100 frames, whose methods have names of 6 KB",
         does: Does::Burst(well_behaved),
+    },
+    Mode {
+        name: "holds-bursts",
+        about: "behaves well, but sessions with stacks do not end when they are stopped",
+        does: Does::HoldsBursts(well_behaved),
     },
     Mode {
         name: "answers-garbage",

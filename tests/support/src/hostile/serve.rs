@@ -96,6 +96,11 @@ impl Serving {
                 stream.write_all(&ok(&id.to_le_bytes())?)?;
                 match self.does {
                     Does::Burst(_) if config.stacks => self.burst(stream, id),
+                    Does::HoldsBursts(_) if config.stacks => {
+                        let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
+                        stream.write_all(&forge.take().map_err(Error::other)?)?;
+                        hold(stream)
+                    }
                     _ => self.stream(stream, id),
                 }
             }
@@ -105,7 +110,11 @@ impl Serving {
     /// The stream of a session, until it is stopped or its reader goes away.
     fn stream(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         match self.does {
-            Does::Stream(pieces) | Does::StreamV6(pieces) | Does::NeverStops(pieces) | Does::Burst(pieces) => {
+            Does::Stream(pieces)
+            | Does::StreamV6(pieces)
+            | Does::NeverStops(pieces)
+            | Does::Burst(pieces)
+            | Does::HoldsBursts(pieces) => {
                 let format = match self.does {
                     Does::StreamV6(_) => Format::V6 { minor: 0 },
                     _ => Format::V4,

@@ -48,6 +48,7 @@ pub(super) const NO_ALLOCATED: Allocated = Allocated {
     since: 0,
     until: 0,
     bytes: 0,
+    at_least: false,
 };
 
 const NO_PHASES: Phases = Phases {

@@ -114,6 +114,7 @@ pub(super) trait Fields: Pass {
                 self.time(&mut known.since);
                 self.time(&mut known.until);
                 self.unsigned(&mut known.bytes);
+                self.flag(&mut known.at_least);
                 *allocated = Ok(known);
             }
             Some(place) => *allocated = Err(*why.get(place as usize).unwrap_or(&AllocatedUnknown::Contradiction)),

@@ -16,8 +16,8 @@ const MAX_HISTORY: usize = 1 << 20;
 /// What the finalizer thread does. Times are nanoseconds since the sync point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finalizers {
-    /// The round that runs: its GCFinalizersBegin. Where that was not seen, the first collection that found objects and
-    /// woke no thread, as it was at work already. `None`: none runs, or a loss since may have taken its end.
+    /// The round that runs: its GCFinalizersBegin. Where that was not seen, the first of several collections that found
+    /// objects and woke no thread, as it was at work already. `None`: none runs, or a loss since may have taken its end.
     pub begun: Option<i64>,
     /// Objects that collections found and whose finalizers have not run. `None`: not known.
     pub waiting: Option<u64>,
@@ -29,6 +29,9 @@ pub(super) struct FinalizerThread {
     begun: Option<i64>,
     /// The first collection that found objects since a round began or ended.
     unanswered: Option<i64>,
+    /// A later one did, too. One alone proves nothing: the round that ran the objects of a background collection may
+    /// have ended before the session began.
+    again: bool,
     /// Found since the round began.
     of_round: u64,
     waiting: u64,
@@ -81,6 +84,7 @@ impl FinalizerThread {
         self.waiting = self.waiting.saturating_add(objects);
         self.of_round = self.of_round.saturating_add(objects);
         if self.begun.is_none() {
+            self.again = self.unanswered.is_some();
             self.unanswered.get_or_insert(at);
         }
     }
@@ -93,7 +97,7 @@ impl FinalizerThread {
 
     fn now(&self) -> Finalizers {
         Finalizers {
-            begun: self.begun.or(self.unanswered.filter(|_| self.sends)),
+            begun: self.begun.or(self.unanswered.filter(|_| self.sends && self.again)),
             waiting: Some(self.waiting).filter(|_| self.counts || self.sends && self.unanswered.is_some()),
         }
     }
@@ -184,8 +188,8 @@ mod tests {
         thread.end(1, false);
         assert_eq!(thread.now(), state(None, 0));
         thread.found(7, 9, false);
-        // The thread is awake within a moment.
-        assert_eq!(thread.now(), state(Some(7), 9));
+        // The thread is awake within a moment; one collection proves nothing else.
+        assert_eq!(thread.now(), state(None, 9));
         thread.begin(8);
         thread.found(9, 1_000, false);
         assert_eq!(thread.now(), state(Some(8), 1_009));
