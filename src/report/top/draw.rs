@@ -68,7 +68,7 @@ fn heading(state: &State) -> Line<'static> {
 }
 
 /// From this width on keys have whole words.
-const WHOLE_WORDS: u16 = 100;
+const WHOLE_WORDS: u16 = 112;
 
 fn footer(state: &State, width: u16) -> Line<'static> {
     if state.typing {
@@ -79,10 +79,11 @@ fn footer(state: &State, width: u16) -> Line<'static> {
         ]);
     }
     let mut spans = Vec::new();
+    let gap = if width < WHOLE_WORDS { " " } else { "  " };
     let mut key = |key: &str, what: &str, on: bool| {
         spans.push(Span::styled(key.to_owned(), BOLD));
         spans.push(Span::styled(
-            format!(" {what}  "),
+            format!(" {what}{gap}"),
             if on { Style::new().fg(Color::Cyan) } else { DIM },
         ));
     };
@@ -130,7 +131,7 @@ fn help(frame: &mut Frame<'_>) {
         "stop %: of the time. GC/s: collections of all generations.",
         "heap: after the newest collection, of its limit where known.",
     ];
-    let area = centred(frame.area(), 66, 13);
+    let area = centred(frame.area(), 66, 14);
     frame.render_widget(Clear, area);
     let text: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
     frame.render_widget(
