@@ -306,7 +306,9 @@ fn is_locked(path: &Path) -> bool {
 /// Whether whoever has the lock is known, and is gone or a user whose word does not count here. A lock that cannot be
 /// seen (of another pid namespace) counts.
 fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
-    let lockers = lockers(path);
+    // The kernel writes its list in pieces: a lock can be missing in one that changes meanwhile.
+    let mut read = (0..3).map(|_| lockers(path));
+    let lockers = read.find(|lockers| !lockers.is_empty()).unwrap_or_default();
     let counts = |pid: &u32| uid_of(*pid).is_some_and(|uid| owners.contains(&uid));
     !lockers.is_empty() && !lockers.iter().any(counts)
 }
