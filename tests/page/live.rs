@@ -15,8 +15,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; live_processes_are_followed);
 }
 
-/// Scenario: a daemon, and a browser on its page before there is a process; then a program begins that asks for
-/// collections all the time, and one that is well. Later the first is killed.
+/// Scenario: a daemon, and a browser on its page before there is a process; then a program begins that collects all the
+/// time, and one that is well. Later the first is killed.
 /// Guarantee: without a reload both are in the overview, the sick one above, with its name, its pauses and its
 /// incident; its page has a mark for each collection and the same figures as the record; when it is killed, its page
 /// says so.
@@ -34,9 +34,8 @@ fn live_processes_are_followed() {
         start.env("OTEL_SERVICE_NAME", name).spawn()
     };
     let well = start("steady", "well");
-    let sick = start("collect", "sick");
+    let sick = start("storm", "sick");
     browser.until("document.querySelectorAll('table.processes tbody tr').length === 2");
-    // It may be one for information, which is folded up.
     browser.until("document.querySelector('.incident')?.textContent.includes('sick')");
     browser.until("document.querySelector('table.processes tbody tr')?.innerText.includes('sick')");
     browser.screenshot(&repository("target/page/live-overview.png"), 1200);

@@ -392,7 +392,10 @@ fn three_clicks_from_the_overview() {
     browser.back();
     browser.until("/^.processes.\\d+$/.test(location.pathname) && document.querySelector('#chart-heap svg .area')");
     // The longest are kept in full.
-    browser.run("document.querySelector('td a[href*=\"/collections/\"]').click()");
+    browser.run(
+        "[...document.querySelectorAll('section')].find((panel) => panel.querySelector('h2')?.textContent.startsWith('Longest collections'))
+         .querySelector('td a').click()",
+    );
     browser.until("document.querySelector('#timeline svg .stop')");
     browser.keys("r");
     browser.until("location.pathname === '/rules' && document.querySelector('.rule.firing')");

@@ -401,6 +401,7 @@ function render() {
   const ended = incidents.filter((incident) => incident.until !== null);
   const isRead = process.minute !== null;
   const link = (number) => `/processes/${process.pid}/collections/${number}`;
+  const kept = new Set([...record.longest, ...record.newest].map((line) => line.number));
   show(main, [
     head(process),
     gone || process.state === 'ended' ? exited(process) : null,
@@ -418,7 +419,7 @@ function render() {
       chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
-      causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, link),
+      causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
       lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
     ], [memoryPanel(memory), settings(record.settings, process), reading(record.stream, record.unseen, process)])

@@ -18,7 +18,7 @@ function rows({ worst, trace_url: pattern }, link) {
     h('td', { class: 'n' }, request.start_ms === null ? DASH : timeOfDay(request.start_ms)),
     h('td', { class: 'n' }, duration(request.duration_ns)),
     h('td', { class: 'n' }, duration(request.stopped_ns)),
-    h('td', null, request.collections.map((other) => [h('a', { href: link(other) }, other), ' '])),
+    h('td', null, request.collections.map((other) => [link(other) ? h('a', { href: link(other) }, other) : other, ' '])),
     h('td', { class: 'trace' }, trace(request.trace_id, pattern))));
 }
 
@@ -29,7 +29,7 @@ function trace(id, pattern) {
   return pattern ? h('a', { href: pattern.replaceAll('{trace_id}', id), target: '_blank', rel: 'noopener' }, text) : text;
 }
 
-// `all`: the counts, and those that lost most; `link`: where a collection is.
+// `all`: the counts, and those that lost most; `link`: where a collection is, null where it is not kept.
 export function requestsPanel(all, link, note = null) {
   const share = all.known ? percent(all.hit / all.known) : DASH;
   const columns = [['Most delayed', null], ['Began', 'n'], ['Took', 'n'], ['Lost', 'n'], ['Collections', null], ['Trace', null]];
