@@ -112,11 +112,16 @@ impl Series {
     }
 
     /// The conventions' total counts from the first collection on as long as every one after it says what was allocated;
-    /// after a gap it is absent, and begins anew with the next measurement. Ours goes on, as a lower bound.
+    /// after a gap, or where a part is an estimate, it is absent, and begins anew with the next measurement. Ours goes
+    /// on, as a lower bound.
     fn allocated(&mut self, collection: &Collection, base: TimeBase) {
         match collection.allocated {
             Ok(allocated) => {
                 self.add(&row::ALLOCATED, Labels::NONE, allocated.bytes);
+                if allocated.at_least {
+                    self.forget(&row::TOTAL_ALLOCATED);
+                    return;
+                }
                 let start = base.unix_ns(allocated.since).max(self.start_unix_ns);
                 if let Some(point) = self.point(&row::TOTAL_ALLOCATED, Labels::NONE) {
                     point.add_since(start, allocated.bytes);

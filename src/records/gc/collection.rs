@@ -64,6 +64,8 @@ pub struct GcRecord<'a> {
     allocated_since_last: Option<u64>,
     /// Why that is not known: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
     allocated_unknown: Option<&'static str>,
+    /// A part of it is an estimate that is mostly too low.
+    allocated_lower_bound: bool,
     missing: Vec<&'static str>,
     /// Figures that cannot be, by their names here: they are null.
     implausible: Vec<&'static str>,
@@ -222,6 +224,7 @@ impl<'a> GcRecord<'a> {
             asked_by: collection.asker().id(),
             allocated_since_last: collection.allocated_since_last(),
             allocated_unknown: collection.allocated.err().map(AllocatedUnknown::name),
+            allocated_lower_bound: collection.allocated.is_ok_and(|allocated| allocated.at_least),
             implausible: collection.implausible.iter().map(Figure::name).collect(),
             missing: collection.missing.iter().map(Missing::name).collect(),
             complete: collection.is_complete(),

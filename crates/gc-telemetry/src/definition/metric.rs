@@ -47,7 +47,7 @@ metrics! { METRICS
         "Total time that the process was paused for garbage collection, as GC.GetTotalPauseDuration counts it: until the threads begin to be restarted. Histogram and spans have the time until they run, which is longer (microseconds, more with many threads on few cores)."
         from "GCSuspendEEBegin to GCRestartEEBegin"
     TOTAL_ALLOCATED "dotnet.gc.heap.total_allocated" "By" Counter [] Stable
-        "Bytes allocated on the managed heap since its start time, which is the first collection that was observed: within 2 % of GC.GetTotalAllocatedBytes, as of the last collection. Absent after a gap (lost events, a new session), then counted anew from the next collection."
+        "Bytes allocated on the managed heap since its start time, which is the first collection that was observed: within 2 % of GC.GetTotalAllocatedBytes, as of the last collection. Absent after a gap (lost events, a new session), and where a part is an estimate (large objects during background collections of .NET 8 under server GC); then counted anew from the next collection."
         from "GCPerHeapHistory SizeBefore - FreeListBefore - FreeObjBefore, SizeAfter - FreeListAfter - FreeObjAfter, GCGlobalHeapHistory FinalYoungestDesired"
     HEAP_SIZE "dotnet.gc.last_collection.heap.size" "By" UpDownCounter [HEAP_GENERATION] Stable
         "Size of the managed heap after the last garbage collection, fragmentation included."
@@ -89,7 +89,7 @@ metrics! { METRICS
         "Collections that compacted the heap."
         from "GCGlobalHeapHistory GlobalMechanisms bit 1"
     ALLOCATED "gcwatch.gc.allocated" "By" Counter [] Own
-        "Bytes allocated since the first collection that was observed, as of the last one. A lower bound if gcwatch.gc.allocated.unknown counts anything but `first`."
+        "Bytes allocated since the first collection that was observed, as of the last one. A lower bound if gcwatch.gc.allocated.unknown counts anything but `first`, and of .NET 8 under server GC with large objects."
         from "as dotnet.gc.heap.total_allocated"
     ALLOCATED_UNKNOWN "gcwatch.gc.allocated.unknown" "{collection}" Counter [ALLOCATED_UNKNOWN_WHY] Own
         "Collections of which it is not known how much was allocated before them, by reason."
