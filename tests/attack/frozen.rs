@@ -274,7 +274,7 @@ fn a_stopped_daemon_without_sessions_goes_on() {
         assert!(since.elapsed() < HELD_AT_MOST, "{}", daemon.get("/livez").1);
     }
     assert_eq!(daemon.metric("gcwatch_guard_releases_total"), Some(0.0));
-    assert_eq!(daemon.metric("gcwatch_guard_running_ratio"), Some(1.0));
+    assert_eq!(daemon.metric("gcwatch_guard_running"), Some(1.0));
     daemon.signal(Signal::TERM);
     assert!(daemon.await_end().success());
     assert!(!daemon.said().contains("guard"), "{}", daemon.said());
