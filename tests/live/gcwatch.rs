@@ -24,6 +24,10 @@ pub(crate) fn stderr(output: &Output) -> String {
 pub(crate) fn records(args: &[&str]) -> Vec<Value> {
     let output = gcwatch(args);
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    records_of(output)
+}
+
+pub(crate) fn records_of(output: Output) -> Vec<Value> {
     String::from_utf8(output.stdout)
         .unwrap()
         .lines()

@@ -25,7 +25,7 @@ fn the_program_is_built_from_its_source() {
 fn known_programs_have_their_sources() {
     assert_digests(
         "tests/workload/known",
-        24,
+        26,
         "build it from its source, and write digests.sha256",
     );
 }
