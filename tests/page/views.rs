@@ -114,7 +114,7 @@ fn every_view_is_a_picture() {
 
 /// Scenario: a service whose requests are observed, and one whose requests are not.
 /// Guarantee: the first one's page has the requests that lost most as bars with their stops, each with its collections,
-/// which lead to them, and its trace; the counts add up. The other has no such panel.
+/// which lead to them while they are kept, and its trace; the counts add up. The other has no such panel.
 fn requests_that_were_stopped_are_shown() {
     let (runtime, scene) = played(0);
     let browser = Browser::start();
@@ -155,7 +155,7 @@ fn requests_that_were_stopped_are_shown() {
         "return Promise.all([...{heading}.parentElement.querySelectorAll('tbody a[href*=\"/collections/\"]')]
              .map((link) => fetch('/api/v1' + link.pathname).then((answer) => answer.ok))).then((all) => all.every(Boolean))"
     ));
-    assert_eq!(leads, Value::Bool(true));
+    assert_eq!(leads, json!(true));
     is_content(&browser);
     drop(browser);
     close(runtime, scene);
