@@ -35,6 +35,7 @@ const FIELDS: [&str; 54] = [
     "/promoted",
     "/allocated_since_last",
     "/allocated_unknown",
+    "/allocated_lower_bound",
     "/pinned_objects",
     "/sync_blocks",
     "/gc_handles",

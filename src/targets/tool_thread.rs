@@ -108,6 +108,10 @@ mod tests {
         drop(end);
         thread.unwrap().join().unwrap();
         assert_eq!(threads.is(tool), Some(true));
+        // The kernel lists a thread for a moment after it was joined.
+        while std::path::Path::new(&format!("/proc/self/task/{tool}")).exists() {
+            std::thread::yield_now();
+        }
         assert_eq!(ToolThread::new(Some(std::process::id())).is(other), None);
         assert_eq!(ToolThread::new(None).is(tool), None);
     }
