@@ -15,7 +15,7 @@ use crate::records::gc::GcRecord;
 use crate::report::intervals::Interval;
 
 /// Fields of the record, in the order of the columns; a path is a JSON pointer.
-const FIELDS: [&str; 54] = [
+const FIELDS: [&str; 55] = [
     "/pid",
     "/clr_instance",
     "/number",

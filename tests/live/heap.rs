@@ -314,7 +314,7 @@ fn a_small_buffer_is_enough(runtime: Runtime) {
     let known = Known::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     let ask = || gcwatch(&["heap", &pid, "--lease-folder", &leases, "--force", "--small-buffer"]);
-    // A reader that has no CPU gives it up at once, so that the process does not stand still.
+    // A reader that has no CPU gives it up at once, so that the process is not held.
     let answer = (0..10).map(|_| ask()).find(|output| {
         assert!(
             output.status.success() || stderr(output).contains("given up"),
