@@ -109,7 +109,7 @@ mod tests {
         thread.unwrap().join().unwrap();
         assert_eq!(threads.is(tool), Some(true));
         // The kernel lists a thread for a moment after it was joined.
-        while std::path::Path::new(&format!("/proc/self/task/{tool}")).exists() {
+        while Path::new(&format!("/proc/self/task/{tool}")).exists() {
             std::thread::yield_now();
         }
         assert_eq!(ToolThread::new(Some(std::process::id())).is(other), None);
