@@ -33,7 +33,7 @@ mod tests;
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{TimeBase, moved};
 
 use crate::container::ledger::{HeapFigures, not_looked_at, old_objects};
 pub(crate) use bucket::{BUCKET_NS, Bucket, is_induced};
@@ -304,6 +304,13 @@ impl History {
     /// The longest of the last half hour in full, the longest first.
     pub(crate) fn longest(&self, now_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
         self.kept.longest(now_unix_ns.saturating_sub(HISTORY_NS))
+    }
+
+    /// The wall clock was set by so much: how long ago the newest full collection was stays as it is.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        if let Some((_, at)) = &mut self.newest.looked_at {
+            *at = moved(*at, by_ns);
+        }
     }
 
     /// Keeps a collection in full for as long as the run is remembered, if it is there still: an incident refers to it.

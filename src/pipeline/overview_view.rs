@@ -137,6 +137,7 @@ fn memory(parts: &Parts) -> Option<RowMemory> {
         peak: parts.ledger.peak(),
         usage: ledger.usage,
         live: ledger.live,
+        not_looked_at: ledger.not_looked_at,
         free: ledger.free,
         committed_unused: ledger.committed_unused,
         native: ledger.native,

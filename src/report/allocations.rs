@@ -9,7 +9,7 @@ use clr_evidence::name::type_name;
 use clr_evidence::site::place;
 use dotnet_diagnostics::text::shown;
 
-use crate::report::table::{Column, FAINT, HEADING, head, left, right, row};
+use crate::report::table::{Column, FAINT, HEADING, head, left, more, right, row};
 use crate::report::units::{Bytes, plural};
 
 /// Frames of a stack that are shown.
@@ -97,17 +97,6 @@ fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
         amount.samples.to_string(),
         name,
     ]
-}
-
-fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) -> io::Result<()> {
-    match all.checked_sub(shown).filter(|more| *more > 0) {
-        Some(more) => writeln!(
-            out,
-            "{FAINT}and {} more; --top shows them{FAINT:#}",
-            plural(more as u64, noun)
-        ),
-        None => Ok(()),
-    }
 }
 
 /// What the figures leave out.

@@ -6,7 +6,7 @@ use clr_heap::cost::Range;
 use clr_heap::diff::Growth;
 use clr_heap::survey::{Survey, root_shown};
 
-use crate::report::table::{Column, FAINT, HEADING, head, left, right, row};
+use crate::report::table::{Column, FAINT, HEADING, head, left, more, right, row};
 use crate::report::units::{Bytes, Count, Span, UNKNOWN, plural};
 
 /// Steps of a path that are shown.
@@ -141,17 +141,6 @@ fn way(steps: impl Iterator<Item = String>) -> String {
         steps.splice(half..half + extra, [format!("({extra} more)")]);
     }
     steps.join(" > ")
-}
-
-fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) -> io::Result<()> {
-    match all.checked_sub(shown).filter(|more| *more > 0) {
-        Some(more) => writeln!(
-            out,
-            "{FAINT}and {} more; --top shows them{FAINT:#}",
-            plural(more as u64, noun)
-        ),
-        None => Ok(()),
-    }
 }
 
 fn notes(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anstyle::{AnsiColor, Style};
 use dotnet_diagnostics::text::is_plain;
 
+use crate::report::units::plural;
+
 /// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
@@ -414,6 +416,18 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
         owed = after;
     }
     Ok(())
+}
+
+/// Says below a table how many rows it leaves out, if any.
+pub(super) fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) -> io::Result<()> {
+    match all.checked_sub(shown).filter(|more| *more > 0) {
+        Some(more) => writeln!(
+            out,
+            "{FAINT}and {} more; --top shows them{FAINT:#}",
+            plural(more as u64, noun)
+        ),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

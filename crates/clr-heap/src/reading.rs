@@ -14,7 +14,7 @@
 //! every type is described. The runtime drops what does not fit into its buffer, and each of these alone overlooks
 //! some losses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clr_evidence::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Method, RUNDOWN_PROVIDER};
 use clr_gc::event::{ClrEvent, GcReason, GcType, Kind, Layout, PointerSize, RUNTIME_PROVIDER, RootKind, Utf16, decode};
@@ -274,7 +274,7 @@ struct State {
     type_name_bytes: usize,
     raw: Option<Raw>,
     methods: HashMap<u64, String>,
-    wanted_methods: HashMap<u64, ()>,
+    wanted_methods: HashSet<u64>,
     objects: u64,
     bytes: u64,
     announced_edges: u64,
@@ -330,7 +330,7 @@ impl Reading {
                 type_name_bytes: 0,
                 raw,
                 methods: HashMap::new(),
-                wanted_methods: HashMap::new(),
+                wanted_methods: HashSet::new(),
                 objects: 0,
                 bytes: 0,
                 announced_edges: 0,
@@ -630,7 +630,7 @@ impl State {
         self.lost = lost;
         if let Some(raw) = &self.raw {
             let stacks = raw.roots.iter().filter(|root| root.holder == Holder::Stack);
-            self.wanted_methods = stacks.take(MAX_METHODS).map(|root| (root.id, ())).collect();
+            self.wanted_methods = stacks.take(MAX_METHODS).map(|root| root.id).collect();
         }
     }
 
@@ -768,7 +768,7 @@ impl State {
         let Some(id) = payload.first_chunk::<8>().map(|id| u64::from_le_bytes(*id)) else {
             return;
         };
-        if self.wanted_methods.contains_key(&id)
+        if self.wanted_methods.contains(&id)
             && let Ok(method) = Method::decode(payload)
         {
             let name = clr_evidence::name::method(&method.namespace, &method.name);

@@ -296,6 +296,24 @@ fn nothing_is_of_the_future() {
     assert_eq!(buckets[0].stopped_ns, 1_000_000_000);
 }
 
+/// Scenario: a full collection; a minute later the clock is set an hour forward, then back.
+/// Guarantee: it was a minute ago, and all that it left is looked at.
+#[test]
+fn a_set_clock_makes_no_collection_old() {
+    let mut full = paused(1, 10 * SECOND, SECOND);
+    full.generation = Some(2);
+    let mut history = History::default();
+    history.observe(full, base(), NEWEST, u64::MAX);
+    let not_looked_at = |history: &History, seconds| history.figures().heap_figures(at(seconds), 0).not_looked_at;
+    let before = not_looked_at(&history, 8000);
+    assert!(before.is_some_and(|(bytes, _)| bytes > 0), "{before:?}");
+    assert_eq!(not_looked_at(&history, 71), Some((0, 60)));
+    history.clock_was_set(3600 * SECOND);
+    assert_eq!(not_looked_at(&history, 3671), Some((0, 60)));
+    history.clock_was_set(-3600 * SECOND);
+    assert_eq!(not_looked_at(&history, 71), Some((0, 60)));
+}
+
 /// Scenario: nothing was observed; then a reading of the container only; then a reading that failed.
 /// Guarantee: what was not seen is unknown, and a failed reading is no zero.
 #[test]

@@ -175,6 +175,7 @@ impl Parts {
             return;
         };
         self.telemetry.clock_was_set(by_ns);
+        self.history.clock_was_set(by_ns);
         self.requests.forget();
         let stream = self.stream_facts();
         if let Some(rules) = &mut self.rules {

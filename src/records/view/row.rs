@@ -104,8 +104,10 @@ pub struct RowMemory {
     pub peak: Option<u64>,
     /// All that is in use.
     pub usage: Option<u64>,
-    /// Live objects, as of the newest collection.
+    /// Live objects: old ones as of the newest full collection.
     pub live: Option<u64>,
+    /// Old objects that no full collection has looked at.
+    pub not_looked_at: Option<u64>,
     /// Free space between them.
     pub free: Option<u64>,
     /// What the collector has committed beyond its objects, as far as it is resident.

@@ -127,12 +127,19 @@ pub(super) struct Reserved {
     pub(super) peak: Option<u64>,
     pub(super) usage: Option<u64>,
     pub(super) live: Option<u64>,
+    pub(super) not_looked_at: Option<u64>,
     pub(super) free: Option<u64>,
     pub(super) committed_unused: Option<u64>,
     pub(super) native: Option<u64>,
 }
 
 impl Reserved {
+    /// Objects, whether a full collection has looked at them or not.
+    pub(super) fn objects(&self) -> Option<u64> {
+        let all = [self.live, self.not_looked_at];
+        all.into_iter().flatten().reduce(u64::saturating_add)
+    }
+
     /// What is reserved and not needed as far as was measured: what of the limit was never used, free space between
     /// objects, and what is committed beyond them. `None`: nothing of it is known.
     pub(super) fn spare(&self) -> Option<u64> {

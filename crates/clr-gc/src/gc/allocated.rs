@@ -19,8 +19,8 @@
 //! * *Large objects*: .NET 9 and later write what lived at the final stop, so nothing is hidden. .NET 8 and earlier
 //!   write what lived at the start; what was allocated from then to the end is estimated by the rate before, and by
 //!   how fast generation 0 grew meanwhile: nothing in the events says how much of what lives at the end is new. Under
-//!   server GC that is mostly too low ([`Allocated::at_least`]). They are told apart by the compact phase, in which
-//!   .NET 8 writes a clock instead of a duration, and by a collection inside that saw more large objects.
+//!   server GC that is mostly too low ([`Allocated::at_least`]). Such a collection is recognized by its compact phase,
+//!   in which .NET 8 writes a clock instead of a duration, and by a collection inside that saw more large objects.
 
 use crate::event::PerHeapHistory;
 

@@ -215,10 +215,10 @@ const MEMORY_COLUMNS: [Column; 9] = [
         cell: |row| right(bytes(row.memory.and_then(|memory| memory.usage))),
     },
     Column {
-        name: "live",
+        name: "objects",
         width: 9,
         from: 0,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.live))),
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.objects()))),
     },
     Column {
         name: "free",
