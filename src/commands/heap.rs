@@ -252,13 +252,13 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         } else {
             ""
         };
-        anyhow::bail!("process {pid}: not done: {refusal}; --force does it{hint}");
+        anyhow::bail!("process {pid}: not done: {refusal}; --force overrides this{hint}");
     }
     let turn = match Turn::take(args.lease_folder.clone(), pid, asked.process.uid) {
         Ok(turn) => Some(turn),
         Err(_) if args.force => None,
         Err(taken) => {
-            anyhow::bail!("process {pid}: not done: {taken}; two dumps at once stop it twice; --force does it")
+            anyhow::bail!("process {pid}: not done: {taken}; two dumps at once pause it twice; --force overrides this")
         }
     };
     if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
@@ -269,7 +269,7 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
     tokio::spawn(async move {
         loop {
             interrupted.notified().await;
-            say("the dump cannot be called back: it is read to its end, so that the process gets its memory back");
+            say("a dump cannot be cancelled: reading it to the end, so that the process gets its memory back");
         }
     });
     let dump = Dump {

@@ -32,33 +32,33 @@ pub enum HeapFormat {
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "Examples:\n  sudo gcwatch heap 4711\n  sudo gcwatch heap 4711 --type Order\n  sudo gcwatch heap 4711 -o heap.pb.gz\n  gcwatch heap diff before.ndjson after.ndjson\n\n\
-    A heap dump is one full collection: all threads of the process stand while it is written (twice before\n\
-    .NET 10), and until it is read it takes memory beside the heap. What it will cost is printed first, and what is\n\
-    dangerous is refused; see docs/heap.md."
+    A heap dump is one full collection that pauses all threads of the process while it is written (twice before\n\
+    .NET 10), and takes memory beside the heap until it is read. The command prints the price first and refuses\n\
+    what is dangerous; see docs/heap.md."
 )]
 pub struct HeapArgs {
     /// What is looked at.
     #[command(flatten)]
     pub subject: SubjectArgs,
-    /// Only how many objects of which type: half of the price from .NET 10 on, and nothing of who holds them
+    /// Count objects and bytes by type only: half the price from .NET 10 on, without what holds them
     #[arg(long)]
     pub histogram: bool,
-    /// Who holds objects whose type has this in its name
+    /// Show what holds objects whose type name contains this
     #[arg(long = "type", value_name = "T", conflicts_with = "histogram")]
     pub only: Option<String>,
-    /// Take two, so long apart [default: 1m], and print what grew
+    /// Take two dumps this far apart [default: 1m] and print what grew
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1m", value_parser = duration)]
     pub diff: Option<Duration>,
     /// Print the price and stop
     #[arg(long)]
     pub price: bool,
-    /// .NET 11: ask the process for 16 MB only, which stops it for longer: it waits while the dump is read
+    /// .NET 11: take only 16 MB in the process, which pauses it longer because it waits for the reader
     #[arg(long, conflicts_with = "histogram")]
     pub small_buffer: bool,
-    /// Do it although it is refused, and replace files
+    /// Run despite a refusal, and replace files
     #[arg(long)]
     pub force: bool,
-    /// Memory that the graph may take, megabytes [default: 512, at most half of what is free]
+    /// Memory limit of the graph in megabytes [default: 512, at most half of the free memory]
     #[arg(long, value_name = "MB")]
     pub memory: Option<u64>,
     /// Folder of the lock that one dump on the host takes
