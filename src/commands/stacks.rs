@@ -10,7 +10,7 @@ use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, 
 use crate::commands::cli::{EvidenceFormat, StacksArgs};
 use crate::evidence::burst::Question;
 use crate::report::stacks as report;
-use crate::targets::tool_thread::names;
+use crate::targets::thread_names::names;
 
 /// How long it watches unless asked otherwise: some hundred samples of each thread.
 const TIME: Duration = Duration::from_millis(300);

@@ -13,6 +13,7 @@ use crate::daemon::Services;
 use crate::kubernetes::{self, settings::Settings};
 use crate::pipeline::{Measured, Pipeline, Run, Surroundings};
 use crate::process::RunKey;
+use crate::targets::exporting::Looks;
 use crate::targets::heap_limit::{MemoryReader, MemoryReading};
 use crate::targets::host;
 use delivery::clock::now_unix_ns;
@@ -63,6 +64,7 @@ pub(crate) async fn measure(pipeline: Pipeline) {
 
 async fn figures(pipeline: Pipeline) {
     let mut memory = MemoryReader::default();
+    let mut looks = Looks::default();
     let mut counts: HashMap<RunKey, Counted> = HashMap::new();
     let mut all_at = Instant::now() + FIRST;
     loop {
@@ -99,10 +101,10 @@ async fn figures(pipeline: Pipeline) {
                     memory,
                     heap_limit,
                     machine,
-                    exports_runtime,
                 } = figures
                     .map(|figures| memory.read(key, run.major(), figures.memory_limit))
                     .unwrap_or_default();
+                let exports_runtime = figures.and_then(|_| looks.look(key, run.major()));
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
                 let measured = Measured {
                     figures,
@@ -116,11 +118,12 @@ async fn figures(pipeline: Pipeline) {
             };
             let read: Vec<_> = runs.into_iter().map(measured).collect();
             memory.keep(&living);
-            (read, killed, memory)
+            looks.keep(&living);
+            (read, killed, memory, looks)
         });
         match read.await {
-            Ok((read, killed, reader)) => {
-                memory = reader;
+            Ok((read, killed, reader, looked)) => {
+                (memory, looks) = (reader, looked);
                 for (run, killed) in killed {
                     pipeline.oom_killed(run, killed);
                 }
@@ -139,7 +142,7 @@ async fn figures(pipeline: Pipeline) {
                 }
             }
             Err(failed) => {
-                memory = MemoryReader::default();
+                (memory, looks) = (MemoryReader::default(), Looks::default());
                 error!("the figures of processes cannot be read: {failed}");
             }
         }

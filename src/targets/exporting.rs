@@ -6,10 +6,9 @@
 //! environment is only a hint.
 
 use std::collections::HashMap;
-use std::fs::File;
 
 use super::facts::Facts;
-use super::heap_limit::{MAX_MAPS_BYTES, text};
+use super::proc_file::{MAX_MAPS_BYTES, of_process};
 use crate::process::RunKey;
 
 /// File names of what exports the runtime's metrics.
@@ -44,7 +43,7 @@ pub(crate) fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static s
     if major.is_some_and(|major| major < FIRST_MAJOR) {
         return None;
     }
-    sign(&text(File::open(format!("/proc/{pid}/maps")).ok()?, MAX_MAPS_BYTES)?)
+    sign(&of_process(pid, "maps", MAX_MAPS_BYTES)?)
 }
 
 /// The variable of its environment that an SDK of OpenTelemetry would read. It may be inherited, and say nothing.

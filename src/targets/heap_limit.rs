@@ -27,7 +27,7 @@ mod memory;
 mod read;
 
 pub(crate) use memory::{MemoryReader, MemoryReading};
-pub(crate) use read::{MAX_MAPS_BYTES, at_limit, text};
+pub(crate) use read::at_limit;
 
 use serde_json::Value;
 
@@ -203,18 +203,6 @@ pub(crate) const REMEDY: &str = "gcwatch retries every minute; raise the limit, 
 /// The reason, in one word.
 pub(crate) const REASON: &str = "at-heap-limit";
 
-/// The process's anonymous memory by its `status`, with what is swapped out, bytes.
-fn anonymous(status: &str) -> Option<u64> {
-    let swapped = kib(status, "VmSwap:").unwrap_or(0);
-    kib(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
-}
-
-/// A figure of `status`, in KiB.
-fn kib(status: &str, key: &str) -> Option<u64> {
-    let value = status.lines().find_map(|line| line.strip_prefix(key))?;
-    value.split_ascii_whitespace().next()?.parse().ok()
-}
-
 /// What is writable of the range that the collector reserved, by the process's `maps`: the largest among ranges of
 /// anonymous memory without gaps that are at least as large as the limit. `None`: there is no such range.
 fn committed(maps: &str, limit: u64) -> Option<u64> {
@@ -347,14 +335,10 @@ mod tests {
         assert_eq!(committed("nonsense\n", 1), None);
     }
 
-    /// Scenario: `status` of a process with and without swap, of a kernel that has no such figures; shares around the
-    /// bound.
-    /// Guarantee: both count; unknown is not zero; 95 % is full.
+    /// Scenario: shares around the bound, and the sentence of a heap at its limit.
+    /// Guarantee: 95 % is full, and the sentence has both figures and where the limit comes from.
     #[test]
     fn memory_is_compared_with_the_limit() {
-        assert_eq!(anonymous("RssAnon:\t  100 kB\nVmSwap:\t  20 kB\n"), Some(120 << 10));
-        assert_eq!(anonymous("RssAnon:\t  100 kB\n"), Some(100 << 10));
-        assert_eq!(anonymous("VmRSS:\t  100 kB\n"), None);
         assert!(is_full(95, 100) && !is_full(94, 100));
         let text = sentence("its heap", 94 << 20, 96 << 20, "DOTNET_GCHeapHardLimit");
         assert!(text.contains("94 of 96 MiB, DOTNET_GCHeapHardLimit"), "{text}");

@@ -8,13 +8,12 @@
 //! The stream numbers threads as the process's own pid namespace does. A few small files of `/proc` are read, once for
 //! each thread that asks for a collection and is not known.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+use crate::targets::thread_names::{MAX_THREADS, own_number};
 
 /// The name of threads of event sessions and their commands.
 const NAME: &str = ".NET EventPipe";
-/// Most threads that are looked at.
-const MAX_THREADS: usize = 4096;
 /// Most answers that are remembered.
 const MAX_KNOWN: usize = 32;
 
@@ -49,19 +48,6 @@ impl ToolThread {
     }
 }
 
-/// The names of a process's threads, by their numbers in its own namespace; blocking.
-pub(crate) fn names(pid: u32) -> BTreeMap<u64, String> {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return BTreeMap::new();
-    };
-    let tasks = tasks.take(MAX_THREADS).filter_map(Result::ok).map(|task| task.path());
-    let name = |task: PathBuf| {
-        let name = std::fs::read_to_string(task.join("comm")).ok()?;
-        Some((own_number(&task)?, name.trim_end().to_owned()))
-    };
-    tasks.filter_map(name).collect()
-}
-
 /// The numbers of the threads with the name, in the process's own namespace. `None`: there are none.
 fn named(tasks: &Path) -> Option<Vec<u64>> {
     let is_named = |task: &PathBuf| {
@@ -72,17 +58,6 @@ fn named(tasks: &Path) -> Option<Vec<u64>> {
     let tasks = tasks.filter_map(Result::ok).map(|task| task.path()).filter(is_named);
     let numbers: Vec<u64> = tasks.filter_map(|task| own_number(&task)).collect();
     (!numbers.is_empty()).then_some(numbers)
-}
-
-/// The last of `NSpid`, which has a number for each namespace, or else the folder's.
-fn own_number(task: &Path) -> Option<u64> {
-    let status = std::fs::read_to_string(task.join("status")).ok()?;
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let number = match numbers {
-        Some(numbers) => numbers.split_ascii_whitespace().next_back()?.to_owned(),
-        None => task.file_name()?.to_str()?.to_owned(),
-    };
-    number.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! What a heap dump will cost a process, as far as can be known from outside of it. Blocking: `/proc` and control
 //! groups.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::time::Duration;
 
 use clr_heap::cost::{Forecast, Known};
@@ -11,14 +9,13 @@ use dotnet_diagnostics::discovery::Process;
 use crate::container::Reader;
 use crate::targets::facts::Facts;
 use crate::targets::heap_limit;
+use crate::targets::proc_file::{MAX_STATUS_BYTES, anonymous, meminfo, of_process};
+use crate::targets::thread_names::names;
 
 /// A stop that is forecast to be longer is refused: probes and load balancers give up after some seconds.
 pub const MOST_STOP: Duration = Duration::from_secs(2);
-/// Threads that are looked at for the kind of collector.
-const MAX_THREADS: usize = 4096;
 /// The name of the server collector's threads.
 const SERVER: &str = ".NET Server GC";
-const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// What is known before a dump.
 #[derive(Debug, Clone)]
@@ -43,11 +40,8 @@ pub struct Price {
 /// `histogram`: without references.
 pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
     let facts = Facts::of(process);
-    let status = text(&format!("/proc/{}/status", process.pid)).filter(|_| process.visible);
-    let live_bytes = status.as_deref().map_or(0, |status| {
-        let kib = |name: &str| figure(status, name).unwrap_or(0);
-        kib("RssAnon:").saturating_add(kib("VmSwap:")).saturating_mul(1024)
-    });
+    let status = of_process(process.pid, "status", MAX_STATUS_BYTES).filter(|_| process.visible);
+    let live_bytes = status.as_deref().and_then(anonymous).unwrap_or(0);
     let known = Known {
         live_bytes,
         server: is_server(process),
@@ -104,23 +98,7 @@ pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
 
 /// Bytes that the machine has for new memory.
 pub(super) fn available() -> Option<u64> {
-    figure(&text("/proc/meminfo")?, "MemAvailable:")?.checked_mul(1024)
-}
-
-fn text(path: &str) -> Option<String> {
-    let mut text = String::new();
-    File::open(path)
-        .ok()?
-        .take(MAX_FILE_BYTES)
-        .read_to_string(&mut text)
-        .ok()?;
-    Some(text)
-}
-
-/// The number behind a name.
-fn figure(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
+    meminfo("MemAvailable:")
 }
 
 /// By the names of its threads; `None`: not in our `/proc`, or too old to name them (before .NET 5).
@@ -128,32 +106,10 @@ fn is_server(process: &Process) -> Option<bool> {
     if !process.visible {
         return None;
     }
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.pid)).ok()?;
-    let names = tasks.take(MAX_THREADS).filter_map(|task| {
-        let name = std::fs::read_to_string(task.ok()?.path().join("comm")).ok()?;
-        Some(name.trim_end().to_owned())
-    });
-    let mut is_named = false;
-    for name in names {
-        if name == SERVER {
-            return Some(true);
-        }
-        is_named |= name.starts_with(".NET ");
+    let names = names(process.pid);
+    if names.values().any(|name| name == SERVER) {
+        return Some(true);
     }
+    let is_named = names.values().any(|name| name.starts_with(".NET "));
     is_named.then_some(false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: the kernel's files.
-    /// Guarantee: a figure is found by its whole name, and one that is not there is unknown.
-    #[test]
-    fn figures_are_found_by_name() {
-        let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t    123 kB\nVmSwap:\t 0 kB\n";
-        assert_eq!(figure(status, "RssAnon:"), Some(123));
-        assert_eq!(figure(status, "RssShmem:"), None);
-        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
-    }
 }

@@ -1,16 +1,15 @@
 //! The memory of processes as the kernel counts it, and what their heaps may take.
 
 use std::collections::HashMap;
-use std::fs::File;
 
 use dotnet_diagnostics::discovery::parse_stat;
 use gc_rules::field::MemoryFacts;
 
-use super::read::{MAX_STATUS_BYTES, machine, runtime_config, text};
-use super::{Configured, Sources, Takes, anonymous, kib};
+use super::read::{machine, runtime_config};
+use super::{Configured, Sources, Takes};
 use crate::process::RunKey;
-use crate::targets::exporting::Looks;
 use crate::targets::facts::Facts;
+use crate::targets::proc_file::{MAX_STATUS_BYTES, anonymous, kib, of_process};
 
 /// What was read of a process. What cannot be read is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,15 +20,12 @@ pub(crate) struct MemoryReading {
     pub(crate) heap_limit: Option<u64>,
     /// The memory of the machine.
     pub(crate) machine: Option<u64>,
-    /// What shows that it exports the metrics of its runtime itself.
-    pub(crate) exports_runtime: Option<&'static str>,
 }
 
 /// Reads the memory of many processes, again and again. What they are configured with is read once.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryReader {
     configured: HashMap<RunKey, Configured>,
-    looks: Looks,
     machine: Option<u64>,
 }
 
@@ -37,7 +33,7 @@ impl MemoryReader {
     /// The memory of a process, whose runtime has that version and whose container has that memory limit, and what its
     /// heap may take; blocking.
     pub(crate) fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>) -> MemoryReading {
-        let file = |name: &str| text(File::open(format!("/proc/{}/{name}", key.pid)).ok()?, MAX_STATUS_BYTES);
+        let file = |name: &str| of_process(key.pid, name, MAX_STATUS_BYTES);
         let status = file("status");
         let configured = self
             .configured
@@ -60,14 +56,12 @@ impl MemoryReader {
             },
             heap_limit: limit.map(|limit| limit.bytes),
             machine: self.machine,
-            exports_runtime: self.looks.look(key, major),
         }
     }
 
     /// Forgets all processes but these.
     pub(crate) fn keep(&mut self, keys: &[RunKey]) {
         self.configured.retain(|key, _| keys.contains(key));
-        self.looks.keep(keys);
     }
 }
 

@@ -1,19 +1,17 @@
 //! The files that say how full a process's heap is. Blocking: some are on the process's own file systems.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::Process;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use serde_json::Value;
 
-use super::{Sources, Takes, anonymous, committed, is_full, sentence};
+use super::{Sources, Takes, committed, is_full, sentence};
 use crate::container::Reader;
 use crate::targets::facts::Facts;
+use crate::targets::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, text};
 
-pub(super) const MAX_STATUS_BYTES: u64 = 64 << 10;
-pub(crate) const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
 
 /// Why the first session of a process waits, in a sentence; blocking. `None`: its memory does not stand at a limit, or
@@ -29,7 +27,7 @@ pub(crate) fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     {
         return Some(sentence("the memory of its container", used, limit, "working set"));
     }
-    let text = |name: &str, limit| text(File::open(format!("/proc/{}/{name}", process.pid)).ok()?, limit);
+    let text = |name: &str, limit| of_process(process.pid, name, limit);
     let sources = Sources {
         // Its version is not known before it is asked.
         takes: Takes::of(facts.native_aot, None),
@@ -54,14 +52,7 @@ pub(crate) fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
 
 /// The machine's memory in bytes.
 pub(super) fn machine() -> Option<u64> {
-    let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    total
-        .split_ascii_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
+    meminfo("MemTotal:")
 }
 
 /// Its `runtimeconfig.json`: that of the assembly that it runs, or of its program.
@@ -99,12 +90,6 @@ fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf>
     }
     let program = executable?.to_str()?;
     Some(PathBuf::from(format!("{program}.runtimeconfig.json")))
-}
-
-pub(crate) fn text(file: File, limit: u64) -> Option<String> {
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
