@@ -30,6 +30,7 @@ mod incident_evidence;
 mod labelled;
 mod ledger;
 mod matrix;
+mod mcp;
 mod processes;
 mod profiles;
 mod requests;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         diagnostics::tests,
         alertmanager::tests,
         foreign::tests,
+        mcp::tests,
         container::tests,
         service::tests,
         stacks::tests,

@@ -59,6 +59,7 @@ impl Resolver<'_> {
             users,
             trace_url: self.trace_url(web.trace_url.as_deref(), path.key("trace_url")),
             protects: web.protects,
+            mcp: web.mcp,
             tls,
         }
     }
