@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(numbers(json!({ "sort": "longest", "limit": 1, "after": "3" })), [1]);
         assert_eq!(numbers(json!({ "generation": 0 })), [4, 1]);
         assert_eq!(numbers(json!({ "min_pause_ms": 5 })), [3, 1, 0]);
-        assert_eq!(numbers(json!({ "since": "80s", "until": "60s" })), [2]);
+        assert_eq!(numbers(json!({ "since": "80s", "until": "70s" })), [2]);
         let whole = of(
             &record,
             &read(json!({ "pid": 1 }).as_object().unwrap().clone()).unwrap(),
