@@ -107,6 +107,12 @@ pub(crate) struct Web {
     /// traces on the page link there.
     #[schemars(extend("x-restart" = true))]
     pub(crate) trace_url: Option<String>,
+    /// Where a service's figures are shown: a URL with `{service}`, and `{namespace}`, `{pod}`, `{from}` and `{to}` (Unix
+    /// milliseconds, or `now`) where they are of use, such as
+    /// `https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}`. Incidents link there, on
+    /// the page and in messages.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) grafana_url: Option<String>,
     /// TLS. Required for `token_from` and `users_from` where the address is not loopback.
     #[schemars(extend("x-restart" = true))]
     pub(crate) tls: WebTls,

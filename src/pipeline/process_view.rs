@@ -65,6 +65,7 @@ impl Pipeline {
             process.detail = exited.why.map(str::to_owned);
         }
         Some(ProcessRecord {
+            grafana_url: None,
             at_ms: now / 1_000_000,
             revision: history.revision,
             memory: memory(&parts),
@@ -105,6 +106,7 @@ impl Pipeline {
             None => format!("the process is {}", process.state.replace('_', " ")),
         };
         Some(ProcessRecord {
+            grafana_url: None,
             at_ms: now_unix_ns / 1_000_000,
             revision: 0,
             resource: noted
@@ -249,7 +251,7 @@ fn heap_limit_note(parts: &Parts) -> Option<String> {
         ));
     }
     let is_guess = who.native_aot == Some(true) && parts.heap_limit().is_some();
-    is_guess.then(|| "this runtime does not say: as its environment and its container have it".to_owned())
+    is_guess.then(|| "this runtime does not say: taken from its environment and its container".to_owned())
 }
 
 /// Whether a runtime of this version does not see a limit of a control group that is the root of what is mounted: 9.0
@@ -452,29 +454,29 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
     }
     if progress.lost_events.is_none() && session.first_attach_unix_ns.is_some() {
         add(
-            "whether events were lost".to_owned(),
-            "this stream does not number its events: losses cannot be counted",
+            "the number of lost events".to_owned(),
+            "this stream does not number its events",
         );
     }
     if let Some(why) = parts.requests.unread() {
-        add("what collections do to its requests".to_owned(), why);
+        add("the requests that pauses delayed".to_owned(), why);
     }
     if history.lossy > 0 {
         add(
-            collections("facts of", history.lossy),
-            "they lie in a loss of events: their figures may be lower than they were",
+            collections("figures of", history.lossy),
+            "events were lost around them: their figures may be too low",
         );
     }
     if history.incomplete > 0 {
         add(
             collections("parts of", history.incomplete),
-            "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; what is missing is named on each",
+            "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; the page of each says which",
         );
     }
     if progress.undecodable > 0 {
         add(
             format!("{} events", progress.undecodable),
-            "their layout is not known to this version of gcwatch: please report the version of .NET",
+            "this version of gcwatch does not know their layout: please report the version of .NET",
         );
     }
     if history.collections > 0 && history.figures().committed.is_none() {
@@ -488,16 +490,16 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
         who.native_aot == Some(true) || parts.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
     if session.first_attach_unix_ns.is_some() && collector.is_none() {
         let why = match who.native_aot {
-            _ if !says_nothing => "they are being read, or could not be",
+            _ if !says_nothing => "gcwatch is still reading them, or could not",
             Some(true) => "this runtime does not say: NativeAOT sends none",
             _ => "this runtime does not say: .NET sends them from 9 on",
         };
-        add("the collector's settings".to_owned(), why);
+        add("the GC settings".to_owned(), why);
     }
     if session.first_attach_unix_ns.is_some() && parts.heap_limit().is_none() && says_nothing {
         add(
             "a limit of its heap".to_owned(),
-            "this runtime does not say; neither its environment nor its container has one",
+            "this runtime does not say; neither its environment nor its container sets one",
         );
     }
     if parts.group_figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {

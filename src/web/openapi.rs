@@ -125,7 +125,7 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
         ),
         "/api/v1/evidence/{name}": {
             "get": {
-                "summary": "A recording (nettrace), or a flame graph. Only on loopback, or with a login.",
+                "summary": "A recording (nettrace), its report (html), or a flame graph (svg). Only on loopback, or with a login.",
                 "parameters": [parameter("path", "name", "string", "The name of one.")],
                 "responses": {
                     "200": {

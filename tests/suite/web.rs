@@ -468,12 +468,17 @@ async fn answers_are_what_the_document_says() {
 /// that is kept is there in full, with its neighbours; one that is not is brief.
 #[tokio::test]
 async fn a_process_has_its_history() {
-    let (services, address, stage) = services_with("svc8-workstation").await;
+    let mut options = options();
+    let dashboard = "https://grafana.example/d/x?var-service={service}";
+    options.web.grafana_url = Some(dashboard.to_owned());
+    let (services, address, stage) = services_of(&options, "svc8-workstation").await;
     let overview = json(address, "/api/v1/overview").await;
+    assert_eq!(overview["grafana_url"], dashboard);
     let row = &overview["processes"][0];
     assert_eq!((&row["name"], &row["collections"]), (&"checkout".into(), &93.into()));
     let pid = row["pid"].as_u64().unwrap();
     let record = json(address, &format!("/api/v1/processes/{pid}")).await;
+    assert_eq!(record["grafana_url"], dashboard);
     let mut source =
         gcwatch::recording::source::Source::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
     let analyzed = gcwatch::recording::Recording::read(&mut source, clr_gc::stream::Scope::Collections, |_| ());

@@ -165,6 +165,7 @@ impl Services {
                 Arc::clone(&ready),
             );
             site.trace_url = options.web.trace_url.as_deref().map(Arc::from);
+            site.grafana_url = options.web.grafana_url.as_deref().map(Arc::from);
             let (close, mut closed) = watch::channel(false);
             let end = async move {
                 let _closed_or_dropped = closed.wait_for(|closed| *closed).await;

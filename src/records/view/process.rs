@@ -18,6 +18,8 @@ pub struct ProcessRecord {
     pub revision: u64,
     /// Its row of the overview.
     pub process: ProcessRow,
+    /// Where figures of its service are shown, with `{service}`, `{from}` and others: `web.grafana_url`.
+    pub grafana_url: Option<String>,
     /// The attributes of its resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
     /// Its memory, as far as it is known today.
