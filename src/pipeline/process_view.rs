@@ -11,7 +11,7 @@ use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::exited::ExitedRun;
-use crate::pipeline::history::{BUCKET_NS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
+use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
 use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
@@ -35,7 +35,7 @@ pub enum NoCollection {
 impl Pipeline {
     /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
     /// has its pid.
-    fn run_of(&self, pid: u32) -> Option<(Arc<Run>, Option<ExitedRun>)> {
+    pub(crate) fn run_of(&self, pid: u32) -> Option<(Arc<Run>, Option<ExitedRun>)> {
         let processes = self.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);
         if let Some(run) = live {
@@ -69,7 +69,12 @@ impl Pipeline {
             at_ms: now / 1_000_000,
             revision: history.revision,
             memory: memory(&parts),
-            history: columns(history, parts.session.first_attach_unix_ns, now),
+            history: columns(history.buckets(now), 1, BUCKETS, parts.session.first_attach_unix_ns),
+            kept_from_ms: self
+                .shared()
+                .history()
+                .and_then(|folder| folder.first(run.key()))
+                .map(|first| first.saturating_mul(BUCKET_NS) / 1_000_000),
             pauses: pauses(history),
             causes: history.causes().iter().map(cause).collect(),
             account: AccountRecord::of_stopped_time(
@@ -122,6 +127,7 @@ impl Pipeline {
             causes: Vec::new(),
             account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
             account_recent: None,
+            kept_from_ms: None,
             notes: Vec::new(),
             newest: Vec::new(),
             longest: Vec::new(),
@@ -266,14 +272,16 @@ fn is_blind(version: &str) -> bool {
     }
 }
 
-fn columns(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -> HistoryColumns {
+/// Buckets, each of `times` ten seconds; `span`: how far back they may go, in ten seconds.
+pub(crate) fn columns(buckets: Vec<Bucket>, times: u64, span: u64, attached_unix_ns: Option<u64>) -> HistoryColumns {
+    let ms = |count: u64| count.saturating_mul(BUCKET_NS / 1_000_000);
     let mut columns = HistoryColumns {
-        bucket_ms: BUCKET_NS / 1_000_000,
-        span_ms: HISTORY_NS / 1_000_000,
+        bucket_ms: ms(times),
+        span_ms: ms(span),
         attached_ms: attached_unix_ns.map(|at| at / 1_000_000),
         ..HistoryColumns::default()
     };
-    for bucket in history.buckets(now_unix_ns) {
+    for bucket in buckets {
         add(&mut columns, &bucket, bucket.start_unix_ns() / 1_000_000);
     }
     columns

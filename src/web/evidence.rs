@@ -11,16 +11,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Json, Response};
+use delivery::clock::now_unix_ns;
 use hyper::body::Frame;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::access::PRIVATE;
+use super::api::number;
 use super::{Site, answer};
 use crate::evidence::black_box::files::{Files, id_of, id_of_page};
 use crate::evidence::black_box::page::rendered;
@@ -77,7 +81,7 @@ async fn on_disk<T: Send + 'static>(
 /// Whether an answer waits for a disk, in places of its own ([`READERS`]), and not in the turn of others.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);
-    name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
+    path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
 }
 
 pub(super) async fn list(State(site): State<Site>) -> Response {
@@ -120,6 +124,49 @@ pub(super) async fn requests(State(site): State<Site>, Path(pid): Path<String>) 
     record.trace_url = site.trace_url.as_deref().map(str::to_owned);
     ([(header::CACHE_CONTROL, "private, no-store")], Json(record)).into_response()
 }
+
+/// How much of the history is wanted.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    hours: Option<u64>,
+}
+
+/// Most hours of a history: a day is kept.
+const MOST_HOURS: u64 = 24;
+
+/// `/api/v1/processes/PID/history`: what is kept of a process beyond the half hour of its record.
+pub(super) async fn history(
+    State(site): State<Site>,
+    Path(pid): Path<String>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Response {
+    let pid: u32 = match number(&pid, "pid") {
+        Ok(pid) => pid,
+        Err(refusal) => return *refusal,
+    };
+    let hours = match wanted {
+        Ok(Query(Wanted { hours })) => hours.unwrap_or(1),
+        Err(wrong) => return answer::bad(&wrong.body_text(), HOURS),
+    };
+    if !(1..=MOST_HOURS).contains(&hours) {
+        return answer::bad(&format!("hours={hours} cannot be had"), HOURS);
+    }
+    let pipeline = site.pipeline.clone();
+    let read = reading(move || pipeline.long_history(pid, hours, now_unix_ns()).transpose());
+    match read.await {
+        Ok(Some(columns)) => Json(columns).into_response(),
+        Ok(None) => answer::not_found(
+            &format!("no history of pid {pid} is kept on disk"),
+            "set state.directory in the configuration; GET /api/v1/processes/PID has the last half hour",
+        ),
+        Err(error) => answer::busy(
+            &format!("cannot read the history of pid {pid}: {error}"),
+            "look at state.directory on the host",
+        ),
+    }
+}
+
+const HOURS: &str = "the parameter is hours=N, from 1 to 24";
 
 pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Response {
     if flames::is_name(&part) {

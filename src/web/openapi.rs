@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::evidence::black_box::files::FileRecord;
 use crate::pipeline::{AlertView, RuleView, TargetView};
 use crate::records::view::{
-    CollectionRecord, OverviewRecord, ProcessRecord, ProcessRow, ReportedRequests, WatcherRecord,
+    CollectionRecord, HistoryColumns, OverviewRecord, ProcessRecord, ProcessRow, ReportedRequests, WatcherRecord,
 };
 use gc_rules::incident::IncidentRecord;
 
@@ -117,6 +117,11 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
             "Open incidents, then those that ended.",
             &[],
             &list::<IncidentRecord>(generator, "incidents"),
+        ),
+        "/api/v1/processes/{pid}/history": get(
+            "What is kept of a process on disk: the last hours, in 360 places at most.",
+            &[&pid, &parameter("query", "hours", "integer", "From 1 (without it) to 24.")],
+            &generator.subschema_for::<HistoryColumns>().to_value(),
         ),
         "/api/v1/evidence/": get(
             "The recordings of the black box. Only on loopback, or with a login.",

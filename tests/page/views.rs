@@ -197,8 +197,9 @@ fn names_are_text() {
 
 /// Scenario: a process falls ill while the page is open, and exits.
 /// Guarantee: without a reload its incident is there with its service, what to do and a link to the service's dashboard
-/// from 15 minutes before it; after the end it is among those that ended, the page of the process says that it has exited and stays as it was, and whoever comes later finds its
-/// page, charts and incidents, and its row among the exited.
+/// from 15 minutes before it; after the end it is among those that ended, the page of the process says that it has
+/// exited and stays as it was, and whoever comes later finds its page, charts and incidents, and its row among the
+/// exited.
 fn an_incident_opens_and_ends() {
     let (runtime, mut scene) = played(0);
     let browser = Browser::start();

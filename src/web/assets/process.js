@@ -1,7 +1,7 @@
 // One process: do pauses slow it down, does its memory run away, when, why, and where.
 
 import { h, legend, show, swatch } from './dom.js';
-import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, timeOfDay, zone } from './format.js';
+import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, span, timeOfDay, zone } from './format.js';
 import { GENERATIONS, allocationChart, cross, drag, heapChart, hideTip, isCrowded, mark, pauseChart, stoppedChart, timeAt, trend } from './charts.js';
 import { accountBar, bar } from './account.js';
 import { incidentCard, showDashboards } from './incidents.js';
@@ -32,10 +32,11 @@ function choose(next) {
   const query = new URLSearchParams();
   if (near) query.set('near', '1');
   if (zoomed) [['from', zoomed[0]], ['to', zoomed[1]]].forEach(([name, ms]) => query.set(name, Math.round(ms)));
-  else if (minutes) query.set('minutes', minutes);
+  if (minutes && (!zoomed || minutes > 30)) query.set('minutes', minutes);
   const text = query.toString();
   history.replaceState(history.state, '', text ? `${location.pathname}?${text}` : location.pathname);
   render();
+  if (record) askLong(record.process.pid);
 }
 
 // Starts, versions and incidents as marks of the charts.
@@ -50,11 +51,35 @@ function marksOf({ resource, incidents }) {
   return all;
 }
 
-const RANGES = [[null, 'all'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
+const RANGES = [[null, '30 min'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
+// Those beyond the half hour, from the disk: each where more is kept than the one before it shows.
+const LONG = [[1440, '24 h', 360], [360, '6 h', 120], [120, '2 h', 30]];
+
+// What is kept on disk of the range that is chosen, asked for once a minute.
+let long = null;
+let longAsked = [0, null];
+
+const longHours = () => (minutes > 30 ? Math.min(24, Math.ceil(minutes / 60)) : null);
+
+async function askLong(pid) {
+  const hours = longHours();
+  if (!hours || (longAsked[1] === hours && Date.now() - longAsked[0] < 60000)) return;
+  longAsked = [Date.now(), hours];
+  const [history] = await once(`/api/v1/processes/${pid}/history?hours=${hours}`);
+  if (record?.process.pid !== pid || longHours() !== hours) return;
+  long = history ? { hours, history } : null;
+  render();
+}
+
+// The history that the charts show.
+const shownHistory = () => (long && long.hours === longHours() ? long.history : record.history);
+
 
 function ranges(marks) {
+  const minutesKept = record.kept_from_ms === null ? 0 : (record.at_ms - record.kept_from_ms) / 60000;
+  const all = [...LONG.filter(([, , than]) => minutesKept > than), ...RANGES];
   return h('p', { class: 'ranges', key: 'ranges' }, h('span', { class: 'faint' }, 'Show '),
-    RANGES.map(([value, label]) => h('button', { type: 'button', class: 'quiet', 'aria-pressed': String(!zoomed && minutes === value), onclick: () => choose({ minutes: value }) }, label)),
+    all.map(([value, label]) => h('button', { type: 'button', class: 'quiet', 'aria-pressed': String(!zoomed && minutes === value), onclick: () => choose({ minutes: value }) }, label)),
     zoomed ? h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'true', title: 'Back to what was shown before', onclick: () => choose({ zoomed: null }) }, `${timeOfDay(zoomed[0])} to ${timeOfDay(zoomed[1])} ✕`) : h('span', { class: 'faint' }, ' or drag over a chart'),
     h('span', { class: 'faint' }, ` · ${zone()}`),
     h('span', { class: 'legend' }, MARKED.filter(([names]) => marks.some((mark) => names.includes(mark.name))).map(([names, label]) => h('span', null, pin(marks.find((mark) => names.includes(mark.name)).name), label))));
@@ -413,6 +438,7 @@ function render() {
   const isOver = Boolean(gone) || process.state === 'ended';
   const [open, ended] = isOver ? [incidents, []] : [incidents.filter((incident) => incident.until === null), incidents.filter((incident) => incident.until !== null)];
   const isRead = process.minute !== null;
+  const step = span(shownHistory().bucket_ms / 1000);
   const link = (number) => `/processes/${process.pid}/collections/${number}`;
   const kept = new Set([...record.longest, ...record.newest].map((line) => line.number));
   show(main, [
@@ -425,11 +451,11 @@ function render() {
     isRead ? facts(process, memory) : null,
     isRead ? ranges(marksOf(record)) : null,
     isRead ? h('div', { class: 'charts', key: 'charts', ...pointing },
-      chart('Pauses', `${pauses.number.length >= 512 ? `The ${count(pauses.number.length)} newest, one mark each; before them the longest of each ten seconds.` : `${count(pauses.number.length)} collections, one mark each; logarithmic.`}`, 'pauses',
+      chart('Pauses', `${pauses.number.length >= 512 ? `The ${count(pauses.number.length)} newest, one mark each; before them the longest of each ${step}.` : `${count(pauses.number.length)} collections, one mark each; logarithmic.`}`, 'pauses',
         marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => choose({ near: !near }) }, near ? 'the whole time' : 'only the marks') : null),
-      chart('Heap after collections', trendNote(history) ?? 'The newest of each ten seconds, by generation.', 'heap',
+      chart('Heap after collections', (shownHistory() === history && trendNote(history)) || `The newest of each ${step}, by generation.`, 'heap',
         heapLegend(history, memory.heap_limit)),
-      chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
+      chart('Time stopped', `Share of each ${step} in which all its threads were suspended.`, 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
       causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
@@ -463,11 +489,13 @@ function draw() {
   if (!record) return;
   const place = (id, make) => {
     const element = document.getElementById(`chart-${id}`);
-    if (element) show(element, make(record, Math.max(280, element.clientWidth), go));
+    if (element) show(element, make(shown, Math.max(280, element.clientWidth), go));
   };
   record.marks = marksOf(record);
-  const [at, whole] = [record.at_ms, record.history.span_ms];
+  const history = shownHistory();
+  const [at, whole] = [record.at_ms, history.span_ms];
   record.chosen = zoomed ?? (minutes && minutes * 60000 < whole ? [at - minutes * 60000, at] : null);
+  const shown = { ...record, history };
   place('pauses', (one, width, open) => pauseChart(one, width, open, !one.chosen && near && isCrowded(one)));
   place('stopped', stoppedChart);
   place('heap', heapChart);
@@ -478,6 +506,7 @@ export function open(pid, navigate) {
   record = null;
   gone = null;
   [stopped, refused, asked] = [null, null, 0];
+  [long, longAsked] = [null, [0, null]];
   readUrl();
   hideTip();
   go = (number) => {
@@ -492,6 +521,7 @@ export function open(pid, navigate) {
       showDashboards(next.grafana_url);
       render();
       askRequests(record.process.pid);
+      askLong(record.process.pid);
     },
     still: (next) => {
       if (record) record.at_ms = next.at_ms;
