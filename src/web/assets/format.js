@@ -88,6 +88,7 @@ let over = false;
 export function recorded() {
   over = true;
 }
+export const isRecorded = () => over;
 
 // `4 min ago`, with the instant where the pointer rests.
 export function ago(time) {

@@ -1,7 +1,7 @@
 // Incidents: what, where, since when, why, what to do. In a list a line each, with the rest on demand.
 
 import { command, h } from './dom.js';
-import { absolute, ago, bytes, count, dashboardUrl, duration, prose, severity, sinceWhen, span, timeOfDay } from './format.js';
+import { absolute, ago, bytes, count, dashboardUrl, duration, isRecorded, prose, severity, sinceWhen, span, timeOfDay } from './format.js';
 import { accountBar } from './account.js';
 
 const serviceOf = (incident) => incident.service ?? incident.process ?? 'a process';
@@ -120,8 +120,8 @@ function dashboard(incident) {
 // Everything of an incident. `whole`: with the tables of its evidence, as on the page of its process.
 function body(incident, { named, whole }) {
   const named_by = incident.callers?.callers.length || incident.allocations?.sites.length;
-  // Of a process that exited nothing can be asked any more: its pid is another's soon.
-  const pid = incident.process_ended ? null : incident.pid;
+  // A process that exited answers nothing, and one of a recording may be of another machine.
+  const pid = incident.process_ended || isRecorded() ? null : incident.pid;
   return [
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, prose(incident.summary, pid)),
