@@ -59,7 +59,10 @@ const LONG = [[1440, '24 h', 360], [360, '6 h', 120], [120, '2 h', 30]];
 let long = null;
 let longAsked = [0, null];
 
-const longHours = () => (minutes > 30 ? Math.min(24, Math.ceil(minutes / 60)) : null);
+// An earlier gcwatch kept what this one has not in memory.
+const isContinued = () => record.kept_from_ms !== null && record.history.attached_ms !== null && record.kept_from_ms < record.history.attached_ms - 15000;
+
+const longHours = () => (minutes > 30 ? Math.min(24, Math.ceil(minutes / 60)) : isContinued() ? 1 : null);
 
 async function askLong(pid) {
   const hours = longHours();
@@ -71,8 +74,22 @@ async function askLong(pid) {
   render();
 }
 
+// Columns of the same step: those of the memory, and before them what is on disk.
+function joined(older, newer) {
+  const from = newer.start_ms[0] ?? Infinity;
+  const places = older.start_ms.map((start, place) => [start, place]).filter(([start]) => start < from).map(([, place]) => place);
+  const join = (a, b) => {
+    if (Array.isArray(b)) return [...places.map((place) => a[place]), ...b];
+    return b && typeof b === 'object' ? Object.fromEntries(Object.keys(b).map((key) => [key, join(a[key], b[key])])) : b;
+  };
+  return { ...join(older, newer), attached_ms: older.attached_ms };
+}
+
 // The history that the charts show.
-const shownHistory = () => (long && long.hours === longHours() ? long.history : record.history);
+function shownHistory() {
+  if (!long || long.hours !== longHours()) return record.history;
+  return minutes > 30 ? long.history : joined(long.history, record.history);
+}
 
 
 function ranges(marks) {
@@ -453,7 +470,7 @@ function render() {
     isRead ? h('div', { class: 'charts', key: 'charts', ...pointing },
       chart('Pauses', `${pauses.number.length >= 512 ? `The ${count(pauses.number.length)} newest, one mark each; before them the longest of each ${step}.` : `${count(pauses.number.length)} collections, one mark each; logarithmic.`}`, 'pauses',
         marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => choose({ near: !near }) }, near ? 'the whole time' : 'only the marks') : null),
-      chart('Heap after collections', (shownHistory() === history && trendNote(history)) || `The newest of each ${step}, by generation.`, 'heap',
+      chart('Heap after collections', (minutes > 30 ? null : trendNote(history)) || `The newest of each ${step}, by generation.`, 'heap',
         heapLegend(history, memory.heap_limit)),
       chart('Time stopped', `Share of each ${step} in which all its threads were suspended.`, 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
