@@ -38,6 +38,8 @@ const DAY: u64 = 24 * 3600 * 1_000_000_000 / BUCKET_NS;
 const BEYOND: u64 = DAY / 12;
 /// Bytes of one file. A busy day takes a quarter.
 const MOST_FILE: u64 = 2 << 20;
+/// Files: a host on which programs begin all the time has many small ones.
+const MOST_FILES: usize = 1024;
 /// Bytes of all files.
 pub(crate) const MOST_ALL: u64 = 256 << 20;
 /// Files of processes that exited stay for so long.
@@ -213,8 +215,8 @@ impl HistoryFolder {
         Ok(files)
     }
 
-    /// Removes the files of runs that ended a day ago, and where all are too large, the ones that were written longest
-    /// ago; blocking. `runs`: those that are remembered.
+    /// Removes the files of runs that ended a day ago, and where all are too large or too many, the ones that were
+    /// written longest ago; blocking. `runs`: those that are remembered.
     ///
     /// # Errors
     ///
@@ -239,14 +241,16 @@ impl HistoryFolder {
             .collect();
         files.sort();
         let mut all: u64 = files.iter().map(|(_, _, bytes, _)| bytes).sum();
+        let mut count = files.len();
         for (is_remembered, modified, bytes, path) in files {
             let is_over = !is_remembered && now.duration_since(modified).is_ok_and(|age| age > KEPT_FOR);
-            if is_over || all > MOST_ALL {
+            if is_over || all > MOST_ALL || count > MOST_FILES {
                 fs::remove_file(&path)?;
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.retain(|run, _| self.path(*run) != path);
                 drop(known);
                 all = all.saturating_sub(bytes);
+                count -= 1;
             }
         }
         Ok(())
@@ -420,7 +424,7 @@ mod tests {
 
     /// Scenario: files of a run that is remembered, of two that ended, one of them two days ago, of somebody else; then
     /// they are too large together.
-    /// Guarantee: that of two days ago goes; of too many the one of a run that ended goes before the one that is
+    /// Guarantee: that of two days ago goes; of too many bytes or files those of runs that ended go before the one that is
     /// remembered; what is none of ours stays; a run whose file went begins a new one.
     #[test]
     fn old_files_give_way() {
@@ -448,5 +452,11 @@ mod tests {
         assert_eq!((there(), other.exists()), ([false; 3], true));
         folder.keep(run(1), &buckets(1..9));
         assert_eq!(folder.read(run(1)).unwrap(), buckets(1..9));
+        for pid in 10..10 + MOST_FILES as u32 {
+            fs::write(folder.path(run(pid)), "").unwrap();
+        }
+        folder.prune(&remembered, now).unwrap();
+        assert_eq!(folder.files().unwrap().len(), MOST_FILES);
+        assert!(folder.path(run(1)).exists());
     }
 }
