@@ -29,6 +29,7 @@
 
 pub mod automatic;
 pub mod black_box;
+pub mod bounds;
 pub mod burst;
 pub mod flames;
 pub mod heap;

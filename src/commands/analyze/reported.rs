@@ -1,4 +1,4 @@
-//! A recording as a record, for who asks in a program.
+//! A recording as a record, by the shipped rules: what the daemon serves as a page, and agents are answered.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> 
     let recording = Recording::read(&mut source, SCOPE, |_| ());
     if recording.header.is_none() {
         let error = recording.error.map(|error| error.to_string());
-        return Err(error.unwrap_or_else(|| format!("{} has no stream", source.name())));
+        return Err(error.unwrap_or_else(|| format!("{} was cut before its stream began", source.name())));
     }
     let rules = load(&shipped()).map_err(|problems| problems.iter().map(ToString::to_string).collect::<String>())?;
     let reviews = reviews(Some(&Arc::new(rules.rules)), &recording);
