@@ -215,6 +215,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     let black_box = record.evidence_place(Evidence::BlackBox).map(str::to_owned);
     let text = |evidence| record.evidence_text(evidence).map(str::to_owned);
     let (callers, allocations) = (text(Evidence::Callers), text(Evidence::Allocations));
+    let (stacks, census) = (text(Evidence::Stacks), text(Evidence::Census));
     let mut annotations = record.annotations;
     let cause = record.causes.first();
     let members = record.members.iter().map(MemberRecord::line);
@@ -228,6 +229,8 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("black_box", black_box),
         ("callers", callers),
         ("allocations", allocations),
+        ("stacks", stacks),
+        ("census", census),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", cause.map(|cause| cause.rule.clone())),
         ("cause_title", cause.map(|cause| cause.line())),
