@@ -91,7 +91,7 @@ async fn figures(pipeline: Pipeline) {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
-            let host = host::pressure();
+            let (host, read_at) = (host::pressure(), now_unix_ns());
             let measured = |run: Arc<Run>| {
                 let key = run.key();
                 let attached = run.is_attached();
@@ -102,7 +102,7 @@ async fn figures(pipeline: Pipeline) {
                     heap_limit,
                     machine,
                 } = figures
-                    .map(|figures| memory.read(key, run.major(), figures.memory_limit))
+                    .map(|figures| memory.read(key, run.major(), figures.memory_limit, run.rests(read_at)))
                     .unwrap_or_default();
                 let exports_runtime = figures.and_then(|_| looks.look(key, run.major()));
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();

@@ -82,6 +82,11 @@ impl Run {
         self.parts().identity.major()
     }
 
+    /// No collection has come for a minute, or none at all.
+    pub(crate) fn rests(&self, now_unix_ns: u64) -> bool {
+        self.parts().session.rests(now_unix_ns)
+    }
+
     pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,6 +22,11 @@ pub(crate) fn of_process(pid: u32, name: &str, limit: u64) -> Option<String> {
 
 /// A figure of `status` or `meminfo`, in KiB; `key` with its colon.
 pub(crate) fn kib(text: &str, key: &str) -> Option<u64> {
+    count(text, key)
+}
+
+/// A number of `status`; `key` with its colon.
+pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     value.split_ascii_whitespace().next()?.parse().ok()
 }

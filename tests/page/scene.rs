@@ -266,6 +266,7 @@ impl Scene {
                 memory: MemoryFacts {
                     resident: Some(300 * MIB),
                     private: Some(260 * MIB),
+                    ..MemoryFacts::default()
                 },
                 heap_limit: limit_mib.map(|mib| mib * MIB * 3 / 4),
                 machine: None,

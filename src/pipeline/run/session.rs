@@ -24,6 +24,8 @@ use crate::targets::wall_clock::WallClock;
 /// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
 /// 200 ms, and says so every second.
 pub(crate) const ALLOWANCE_NS: u64 = 3_000_000_000;
+/// Without a collection for longer, a process rests: what collections said of its memory is old.
+const RESTS_AFTER_NS: u64 = 60_000_000_000;
 
 /// The clocks of the runtime and of gcwatch may differ by so much, and a collection begin before it is asked for.
 const CLOCKS_DIFFER_NS: u64 = 500_000_000;
@@ -208,6 +210,12 @@ impl RunSession {
     pub(crate) fn observe(&mut self, last_event_unix_ns: u64) {
         self.newest_unix_ns = self.newest_unix_ns.max(last_event_unix_ns);
         self.newest_of_session_unix_ns = self.newest_of_session_unix_ns.max(Some(last_event_unix_ns));
+    }
+
+    /// No collection has come for [`RESTS_AFTER_NS`], or none at all.
+    pub(crate) fn rests(&self, now_unix_ns: u64) -> bool {
+        self.newest_of_session_unix_ns
+            .is_none_or(|newest| now_unix_ns.saturating_sub(newest) > RESTS_AFTER_NS)
     }
 
     /// Over all sessions.

@@ -159,6 +159,10 @@ pub struct MemoryFacts {
     pub resident: Option<u64>,
     /// Memory of its own (anonymous), resident or swapped out, bytes.
     pub private: Option<u64>,
+    /// At least so much of that is not the heap's: native. Read while no collection comes, bytes.
+    pub native: Option<u64>,
+    /// Threads: the stack of each is native memory.
+    pub threads: Option<u64>,
 }
 
 /// What the host has to do. `None`: unknown, as in a recording.
@@ -379,6 +383,10 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.memory.resident);
     "process.memory_private" Int "bytes" "Memory of its own, resident or swapped out: without files. The heap is a part of it."
         = |s| count(s.stream.memory.private);
+    "process.memory_native" Int "bytes" "At least so much of that is native: what exceeds the memory that the collector has made writable. Known of a process that grows while no collection comes (what collections say is better), on .NET 7 and later; unknown in a recording."
+        = |s| count(s.stream.memory.native);
+    "process.threads" Int "" "Its threads, native ones included. Read every 15 s; unknown in a recording."
+        = |s| count(s.stream.memory.threads);
     "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run. Unknown while gcwatch itself is behind: after it was stopped or had no CPU, until it has read what was written meanwhile."
         = |s| open(s, s.stream.open.stop);
     "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."

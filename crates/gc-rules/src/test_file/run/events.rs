@@ -238,13 +238,15 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
             .parse()
             .map_err(|_| format!("memory: {name}: `{value}` is not a number"))?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let bytes = Some(number as u64);
+        let number = Some(number as u64);
         match name.as_str() {
-            "resident" => facts.resident = bytes,
-            "private" => facts.private = bytes,
+            "resident" => facts.resident = number,
+            "private" => facts.private = number,
+            "native" => facts.native = number,
+            "threads" => facts.threads = number,
             _ => {
                 return Err(format!(
-                    "memory: unknown field `{name}`; known fields: resident, private"
+                    "memory: unknown field `{name}`; known fields: resident, private, native, threads"
                 ));
             }
         }
