@@ -537,7 +537,7 @@ mod tests {
     /// Guarantee: it comes in its time, whatever grows, by what the first one cost; where that is too much, not.
     #[test]
     fn the_second_one_comes_later() {
-        let first = |seconds, stop_ms| History {
+        let first = |seconds: u64, stop_ms: u64| History {
             first: Some((
                 Duration::from_secs(seconds),
                 Seen {
@@ -564,7 +564,7 @@ mod tests {
     /// Guarantee: there is one in an hour, and none of the others.
     #[test]
     fn a_service_has_one_in_an_hour() {
-        let ago = |minutes| History {
+        let ago = |minutes: u64| History {
             of_service: Some(Duration::from_secs(minutes * 60)),
             ..History::default()
         };

@@ -32,8 +32,8 @@ const HAS_RVA: u32 = 0x100;
 pub struct StaticField {
     /// The row of its class: fields of one class have the same.
     pub class: u32,
-    /// The name of its class, without a namespace; of a nested one without its outer class, as the runtime's events have
-    /// it.
+    /// The name of its class, without a namespace; of a nested one without its outer class, as the runtime's events
+    /// have it.
     pub class_name: String,
     /// Its name.
     pub name: String,
@@ -49,8 +49,8 @@ impl fmt::Display for NoMetadata {
     }
 }
 
-/// The static fields of an assembly that have one of these names, in the order of its tables. `read` gives so many bytes
-/// from an offset of its file on, or fewer at its end.
+/// The static fields of an assembly that have one of these names, in the order of its tables. `read` gives so many
+/// bytes from an offset of its file on, or fewer at its end.
 ///
 /// # Errors
 /// When it is no assembly, or damaged.
@@ -279,7 +279,7 @@ impl<'a> Tables<'a> {
         self.text(index(row, 2, self.name)?)
     }
 
-    /// Whether a field's type is a truth value, a character or a number: its signature is two bytes, 6 and the type.
+    /// Whether a field's type is a boolean, a character or a number: its signature is two bytes, 6 and the type.
     fn is_number(&self, signature: u32) -> Option<bool> {
         let at = signature as usize;
         let [length, kind, of] = *self.blobs.get(at..)?.first_chunk::<3>()?;
