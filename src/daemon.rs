@@ -10,6 +10,7 @@
 //! queues are flushed, and losses are logged. A second signal ends the daemon at once.
 
 mod bursts;
+mod history_keeping;
 mod incident_file;
 mod incident_log;
 mod liveness;

@@ -30,6 +30,7 @@
 
 pub mod automatic;
 pub mod black_box;
+pub mod bounds;
 pub mod burst;
 pub mod census;
 pub mod flames;

@@ -8,6 +8,7 @@ use gcwatch::commands::{
     alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, heap, man, ps, record, replay,
     rules, run, stacks, top,
 };
+use gcwatch::evidence::black_box::page as recording_page;
 use gcwatch::evidence::heap::child as heap_child;
 use gcwatch::guard;
 
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
     }
     if heap_child::is_asked_for() {
         return heap_child::main();
+    }
+    if let Some(name) = recording_page::is_asked_for() {
+        return analyze::page::of_standard_input(&name);
     }
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     anstream::ColorChoice::from(cli.color).write_global();

@@ -28,6 +28,8 @@ mod alert_view;
 mod exited;
 mod feed;
 pub(crate) mod history;
+mod history_folder;
+mod history_view;
 mod incident_view;
 mod memory_count;
 mod outlet;
@@ -46,6 +48,7 @@ mod wants;
 
 pub use alert_view::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use feed::Feed;
+pub use history_folder::HistoryFolder;
 pub use outlet::{Outlet, Surroundings};
 pub use process_view::NoCollection;
 pub use registry::Pipeline;

@@ -177,6 +177,7 @@ fn router(site: Site) -> Router {
         .route("/api/v1/processes", get(api::processes))
         .route("/api/v1/processes/{pid}", get(api::process))
         .route("/api/v1/processes/{pid}/collections/{number}", get(api::collection))
+        .route("/api/v1/processes/{pid}/history", get(evidence::history))
         .route("/api/v1/targets", get(api::targets))
         .route("/api/v1/gcs", get(api::collections))
         .route("/api/v1/rules", get(api::rules))

@@ -2,7 +2,7 @@
 
 mod input;
 mod judged;
-mod page;
+pub mod page;
 mod single;
 
 use std::cmp::Reverse;

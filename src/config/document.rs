@@ -77,9 +77,9 @@ pub(crate) struct Document {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct State {
     /// A directory for gcwatch alone, on a local disk: the queue of what receivers did not take (`otlp.queue`), open
-    /// incidents and recordings of incidents (`evidence.black_box`) are below it. It is made when it is missing,
-    /// readable by gcwatch only. Without one, that queue is in memory only (`otlp.limits`), and incidents are not
-    /// recorded. systemd sets it with `StateDirectory=gcwatch`.
+    /// incidents, recordings of incidents (`evidence.black_box`) and a day of the history of processes are below it. It
+    /// is made when it is missing, readable by gcwatch only. Without one, that queue is in memory only (`otlp.limits`),
+    /// incidents are not recorded, and the page has the last half hour. systemd sets it with `StateDirectory=gcwatch`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) directory: Option<PathBuf>,
 }
@@ -107,6 +107,12 @@ pub(crate) struct Web {
     /// traces on the page link there.
     #[schemars(extend("x-restart" = true))]
     pub(crate) trace_url: Option<String>,
+    /// Where a service's figures are shown: a URL with `{service}`, and `{namespace}`, `{pod}`, `{from}` and `{to}` (Unix
+    /// milliseconds, or `now`) where they are of use, such as
+    /// `https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}`. Incidents link there, on
+    /// the page and in messages.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) grafana_url: Option<String>,
     /// TLS. Required for `token_from` and `users_from` where the address is not loopback.
     #[schemars(extend("x-restart" = true))]
     pub(crate) tls: WebTls,

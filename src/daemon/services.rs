@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use crate::config::options::Options;
 use crate::daemon::bursts::Bursts;
+use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::own::{Own, RunParts};
 use crate::daemon::rules::RuleFiles;
@@ -66,6 +67,7 @@ pub struct Services {
     address: Option<SocketAddr>,
     /// What outlives this daemon; nobody else uses the directory meanwhile.
     state: Option<(StateDirectory, IncidentFile)>,
+    history: Arc<HistoryKeeping>,
     /// Records severe incidents.
     black_box: Option<BlackBox>,
     /// The bursts that incidents ask for.
@@ -148,6 +150,7 @@ impl Services {
         );
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline, &self.notifier);
+            self.history.tick(&self.pipeline, now);
         }
     }
 
@@ -248,6 +251,9 @@ impl Services {
         self.set_ready(false);
         let are_left = self.leave_incidents().await;
         self.export_metrics(now_unix_ns());
+        if self.state.is_some() {
+            self.history.close(&self.pipeline).await;
+        }
         if let Some(black_box) = self.black_box.clone() {
             // It waits for a disk.
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));

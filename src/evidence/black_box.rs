@@ -12,6 +12,7 @@
 //! and counted, and a recording ends where what follows it no longer fits into memory.
 
 pub mod files;
+pub mod page;
 mod writer;
 
 use std::path::Path;

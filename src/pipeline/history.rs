@@ -26,6 +26,7 @@ mod mark;
 mod packed;
 mod pauses;
 mod stopped;
+pub(crate) mod stored;
 
 #[cfg(test)]
 mod tests;

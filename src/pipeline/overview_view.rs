@@ -171,12 +171,14 @@ pub(crate) fn collector(attributes: &[KeyValue]) -> Option<String> {
 fn remedy(state: &RunState) -> Option<String> {
     let text = match state {
         RunState::Excluded => {
-            "to watch it, change targets.include and targets.exclude in the configuration; gcwatch reads it again by itself"
+            "to monitor it, change targets.include and targets.exclude in the configuration; no restart is needed"
         }
-        RunState::OverLimit => "raise targets.max_targets, or exclude processes that need not be watched",
-        RunState::HeldElsewhere { .. } => "nothing, if that gcwatch is meant to watch it; else stop that one",
+        RunState::OverLimit => "raise targets.max_targets, or exclude processes that need no monitoring",
+        RunState::HeldElsewhere { .. } => {
+            "nothing if the other gcwatch is meant to monitor it; otherwise stop that one"
+        }
         RunState::Unattachable { .. } => {
-            "gcwatch doctor --pid PID says what prevents it and what to do; it is tried again"
+            "gcwatch doctor --pid PID says what prevents it and what to do; gcwatch keeps trying"
         }
         _ => return None,
     };

@@ -11,7 +11,7 @@ use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::exited::ExitedRun;
-use crate::pipeline::history::{BUCKET_NS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
+use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
 use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
@@ -35,7 +35,7 @@ pub enum NoCollection {
 impl Pipeline {
     /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
     /// has its pid.
-    fn run_of(&self, pid: u32) -> Option<(Arc<Run>, Option<ExitedRun>)> {
+    pub(crate) fn run_of(&self, pid: u32) -> Option<(Arc<Run>, Option<ExitedRun>)> {
         let processes = self.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);
         if let Some(run) = live {
@@ -65,10 +65,16 @@ impl Pipeline {
             process.detail = exited.why.map(str::to_owned);
         }
         Some(ProcessRecord {
+            grafana_url: None,
             at_ms: now / 1_000_000,
             revision: history.revision,
             memory: memory(&parts),
-            history: columns(history, parts.session.first_attach_unix_ns, now),
+            history: columns(history.buckets(now), 1, BUCKETS, parts.session.first_attach_unix_ns),
+            kept_from_ms: self
+                .shared()
+                .history()
+                .and_then(|folder| folder.first(run.key()))
+                .map(|first| first.saturating_mul(BUCKET_NS) / 1_000_000),
             pauses: pauses(history),
             causes: history.causes().iter().map(cause).collect(),
             account: AccountRecord::of_stopped_time(
@@ -105,6 +111,7 @@ impl Pipeline {
             None => format!("the process is {}", process.state.replace('_', " ")),
         };
         Some(ProcessRecord {
+            grafana_url: None,
             at_ms: now_unix_ns / 1_000_000,
             revision: 0,
             resource: noted
@@ -120,6 +127,7 @@ impl Pipeline {
             causes: Vec::new(),
             account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
             account_recent: None,
+            kept_from_ms: None,
             notes: Vec::new(),
             newest: Vec::new(),
             longest: Vec::new(),
@@ -249,7 +257,7 @@ fn heap_limit_note(parts: &Parts) -> Option<String> {
         ));
     }
     let is_guess = who.native_aot == Some(true) && parts.heap_limit().is_some();
-    is_guess.then(|| "this runtime does not say: as its environment and its container have it".to_owned())
+    is_guess.then(|| "this runtime does not say: taken from its environment and its container".to_owned())
 }
 
 /// Whether a runtime of this version does not see a limit of a control group that is the root of what is mounted: 9.0
@@ -264,14 +272,16 @@ fn is_blind(version: &str) -> bool {
     }
 }
 
-fn columns(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -> HistoryColumns {
+/// Buckets, each of `times` ten seconds; `span`: how far back they may go, in ten seconds.
+pub(crate) fn columns(buckets: Vec<Bucket>, times: u64, span: u64, attached_unix_ns: Option<u64>) -> HistoryColumns {
+    let ms = |count: u64| count.saturating_mul(BUCKET_NS / 1_000_000);
     let mut columns = HistoryColumns {
-        bucket_ms: BUCKET_NS / 1_000_000,
-        span_ms: HISTORY_NS / 1_000_000,
+        bucket_ms: ms(times),
+        span_ms: ms(span),
         attached_ms: attached_unix_ns.map(|at| at / 1_000_000),
         ..HistoryColumns::default()
     };
-    for bucket in history.buckets(now_unix_ns) {
+    for bucket in buckets {
         add(&mut columns, &bucket, bucket.start_unix_ns() / 1_000_000);
     }
     columns
@@ -452,29 +462,29 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
     }
     if progress.lost_events.is_none() && session.first_attach_unix_ns.is_some() {
         add(
-            "whether events were lost".to_owned(),
-            "this stream does not number its events: losses cannot be counted",
+            "the number of lost events".to_owned(),
+            "this stream does not number its events",
         );
     }
     if let Some(why) = parts.requests.unread() {
-        add("what collections do to its requests".to_owned(), why);
+        add("the requests that pauses delayed".to_owned(), why);
     }
     if history.lossy > 0 {
         add(
-            collections("facts of", history.lossy),
-            "they lie in a loss of events: their figures may be lower than they were",
+            collections("figures of", history.lossy),
+            "events were lost around them: their figures may be too low",
         );
     }
     if history.incomplete > 0 {
         add(
             collections("parts of", history.incomplete),
-            "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; what is missing is named on each",
+            "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; the page of each says which",
         );
     }
     if progress.undecodable > 0 {
         add(
             format!("{} events", progress.undecodable),
-            "their layout is not known to this version of gcwatch: please report the version of .NET",
+            "this version of gcwatch does not know their layout: please report the version of .NET",
         );
     }
     if history.collections > 0 && history.figures().committed.is_none() {
@@ -488,16 +498,16 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
         who.native_aot == Some(true) || parts.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
     if session.first_attach_unix_ns.is_some() && collector.is_none() {
         let why = match who.native_aot {
-            _ if !says_nothing => "they are being read, or could not be",
+            _ if !says_nothing => "gcwatch is still reading them, or could not",
             Some(true) => "this runtime does not say: NativeAOT sends none",
             _ => "this runtime does not say: .NET sends them from 9 on",
         };
-        add("the collector's settings".to_owned(), why);
+        add("the GC settings".to_owned(), why);
     }
     if session.first_attach_unix_ns.is_some() && parts.heap_limit().is_none() && says_nothing {
         add(
             "a limit of its heap".to_owned(),
-            "this runtime does not say; neither its environment nor its container has one",
+            "this runtime does not say; neither its environment nor its container sets one",
         );
     }
     if parts.group_figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {

@@ -16,6 +16,7 @@ use crate::evidence::black_box::BlackBox;
 use crate::evidence::black_box::files::Files;
 use crate::evidence::flames::Flames;
 use crate::pipeline::feed::Feed;
+use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{Measured, RuleCounts, Run};
 use crate::pipeline::service::{Death, SubjectAlert, SubjectName};
@@ -52,6 +53,11 @@ impl Pipeline {
     /// Severe incidents of processes that are attached to from now on are recorded there.
     pub fn set_black_box(&self, black_box: BlackBox) {
         self.shared.set_black_box(black_box);
+    }
+
+    /// The history of runs is kept there from now on.
+    pub fn set_history(&self, history: HistoryFolder) {
+        self.shared.set_history(history);
     }
 
     /// The recordings of incidents; `None`: none are made.

@@ -17,6 +17,7 @@ use crate::evidence::black_box::BlackBox;
 use crate::evidence::flames::Flames;
 use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::exited::ExitedRuns;
+use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::resumed::Resumed;
@@ -104,6 +105,7 @@ pub(crate) struct Shared {
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
     services: Mutex<Services>,
     black_box: OnceLock<BlackBox>,
+    history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
 }
 
@@ -134,6 +136,7 @@ impl Shared {
             surroundings: RwLock::default(),
             services: Mutex::default(),
             black_box: OnceLock::new(),
+            history: OnceLock::new(),
             flames: Flames::default(),
         }
     }
@@ -200,6 +203,17 @@ impl Shared {
 
     pub(crate) fn services(&self) -> MutexGuard<'_, Services> {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The history of runs is kept there from now on.
+    pub(crate) fn set_history(&self, history: HistoryFolder) {
+        // There is one in the life of a pipeline.
+        let _set_already = self.history.set(history);
+    }
+
+    /// Where the history of runs is kept; `None`: in memory only.
+    pub(crate) fn history(&self) -> Option<&HistoryFolder> {
+        self.history.get()
     }
 
     /// Severe incidents are recorded there from now on.

@@ -228,8 +228,8 @@ fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
     let lossy: u64 = totals().map(|totals| totals.lossy).sum();
     if lossy > 0 {
         add(
-            format!("facts of {}", plural(lossy, "collection")),
-            "they lie in a loss of events: their figures may be lower than they were",
+            format!("figures of {}", plural(lossy, "collection")),
+            "events were lost around them: their figures may be too low",
         );
     }
     let incomplete: u64 = totals().map(|totals| totals.incomplete).sum();

@@ -258,18 +258,18 @@ impl<S: Sink> Attempt<S> {
         match healed {
             Ok(Healed::Busy) => tracing::debug!(
                 target: "gcwatch::targets", pid, name,
-                "another tool's session ended, and the runtime is busy with a command of another tool: healed later"
+                "a trace session ended, and the runtime is busy with a command of another tool: healed later"
             ),
             Ok(Healed::Yes) => {
                 reading.sink.healed();
                 tracing::info!(
                     target: "gcwatch::targets", pid, name,
-                    "another tool's session ended; gcwatch stopped the events that it left behind"
+                    "a trace session ended; gcwatch stopped the events that it left behind"
                 );
             }
             Err(problem) => tracing::warn!(
                 target: "gcwatch::targets", pid, name,
-                "another tool's session ended, and its events may still slow collections: \
+                "a trace session ended, and its events may still slow collections: \
                  the session to end that failed: {}; it is tried again", bounded(&problem)
             ),
         }

@@ -6,11 +6,12 @@ use dotnet_diagnostics::text::shown;
 use serde_json::json;
 
 /// The paths of the API, as they are listed where another one was asked.
-pub(super) const PATHS: [&str; 16] = [
+pub(super) const PATHS: [&str; 17] = [
     "/api/v1/overview",
     "/api/v1/processes",
     "/api/v1/processes/PID",
     "/api/v1/processes/PID/collections/NUMBER",
+    "/api/v1/processes/PID/history",
     "/api/v1/targets",
     "/api/v1/gcs",
     "/api/v1/rules",

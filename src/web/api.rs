@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{MAX_COLLECTIONS, Site, answer};
 use crate::pipeline::NoCollection;
-use crate::records::view::OverviewRecord;
+use crate::records::view::{OverviewRecord, ProcessRecord};
 use delivery::clock::now_unix_ns;
 
 /// What the overview is about, as a record.
@@ -19,6 +19,7 @@ pub(super) fn overview_record(site: &Site, sparks: bool) -> OverviewRecord {
         at_ms: now / 1_000_000,
         version: env!("CARGO_PKG_VERSION"),
         host: site.watcher.host(),
+        grafana_url: site.grafana_url.as_deref().map(str::to_owned),
         ready: site.ready.load(std::sync::atomic::Ordering::Acquire),
         processes: site.pipeline.rows(&incidents, sparks, now),
         exited: site.pipeline.exited_rows(&incidents, now),
@@ -48,6 +49,13 @@ pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, 
     text.parse().map_err(wrong)
 }
 
+/// What is known of a process, with what only the site knows.
+pub(super) fn process_record(site: &Site, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord> {
+    let mut record = site.pipeline.process(pid, now_unix_ns)?;
+    record.grafana_url = site.grafana_url.as_deref().map(str::to_owned);
+    Some(record)
+}
+
 fn no_process(pid: u32) -> Response {
     answer::not_found(
         &format!("no .NET process of pid {pid} is known: it may have exited, or never been .NET"),
@@ -61,7 +69,7 @@ pub(super) async fn process(State(site): State<Site>, Path(pid): Path<String>) -
         Err(refusal) => return *refusal,
     };
     site.pipeline.look_at_memory(pid).await;
-    match site.pipeline.process(pid, now_unix_ns()) {
+    match process_record(&site, pid, now_unix_ns()) {
         Some(record) => Json(record).into_response(),
         None => no_process(pid),
     }

@@ -258,7 +258,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
         View::Watcher => event("self", &site.watcher_record()),
         View::Process(pid) => {
             let now = now_unix_ns();
-            let Some(record) = site.pipeline.process(pid, now) else {
+            let Some(record) = api::process_record(site, pid, now) else {
                 let incidents = site.pipeline.incidents().into_iter();
                 let incidents: Vec<_> = incidents.filter(|incident| incident.pid == Some(pid)).collect();
                 let gone = serde_json::json!({ "at_ms": now / 1_000_000, "pid": pid, "incidents": incidents });

@@ -11,18 +11,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Json, Response};
+use delivery::clock::now_unix_ns;
 use hyper::body::Frame;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::access::PRIVATE;
+use super::api::number;
 use super::{Site, answer};
-use crate::evidence::black_box::files::{Files, id_of};
+use crate::evidence::black_box::files::{Files, id_of, id_of_page};
+use crate::evidence::black_box::page::rendered;
 use crate::evidence::flames;
 
 /// Bytes that are read at once.
@@ -76,7 +81,7 @@ async fn on_disk<T: Send + 'static>(
 /// Whether an answer waits for a disk, in places of its own ([`READERS`]), and not in the turn of others.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);
-    name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
+    path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
 }
 
 pub(super) async fn list(State(site): State<Site>) -> Response {
@@ -120,27 +125,115 @@ pub(super) async fn requests(State(site): State<Site>, Path(pid): Path<String>) 
     ([(header::CACHE_CONTROL, "private, no-store")], Json(record)).into_response()
 }
 
+/// How much of the history is wanted.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    hours: Option<u64>,
+}
+
+/// Most hours of a history: a day is kept.
+const MOST_HOURS: u64 = 24;
+
+/// `/api/v1/processes/PID/history`: what is kept of a process beyond the half hour of its record.
+pub(super) async fn history(
+    State(site): State<Site>,
+    Path(pid): Path<String>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Response {
+    let pid: u32 = match number(&pid, "pid") {
+        Ok(pid) => pid,
+        Err(refusal) => return *refusal,
+    };
+    let hours = match wanted {
+        Ok(Query(Wanted { hours })) => hours.unwrap_or(1),
+        Err(wrong) => return answer::bad(&wrong.body_text(), HOURS),
+    };
+    if !(1..=MOST_HOURS).contains(&hours) {
+        return answer::bad(&format!("hours={hours} cannot be had"), HOURS);
+    }
+    let pipeline = site.pipeline.clone();
+    let read = reading(move || pipeline.long_history(pid, hours, now_unix_ns()).transpose());
+    match read.await {
+        Ok(Some(columns)) => Json(columns).into_response(),
+        Ok(None) => answer::not_found(
+            &format!("no history of pid {pid} is kept on disk"),
+            "set state.directory in the configuration; GET /api/v1/processes/PID has the last half hour",
+        ),
+        Err(error) => answer::busy(
+            &format!("cannot read the history of pid {pid}: {error}"),
+            "look at state.directory on the host",
+        ),
+    }
+}
+
+const HOURS: &str = "the parameter is hours=N, from 1 to 24";
+
 pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Response {
     if flames::is_name(&part) {
         return graph(&site, &part);
     }
-    match found(&site, &part).await {
-        Ok(response) => response,
-        Err(refusal) => *refusal,
-    }
+    let served = match id_of_page(&part) {
+        Some(id) => page(&site, id).await,
+        None => recorded(&site, &part).await,
+    };
+    served.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn found(site: &Site, part: &str) -> Result<Response, Box<Response>> {
-    let files = files(site)?;
-    let Some(id) = id_of(part).map(str::to_owned) else {
+async fn recorded(site: &Site, part: &str) -> Result<Response, Box<Response>> {
+    let Some(id) = id_of(part) else {
         return Err(Box::new(answer::not_found("that is the name of no recording", LIST)));
     };
-    let asked = id.clone();
+    let (file, bytes, name) = found(site, id).await?;
+    Ok(response(file, bytes, &name))
+}
+
+/// Pages that are rendered at the same time: each is a process with some memory.
+static RENDERERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
+
+/// A page has its own style and script, each allowed by its digest in the page itself. What is in it came from a
+/// process that is watched: it is kept apart from all else that is served here.
+const POLICY_OF_PAGES: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src \
+                               'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+async fn page(site: &Site, id: &str) -> Result<Response, Box<Response>> {
+    let (file, _, name) = found(site, id).await?;
+    let Ok(Ok(renderer)) = timeout(WITHIN, Arc::clone(&RENDERERS).acquire_owned()).await else {
+        return Err(Box::new(answer::busy(
+            "another report is being made",
+            "ask again in ten seconds",
+        )));
+    };
+    let rendered = spawn_blocking(move || {
+        let _renderer = renderer;
+        rendered(file, &name)
+    });
+    let html = match rendered.await.map_err(io::Error::other) {
+        Ok(Ok(html)) => html,
+        Ok(Err(error)) | Err(error) => {
+            let error = format!("the report cannot be made: {error}");
+            return Err(Box::new(answer::busy(
+                &error,
+                "download the recording, and run gcwatch analyze on it",
+            )));
+        }
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "private, no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY_OF_PAGES),
+    ];
+    Ok((headers, html).into_response())
+}
+
+/// The file of a recording, its size and its name.
+async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Box<Response>> {
+    let files = files(site)?;
+    let asked = id.to_owned();
     let found = on_disk(&files, move |files| {
         Ok((files.read(&asked)?, files.is_being_written(&asked)))
     });
     match found.await? {
-        (Some((file, bytes, name)), _) => Ok(response(file, bytes, &name)),
+        (Some(found), _) => Ok(found),
         (None, true) => {
             let mut refusal = answer::busy("it is being written", "ask again in ten seconds");
             let headers = refusal.headers_mut();

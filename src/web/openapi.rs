@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::evidence::black_box::files::FileRecord;
 use crate::pipeline::{AlertView, RuleView, TargetView};
 use crate::records::view::{
-    CollectionRecord, OverviewRecord, ProcessRecord, ProcessRow, ReportedRequests, WatcherRecord,
+    CollectionRecord, HistoryColumns, OverviewRecord, ProcessRecord, ProcessRow, ReportedRequests, WatcherRecord,
 };
 use gc_rules::incident::IncidentRecord;
 
@@ -118,6 +118,11 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
             &[],
             &list::<IncidentRecord>(generator, "incidents"),
         ),
+        "/api/v1/processes/{pid}/history": get(
+            "What is kept of a process on disk: the last hours, in 360 places at most.",
+            &[&pid, &parameter("query", "hours", "integer", "From 1 (without it) to 24.")],
+            &generator.subschema_for::<HistoryColumns>().to_value(),
+        ),
         "/api/v1/evidence/": get(
             "The recordings of the black box. Only on loopback, or with a login.",
             &[],
@@ -125,7 +130,7 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
         ),
         "/api/v1/evidence/{name}": {
             "get": {
-                "summary": "A recording (nettrace), or a flame graph. Only on loopback, or with a login.",
+                "summary": "A recording (nettrace), its report (html), or a flame graph (svg). Only on loopback, or with a login.",
                 "parameters": [parameter("path", "name", "string", "The name of one.")],
                 "responses": {
                     "200": {

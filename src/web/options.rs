@@ -28,6 +28,9 @@ pub struct WebOptions {
     pub users: Vec<(String, Secret)>,
     /// Where a trace is shown, with `{trace_id}`; `None`: ids are plain text.
     pub trace_url: Option<String>,
+    /// Where a service's figures are shown, with `{service}`, and `{namespace}`, `{pod}`, `{from}`, `{to}`; `None`:
+    /// nothing links there.
+    pub grafana_url: Option<String>,
     /// What needs a login.
     pub protects: Protects,
     /// The certificate; `None`: it speaks HTTP without TLS.

@@ -68,6 +68,8 @@ pub struct Site {
     pub ready: Arc<AtomicBool>,
     /// Where traces are shown, with `{trace_id}`.
     pub trace_url: Option<Arc<str>>,
+    /// Where a service's figures are shown, with `{service}`.
+    pub grafana_url: Option<Arc<str>>,
     pub(super) viewers: Arc<Viewers>,
 }
 
@@ -89,6 +91,7 @@ impl Site {
             watcher,
             ready,
             trace_url: None,
+            grafana_url: None,
             viewers: Arc::default(),
         }
     }

@@ -138,7 +138,7 @@ impl Reader {
 
     /// How often it said that it healed the process.
     fn reported(&self) -> usize {
-        self.daemon.said().matches("another tool's session ended").count()
+        self.daemon.said().matches("a trace session ended").count()
     }
 }
 

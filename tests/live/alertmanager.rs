@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
-use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Webhook};
+use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Links, Webhook};
 use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
@@ -205,7 +205,10 @@ async fn an_alert_fires_once_and_resolves() {
                 min_severity: Severity::Info,
             }],
             resend_interval: RESEND,
-            external_url: Some("http://gcwatch.example:9464".to_owned()),
+            links: Links {
+                external_url: Some("http://gcwatch.example:9464".to_owned()),
+                ..Links::default()
+            },
             ..Alerts::default()
         },
         ..Options::default()

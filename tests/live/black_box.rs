@@ -125,7 +125,7 @@ fn out_of_space(runtime: Runtime, mark: &str) -> Target {
 /// Scenario: a process that has no space for a large object, for which a shipped rule of severity critical fires.
 /// Guarantee: the incident names a recording, which is served when it is written; it is a complete stream in which
 /// nothing was lost, with the collections around the incident. The file is for its user alone, and listed with how much
-/// is in it.
+/// is in it; its report is served as a page with the same collections.
 fn an_incident_is_recorded() {
     for runtime in runtimes() {
         let folder = tempfile::Builder::new().prefix("gcwatch-black-box").tempdir().unwrap();
@@ -158,6 +158,16 @@ fn an_incident_is_recorded() {
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o600);
         assert_eq!(daemon.get("/api/v1/evidence/..%2Flock").0, 404);
         assert_eq!(daemon.get("/api/v1/evidence/other.nettrace").0, 404);
+        assert_eq!(daemon.get("/api/v1/evidence/other.html").0, 404);
+        let (status, page) = daemon.get(&place.replace(".nettrace", ".html"));
+        assert_eq!(status, 200, "{page}");
+        let (_, report) = page.split_once("id=\"record\">").unwrap();
+        let report: Value = serde_json::from_str(report.split_once("</script>").unwrap().0).unwrap();
+        let shown = report["recordings"][0]["processes"][0]["pauses"]["number"]
+            .as_array()
+            .unwrap();
+        let shown: Vec<u64> = shown.iter().filter_map(Value::as_u64).collect();
+        assert_eq!(shown.last(), numbers.last());
     }
 }
 

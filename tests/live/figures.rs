@@ -59,7 +59,11 @@ const LOADS: [(&str, &str, &str); 4] = [
 pub(crate) fn tests(tests: &mut Tests) {
     for runtime in ALL.into_iter().filter(|runtime| runtime.host == Host::Run) {
         for collector in COLLECTORS.into_iter().filter(|collector| (collector.fits)(runtime)) {
-            for load in LOADS {
+            // .NET Core 3.1 has no heap for pinned objects.
+            for load in LOADS
+                .into_iter()
+                .filter(|load| load.0 != "pinned" || !runtime.is_core_3())
+            {
                 let selected = matches!(
                     (collector.name, load.0),
                     ("workstation", "threads") | ("server", "large")
@@ -103,7 +107,8 @@ fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
 /// Scenario: a program allocates for twelve seconds and logs its own total.
 /// Guarantee: between the first and the last collection within its log, the sum of what was allocated between
 /// collections is that of the runtime within 5 % (15 % where the runtime's events do not show large objects that are
-/// allocated during background collections: .NET 8 and before), and 99 of 100 collections say it.
+/// allocated during background collections: .NET 8 and before), and 99 of 100 collections say it. Under server GC of
+/// .NET Core 3.1 it is no more than that, and said to be a lower bound.
 fn allocated_bytes_are_those_of_the_runtime(
     runtime: Runtime,
     collector: Collector,
@@ -160,6 +165,19 @@ fn allocated_bytes_are_those_of_the_runtime(
         "{context}: {} collections, {ours} bytes, {ratio:.4} of the runtime's",
         within.len()
     );
+    let is_server = collector.knobs.contains(&("gcServer", "1"));
+    if runtime.is_core_3() && is_server && load != "small" {
+        assert!(
+            (0.3..=1.05).contains(&ratio),
+            "{context}: {ratio:.4} of what was allocated"
+        );
+        let lower = |gc: &&Value| gc["kind"] == "gc" && gc["allocated_lower_bound"] == true;
+        assert!(
+            all.iter().filter(lower).count() > 10,
+            "{context}: nothing is said to be a lower bound"
+        );
+        return;
+    }
     let hidden = runtime.name.starts_with("net8") || runtime.is_core_3();
     // On a machine that runs other tests beside it a background collection lasts many times as long, and more is hidden
     // in it: docs/telemetry.md has what a quiet one gives. With a handful of collections the ends of the log count.
@@ -191,7 +209,7 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 }
 
 /// Scenario: a program that prints the runtime's own values before and after a load of all kinds, under the daemon.
-/// Guarantee: counts, sizes and committed bytes are equal, the total pause is within three hundredths, and bytes
+/// Guarantee: counts, sizes and committed bytes are equal (these under server GC to some pages), the total pause is within three hundredths, and bytes
 /// allocated are
 /// no more than the runtime's.
 fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
@@ -259,11 +277,26 @@ fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector
             );
         }
     }
-    let committed = of("dotnet_gc_last_collection_memory_committed_size_bytes", "");
-    assert_eq!(committed, after["committed"].as_f64().unwrap(), "{context}: committed");
+    let committed = values(&page, &pid, "dotnet_gc_last_collection_memory_committed_size_bytes");
+    let committed = committed.first().map(|(_, bytes)| *bytes);
+    if collector.name == "segments" && ["net8", "net9"].iter().any(|early| runtime.name.starts_with(early)) {
+        assert_eq!(committed, None, "{context}: committed");
+    } else {
+        // Under server GC the runtime counts a moment away from the event.
+        let bound = if collector.knobs.contains(&("gcServer", "1")) {
+            65_536.0
+        } else {
+            0.0
+        };
+        let (ours, own) = (committed.unwrap(), after["committed"].as_f64().unwrap());
+        assert!(
+            (ours - own).abs() <= bound,
+            "{context}: committed {ours}, {own} by the runtime"
+        );
+    }
     let pause = of("dotnet_gc_pause_time_seconds_total", "");
     let own = difference("pause_s");
-    println!("{context}: pause {pause:.6} s, {own:.6} of the runtime; committed {committed}");
+    println!("{context}: pause {pause:.6} s, {own:.6} of the runtime; committed {committed:?}");
     assert!(
         (pause - own).abs() <= own / 30.0 + 0.001,
         "{context}: paused {pause} s, by the runtime {own} s"

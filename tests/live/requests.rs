@@ -589,7 +589,7 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
 fn unread(shop: &Shop, daemon: &Daemon) -> Option<String> {
     let record = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
     let unseen = record["unseen"].as_array().unwrap().iter();
-    let requests = unseen.filter(|unseen| unseen["what"] == "what collections do to its requests");
+    let requests = unseen.filter(|unseen| unseen["what"] == "the requests that pauses delayed");
     let why = requests.map(|unseen| unseen["why"].as_str().unwrap().to_owned()).next();
     assert!(why.is_none() || record["requests"].is_null(), "{record}");
     why

@@ -15,6 +15,7 @@ use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Player, complete_at};
 use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
 use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use gcwatch::web::options::WebOptions;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use test_support::recordings;
 
@@ -145,6 +146,10 @@ fn options() -> Options {
             ..PipelineSettings::default()
         },
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        web: WebOptions {
+            grafana_url: Some("https://grafana.example/d/x?var-service={service}&from={from}&to={to}".to_owned()),
+            ..WebOptions::default()
+        },
         ..Options::default()
     }
 }

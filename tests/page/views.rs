@@ -196,9 +196,10 @@ fn names_are_text() {
 }
 
 /// Scenario: a process falls ill while the page is open, and exits.
-/// Guarantee: without a reload its incident is there with its service and what to do; after the end it is among those
-/// that ended, the page of the process says that it has exited and stays as it was, and whoever comes later finds its
-/// page, charts and incidents, and its row among the exited.
+/// Guarantee: without a reload its incident is there with its service, what to do and a link to the service's dashboard
+/// from 15 minutes before it; after the end it is among those that ended, the page of the process says that it has
+/// exited and stays as it was, and whoever comes later finds its page, charts and incidents, and its row among the
+/// exited.
 fn an_incident_opens_and_ends() {
     let (runtime, mut scene) = played(0);
     let browser = Browser::start();
@@ -216,6 +217,12 @@ fn an_incident_opens_and_ends() {
     assert!(text.contains("What to do") && text.contains("7777"), "{text}");
     browser.run(&format!("{card}.querySelector('a').click()"));
     browser.until("location.pathname === '/processes/7777' && document.querySelector('.incident .remedy')");
+    let dashboard = browser.run(
+        "const card = document.querySelector('.incident'); const { href } = card.querySelector('a[href^=\"https://grafana\"]');
+         const from = Date.parse(card.querySelector('.when time').dateTime) - 900000;
+         return href === `https://grafana.example/d/x?var-service=fell-ill&from=${from}&to=now` || href",
+    );
+    assert_eq!(dashboard, true);
     scene.exit(pid);
     // What was on the screen stays there.
     browser

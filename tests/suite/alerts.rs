@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use delivery::alerts::Notifier;
-use delivery::alerts::settings::{AlertSettings, Alertmanager, Webhook};
+use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings::{self, Compression, Protocol, Secret};
 use gc_rules::rule::Severity;
@@ -305,7 +305,10 @@ async fn a_webhook_gets_each_change_in_order() {
     ]);
     let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
-        external_url: Some("https://gcwatch.example/".to_owned()),
+        links: Links {
+            external_url: Some("https://gcwatch.example/".to_owned()),
+            ..Links::default()
+        },
         ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();

@@ -1,7 +1,8 @@
 //! `gcwatch analyze --html`.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::process::{Command, Output, Stdio};
 
 use clr_gc::stream::Scope;
 use gc_rules::time::TimeBase;
@@ -46,6 +47,70 @@ fn record(page: &str) -> Value {
 fn page_of(recording: &Recording, base: TimeBase) -> String {
     let one = report::view::recorded(recording, base, None, false, 1);
     web::report::page(&report::view::page(vec![one])).unwrap()
+}
+
+/// What the process that renders the recording of an incident makes of these bytes.
+fn rendered(bytes: &[u8]) -> Output {
+    let mut input = tempfile::tempfile().unwrap();
+    input.write_all(bytes).unwrap();
+    input.rewind().unwrap();
+    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["recording-page", "20261123T114742Z-shop-1-0f.nettrace"])
+        .env_clear()
+        .stdin(input)
+        .output()
+        .unwrap()
+}
+
+/// Scenario: the process that renders recordings of incidents gets a whole one, one that was cut, and bytes that are
+/// none.
+/// Guarantee: a page of what is whole, by the shipped rules, named as the recording is; of the last no byte, but a
+/// sentence.
+#[test]
+fn the_recording_of_an_incident_is_rendered() {
+    let whole = fs::read(repository("tests/recordings/net10-lohoos.nettrace.gz")).unwrap();
+    let mut plain = Vec::new();
+    flate2::read::MultiGzDecoder::new(&whole[..])
+        .read_to_end(&mut plain)
+        .unwrap();
+    for bytes in [&plain[..], &plain[..plain.len() / 2]] {
+        let made = rendered(bytes);
+        let text = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{text}");
+        let record = record(std::str::from_utf8(&made.stdout).unwrap());
+        assert_eq!(record["file"], "20261123T114742Z-shop-1-0f.nettrace");
+        assert!(!record["processes"][0]["incidents"].is_null(), "no rules");
+    }
+    for bytes in [&b"no stream at all"[..], b"", &plain[..4]] {
+        let made = rendered(bytes);
+        assert!(!made.status.success() && made.stdout.is_empty());
+        let text = String::from_utf8_lossy(&made.stderr);
+        assert!(text.contains("20261123T114742Z-shop-1-0f.nettrace"), "{text}");
+    }
+}
+
+/// Scenario: that process waits for its input.
+/// Guarantee: memory and CPU are bounded before it has read a byte.
+#[test]
+fn what_renders_recordings_is_bounded() {
+    let mut waiting = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["recording-page", "a.nettrace"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let limits = format!("/proc/{}/limits", waiting.id());
+    let bounded = test_support::daemon::until("its bounds", || {
+        let text = fs::read_to_string(&limits).ok()?;
+        let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        let cpu = of("Max cpu time")?;
+        cpu.contains("20").then_some(of("Max address space")?)
+    });
+    assert!(!bounded.contains("unlimited"), "{bounded}");
+    // Without input it ends.
+    drop(waiting.stdin.take());
+    assert!(!waiting.wait().unwrap().success());
 }
 
 /// Scenario: a recording as a page, and its records.

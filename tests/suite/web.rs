@@ -420,6 +420,7 @@ async fn answers_are_what_the_document_says() {
     std::fs::write(folder.path().join("a.yaml"), RULES).unwrap();
     let mut options = options();
     options.rules.paths = vec![folder.path().to_owned()];
+    options.state_directory = Some(folder.path().join("state"));
     let (services, address, stage) = services_of(&options, "svc8-workstation").await;
     let document = json(address, "/api/v1/openapi.json").await;
     let pid = json(address, "/api/v1/processes").await["processes"][0]["pid"].clone();
@@ -453,7 +454,7 @@ async fn answers_are_what_the_document_says() {
         }
         held += 1;
     }
-    assert_eq!(held, 10);
+    assert_eq!(held, 11);
     // What this process does not show, an answer with a wrong type does: the check can fail.
     let overview = "http://localhost/api.json#/components/schemas/ProcessRow";
     let overview = compiler.compile(overview, &mut schemas).unwrap();
@@ -468,12 +469,19 @@ async fn answers_are_what_the_document_says() {
 /// that is kept is there in full, with its neighbours; one that is not is brief.
 #[tokio::test]
 async fn a_process_has_its_history() {
-    let (services, address, stage) = services_with("svc8-workstation").await;
+    let mut options = options();
+    let dashboard = "https://grafana.example/d/x?var-service={service}";
+    options.web.grafana_url = Some(dashboard.to_owned());
+    let folder = tempfile::TempDir::new().unwrap();
+    options.state_directory = Some(folder.path().join("state"));
+    let (services, address, stage) = services_of(&options, "svc8-workstation").await;
     let overview = json(address, "/api/v1/overview").await;
+    assert_eq!(overview["grafana_url"], dashboard);
     let row = &overview["processes"][0];
     assert_eq!((&row["name"], &row["collections"]), (&"checkout".into(), &93.into()));
     let pid = row["pid"].as_u64().unwrap();
     let record = json(address, &format!("/api/v1/processes/{pid}")).await;
+    assert_eq!(record["grafana_url"], dashboard);
     let mut source =
         gcwatch::recording::source::Source::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
     let analyzed = gcwatch::recording::Recording::read(&mut source, clr_gc::stream::Scope::Collections, |_| ());
@@ -494,6 +502,24 @@ async fn a_process_has_its_history() {
         .map(|kind| sum(&history["collections"][kind]))
         .sum();
     assert_eq!(counted, totals.count);
+    // On disk as well, in longer places, and only once where the memory has it, too.
+    assert!(record["kept_from_ms"].is_null());
+    services.pipeline.keep_history(0, true);
+    let long = json(address, &format!("/api/v1/processes/{pid}/history?hours=2")).await;
+    assert_eq!(
+        (&long["bucket_ms"], &long["span_ms"]),
+        (&20_000.into(), &7_200_000.into())
+    );
+    assert_eq!(sum(&long["stopped_ns"]), sum(&history["stopped_ns"]));
+    assert_eq!(sum(&long["allocated"]), sum(&history["allocated"]));
+    let record = json(address, &format!("/api/v1/processes/{pid}")).await;
+    let kept_from = record["kept_from_ms"].as_u64().unwrap();
+    assert_eq!(Some(kept_from), history["start_ms"][0].as_u64());
+    for (hours, status) in [("0", 400), ("25", 400), ("x", 400), ("24", 200)] {
+        let path = format!("/api/v1/processes/{pid}/history?hours={hours}");
+        assert_eq!(get(address, &path, "*/*").await.0, status, "{hours}");
+    }
+    assert_eq!(get(address, "/api/v1/processes/1/history", "*/*").await.0, 404);
     let causes = record["causes"].as_array().unwrap();
     let stopped: i64 = causes.iter().map(|cause| cause["pause_ns"].as_i64().unwrap()).sum();
     assert_eq!(stopped, totals.pause_ns());

@@ -138,7 +138,7 @@ impl Notifier {
             let same = state.queues.iter().position(|(queue, _)| {
                 queue.name == name
                     && queue.kind == kind
-                    && queue.external_url == settings.external_url
+                    && queue.links == settings.links
                     && queue.post.receiver() == receiver
             });
             let post = match same {
@@ -158,7 +158,7 @@ impl Notifier {
                 let queue = Arc::new(ReceiverQueue::new(
                     name,
                     kind,
-                    settings.external_url.clone(),
+                    settings.links.clone(),
                     post,
                     Arc::clone(&self.counted),
                 ));

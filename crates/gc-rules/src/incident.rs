@@ -41,6 +41,7 @@ mod black_box;
 mod found;
 mod machine;
 mod record;
+mod remedy;
 mod sample;
 mod stored;
 
@@ -60,9 +61,8 @@ pub use found::{
 };
 pub use machine::Incidents;
 pub(crate) use machine::follows;
-pub use record::{
-    CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of, remedy_for_a_file,
-};
+pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
+pub use remedy::remedy_for_a_file;
 pub use sample::sample;
 pub use stored::StoredIncident;
 

@@ -234,12 +234,12 @@ impl Ledger {
                 format!(" and growing {} {} a minute", unit.number(bytes), unit.name())
             });
             let age = self.not_looked_at_s.filter(|_| name == NOT_LOOKED_AT);
-            let age = age.map(|age| format!(" for {}", duration(age))).unwrap_or_default();
-            Some(format!(
-                "{name}{age} {}{}",
-                unit.number(bytes),
-                growth.unwrap_or_default()
-            ))
+            let bytes = unit.number(bytes);
+            let line = match age {
+                Some(age) => format!("{bytes} {name} for {}", duration(age)),
+                None => format!("{name} {bytes}"),
+            };
+            Some(line + &growth.unwrap_or_default())
         });
         let lines: Vec<String> = lines.collect();
         let whole = format!("{what} {} {}", unit.number(whole), unit.name());
@@ -338,13 +338,13 @@ mod tests {
             native: Some(60 * MIB),
             ..Ledger::default()
         };
-        let text = "in use 800 MiB: not looked at for 6 min 708, native 60";
+        let text = "in use 800 MiB: 708 not looked at for 6 min, native 60";
         assert_eq!(ledger.clause().unwrap(), text);
         let other = Ledger {
             not_looked_at_s: Some(40),
             ..ledger
         };
-        assert!(other.clause().unwrap().contains("not looked at for 40 s 708"));
+        assert!(other.clause().unwrap().contains("708 not looked at for 40 s"));
     }
 
     /// Scenario: a container at its limit with a native leak; one line is small, another unknown.

@@ -1,7 +1,8 @@
-//! `--html`: the recordings as a page.
+//! Recordings as a page: `--html`, and what the daemon serves of the recording of an incident.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -11,9 +12,12 @@ use super::judged::{found, passes, reviews, time_base};
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::files::Beside;
+use crate::recording::Recording;
+use crate::recording::source::Source;
 use crate::report::units::Bytes;
 use crate::report::view;
 use crate::web;
+use gc_rules::load::{load, shipped};
 use gc_rules::rule::RuleSet;
 
 /// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
@@ -47,13 +51,8 @@ pub(super) fn html(
         fine &= reviews.iter().flatten().all(|review| passes(args, review));
         let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
         let base = time_base(&recording);
-        recordings.push(view::recorded(
-            &recording,
-            base,
-            found,
-            args.with_command_line,
-            files.len(),
-        ));
+        let reported = view::recorded(&recording, base, found, args.with_command_line, files.len());
+        recordings.push(reported);
     }
     if recordings.is_empty() {
         return Ok(false);
@@ -66,4 +65,37 @@ pub(super) fn html(
     written.with_context(|| format!("cannot write {}", to.display()))?;
     say(format_args!("{}: {}", to.display(), Bytes(page.len() as u64)));
     Ok(fine)
+}
+
+/// Writes the page of the recording on standard input to standard output, by the shipped rules, without the command
+/// line: what [`rendered`](crate::evidence::black_box::page::rendered) starts.
+pub fn of_standard_input(name: &str) -> ExitCode {
+    match rendered(name) {
+        Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,
+        // Nobody wants it any more.
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            say(error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn rendered(name: &str) -> anyhow::Result<String> {
+    let rules = load(&shipped())
+        .map_err(|_| anyhow::anyhow!("the shipped rules are invalid"))?
+        .rules;
+    let mut source = Source::from_reader(name.to_owned(), Box::new(std::io::stdin()))?;
+    let recording = Recording::read(&mut source, SCOPE, |_| ());
+    if recording.header.is_none() {
+        return Err(match recording.error {
+            Some(error) => error.into(),
+            None => anyhow::anyhow!("{name} was cut before its stream began"),
+        });
+    }
+    let reviews = reviews(Some(&Arc::new(rules)), &recording);
+    let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
+    let base = time_base(&recording);
+    let reported = view::recorded(&recording, base, found, false, 1);
+    Ok(web::report::page(&view::page(vec![reported]))?)
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::Resolver;
+use super::web::{GRAFANA_PLACES, unusable};
 use crate::config::document::{Alertmanager, Alerts, Document, SecretSource, Webhook};
 use crate::config::values::{LinkUrl, WebUrl};
-use delivery::alerts::settings::{self, AlertSettings};
+use delivery::alerts::settings::{self, AlertSettings, Links};
 use delivery::otlp::settings::{Compression, Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
 
@@ -31,7 +32,15 @@ impl Resolver<'_> {
             stdout: alerts.stdout,
             log: alerts.log,
             resend_interval: alerts.resend_interval.0,
-            external_url: alerts.external_url.as_ref().and_then(|url| self.external_url(url)),
+            links: Links {
+                external_url: alerts.external_url.as_ref().and_then(|url| self.external_url(url)),
+                // One that cannot be used is reported where the page's options are resolved.
+                grafana_url: document
+                    .web
+                    .grafana_url
+                    .clone()
+                    .filter(|pattern| unusable(pattern, &GRAFANA_PLACES, "").is_none()),
+            },
         }
     }
 

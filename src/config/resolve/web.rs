@@ -11,6 +11,25 @@ const SHORTEST_TOKEN: usize = 16;
 /// Shorter passwords can be guessed.
 const SHORTEST_PASSWORD: usize = 12;
 
+/// What may stand in `web.grafana_url`; the first one has to.
+pub(super) const GRAFANA_PLACES: [&str; 5] = ["{service}", "{namespace}", "{pod}", "{from}", "{to}"];
+
+/// Why a pattern of links cannot be used; `None`: it can.
+pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<String> {
+    let is_web = pattern.starts_with("http://") || pattern.starts_with("https://");
+    let first = places.first().copied().unwrap_or_default();
+    let rest = places
+        .iter()
+        .fold(pattern.to_owned(), |rest, place| rest.replace(place, ""));
+    if !is_web || !pattern.contains(first) || pattern.contains(char::is_control) {
+        return Some(format!(
+            "must be a URL of http or https with `{first}`, such as {example}"
+        ));
+    }
+    let is_known = !rest.contains(['{', '}']);
+    (!is_known).then(|| format!("only {} can be in the URL in braces", places.join(", ")))
+}
+
 impl Resolver<'_> {
     /// The options of the listener.
     pub(crate) fn web(&mut self, document: &Document) -> WebOptions {
@@ -57,24 +76,39 @@ impl Resolver<'_> {
             hosts: web.hosts.clone(),
             token,
             users,
-            trace_url: self.trace_url(web.trace_url.as_deref(), path.key("trace_url")),
+            trace_url: self.pattern(
+                web.trace_url.as_deref(),
+                &["{trace_id}"],
+                "https://jaeger.example.org/trace/{trace_id}",
+                path.key("trace_url"),
+            ),
+            grafana_url: self.grafana_url(document),
             protects: web.protects,
             tls,
         }
     }
 
-    /// The pattern of links to traces.
-    fn trace_url(&mut self, pattern: Option<&str>, path: KeyPath) -> Option<String> {
+    /// The pattern of links to a service's figures.
+    fn grafana_url(&mut self, document: &Document) -> Option<String> {
+        self.pattern(
+            document.web.grafana_url.as_deref(),
+            &GRAFANA_PLACES,
+            "https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}",
+            KeyPath::of("web").key("grafana_url"),
+        )
+    }
+
+    /// The pattern of links: a URL with the first of the places, and none but those.
+    fn pattern(&mut self, pattern: Option<&str>, places: &[&str], example: &str, path: KeyPath) -> Option<String> {
         let pattern = pattern?;
-        let is_web = pattern.starts_with("http://") || pattern.starts_with("https://");
-        if is_web && pattern.contains("{trace_id}") && !pattern.contains(char::is_control) {
-            return Some(pattern.to_owned());
+        let message = unusable(pattern, places, example);
+        match message {
+            None => Some(pattern.to_owned()),
+            Some(message) => {
+                self.error(path, message);
+                None
+            }
         }
-        self.error(
-            path,
-            "must be a URL of http or https with `{trace_id}`, such as https://jaeger.example.org/trace/{trace_id}",
-        );
-        None
     }
 
     /// Both files of a certificate, or none.

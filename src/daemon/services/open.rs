@@ -14,14 +14,14 @@ use super::Services;
 use crate::config::options::Options;
 use crate::daemon::OWN_RUN;
 use crate::daemon::bursts::{BurstMarks, Bursts};
-use crate::daemon::incident_file::{Content, IncidentFile};
+use crate::daemon::incident_file::{Content, IncidentFile, boot_id};
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::state::StateDirectory;
 use crate::evidence::black_box::BlackBox;
 use crate::kubernetes::{self, Pods};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{HistoryFolder, Pipeline};
 use crate::process::RunKey;
 use crate::targets::Reading;
 use crate::web::{self, Server, Site};
@@ -39,6 +39,7 @@ struct Kept {
     marks: BurstMarks,
     left: io::Result<Option<Content>>,
     black_box: Option<BlackBox>,
+    history: Option<HistoryFolder>,
 }
 
 impl Kept {
@@ -53,16 +54,20 @@ impl Kept {
             let left = incidents.read();
             let marks = BurstMarks::read(&directory);
             let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
-            Ok::<_, io::Error>((state, incidents, marks, left, black_box.transpose()))
+            let history = HistoryFolder::open(&directory, boot_id().as_deref());
+            Ok::<_, io::Error>((state, incidents, marks, left, black_box.transpose(), history))
         });
         let path = path.display();
         let problem = match opened.await {
-            Ok(Ok((state, incidents, marks, left, black_box))) => {
+            Ok(Ok((state, incidents, marks, left, black_box, history))) => {
                 let not_recorded = |error| {
                     warning(format!(
                         "incidents are not recorded: cannot use {path}/black-box: {error}"
                     ))
                 };
+                let not_kept =
+                    |error| warning(format!("the history of processes is not kept: {path}/history: {error}"));
+                let history = history.map_err(|error| notes.push(not_kept(error))).ok();
                 let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
                 return Some(Self {
                     state,
@@ -70,6 +75,7 @@ impl Kept {
                     marks,
                     left,
                     black_box: black_box.ok().flatten(),
+                    history,
                 });
             }
             Ok(Err(error)) => error.to_string(),
@@ -115,16 +121,20 @@ impl Services {
             notifier: notifier.clone(),
         };
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
-        let (state, marks, left, black_box) = match kept {
+        let (state, marks, left, black_box, history) = match kept {
             Some(Kept {
                 state,
                 incidents,
                 marks,
                 left,
                 black_box,
-            }) => (Some((state, incidents)), Some(marks), Some(left), black_box),
-            None => (None, None, None, None),
+                history,
+            }) => (Some((state, incidents)), Some(marks), Some(left), black_box, history),
+            None => (None, None, None, None, None),
         };
+        if let Some(history) = history {
+            pipeline.set_history(history);
+        }
         if let Some(black_box) = &black_box {
             pipeline.set_black_box(black_box.clone());
         }
@@ -165,6 +175,7 @@ impl Services {
                 Arc::clone(&ready),
             );
             site.trace_url = options.web.trace_url.as_deref().map(Arc::from);
+            site.grafana_url = options.web.grafana_url.as_deref().map(Arc::from);
             let (close, mut closed) = watch::channel(false);
             let end = async move {
                 let _closed_or_dropped = closed.wait_for(|closed| *closed).await;
@@ -187,6 +198,7 @@ impl Services {
             state,
             black_box,
             bursts,
+            history: Arc::default(),
             notes,
         })
     }

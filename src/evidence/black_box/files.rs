@@ -28,6 +28,9 @@ const FOLDER: &str = "black-box";
 /// The end of a file's name.
 const ENDING: &str = ".nettrace";
 
+/// The end of the path of its page.
+const PAGE: &str = ".html";
+
 /// The end of the name of one that is being written.
 const PARTIAL: &str = ".partial";
 
@@ -335,6 +338,11 @@ pub fn url(id: &str) -> String {
 /// The id in the last part of a path under [`URL`].
 pub fn id_of(part: &str) -> Option<&str> {
     part.strip_suffix(ENDING).filter(|id| is_id(id))
+}
+
+/// The id in the last part of the path of a recording's page.
+pub fn id_of_page(part: &str) -> Option<&str> {
+    part.strip_suffix(PAGE).filter(|id| is_id(id))
 }
 
 /// Whether it is the id of a recording, and so the beginning of a file's name and of nothing else.

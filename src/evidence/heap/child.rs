@@ -20,9 +20,9 @@ use clr_heap::{profile, snapshot};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
-use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::set_name;
 
+use crate::evidence::bounds::bound;
 use crate::evidence::heap::session::Fed;
 
 /// The argument that makes a process this one. Not a command: no help shows it.
@@ -131,25 +131,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Bounds this process. None of it is needed: it bounds itself, too.
+/// Bounds this process. It bounds itself, too.
 fn limit(what: &What) {
-    let _not_the_first = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
-    let own = pages.map_or(256 << 20, |pages| {
-        pages.saturating_mul(rustix::param::page_size() as u64)
-    });
     let graph = if what.histogram {
         HISTOGRAM_BYTES
     } else {
         what.most.max(HISTOGRAM_BYTES)
     };
-    let of = |bytes| Rlimit {
-        current: Some(bytes),
-        maximum: Some(bytes),
-    };
-    let _unlimited = setrlimit(Resource::As, of(own.saturating_add(graph).saturating_add(BESIDE_BYTES)));
-    let _unlimited = setrlimit(Resource::Cpu, of(MOST_CPU_SECONDS));
+    bound(graph.saturating_add(BESIDE_BYTES), MOST_CPU_SECONDS);
 }
 
 /// Reads a dump to its end and writes the answer. The error is a sentence.

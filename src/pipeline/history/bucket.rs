@@ -95,6 +95,36 @@ impl Bucket {
         self.index.saturating_mul(BUCKET_NS)
     }
 
+    /// Takes a later one.
+    pub(super) fn add(&mut self, later: &Self) {
+        self.stopped_ns = self.stopped_ns.saturating_add(later.stopped_ns);
+        self.longest_ns = self.longest_ns.max(later.longest_ns);
+        for (class, count) in &later.pauses {
+            match self.pauses.binary_search_by_key(class, |(class, _)| *class) {
+                Ok(place) => {
+                    if let Some((_, known)) = self.pauses.get_mut(place) {
+                        *known = known.saturating_add(*count);
+                    }
+                }
+                Err(place) => self.pauses.insert(place, (*class, *count)),
+            }
+        }
+        for (count, more) in self.collections.iter_mut().zip(later.collections) {
+            *count = count.saturating_add(more);
+        }
+        self.induced = self.induced.saturating_add(later.induced);
+        self.lossy = self.lossy.saturating_add(later.lossy);
+        if let Some(bytes) = later.allocated {
+            self.allocated(bytes);
+        }
+        self.allocated_lower_bound |= later.allocated_lower_bound;
+        if later.heap.iter().any(Option::is_some) {
+            self.heap = later.heap;
+        }
+        self.committed = later.committed.or(self.committed);
+        self.container_memory = later.container_memory.or(self.container_memory);
+    }
+
     /// Takes bytes that were allocated in it.
     pub(crate) fn allocated(&mut self, bytes: u64) {
         self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
@@ -194,7 +224,9 @@ impl Bucket {
     fn pass_pauses(&mut self, pass: &mut impl Pass) {
         let mut length = self.pauses.len() as u64;
         pass.unsigned(&mut length);
-        self.pauses.resize(usize::try_from(length).unwrap_or(0), (0, 0));
+        // There are no more classes, whatever a file says.
+        self.pauses
+            .resize(usize::try_from(length).unwrap_or(0).min(CLASSES), (0, 0));
         // The first one is usually far from zero.
         let mut last = 0;
         for (place, (class, count)) in self.pauses.iter_mut().enumerate() {
@@ -216,6 +248,9 @@ impl Bucket {
         }
     }
 }
+
+/// Classes of pauses: a byte names one.
+const CLASSES: usize = 256;
 
 /// Distances from this on are written on their own.
 const FAR: u64 = 3;

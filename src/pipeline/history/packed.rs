@@ -126,6 +126,34 @@ impl<I: Iterator<Item = u8>> Pass for Reader<I> {
     }
 }
 
+/// Records as bytes, the first after none.
+pub(super) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
+    let mut writer = Writer(Vec::new());
+    let mut before = R::default();
+    for record in records {
+        let mut record = record.clone();
+        record.pass(&before, &mut writer);
+        before = record;
+    }
+    writer.0
+}
+
+/// The records of bytes that [`packed`] made, at most so many. Any bytes are some.
+pub(super) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
+    let mut reader = Reader {
+        bytes: bytes.iter().copied(),
+        read: 0,
+    };
+    let (mut records, mut before) = (Vec::new(), R::default());
+    while reader.read < bytes.len() && records.len() < most {
+        let mut record = R::default();
+        record.pass(&before, &mut reader);
+        records.push(record.clone());
+        before = record;
+    }
+    records
+}
+
 /// The queue.
 #[derive(Debug)]
 pub(super) struct Queue<R> {

@@ -18,12 +18,16 @@ pub struct ProcessRecord {
     pub revision: u64,
     /// Its row of the overview.
     pub process: ProcessRow,
+    /// Where figures of its service are shown, with `{service}`, `{from}` and others: `web.grafana_url`.
+    pub grafana_url: Option<String>,
     /// The attributes of its resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
     /// Its memory, as far as it is known today.
     pub memory: MemoryRecord,
     /// The last half hour.
     pub history: HistoryColumns,
+    /// Since when more is kept on disk, Unix milliseconds: `/api/v1/processes/PID/history`. Null: nothing is.
+    pub kept_from_ms: Option<u64>,
     /// The newest collections, at most 512, one point each.
     pub pauses: PauseColumns,
     /// Why it collected since the first attach: what stopped it longest first.
@@ -111,7 +115,8 @@ pub struct MemoryRecord {
     pub ledger: Option<Ledger>,
 }
 
-/// Columns of the same length: one place is ten seconds. Ten seconds without anything are not there.
+/// Columns of the same length: one place is `bucket_ms`, ten seconds in the last half hour. Places without anything are
+/// not there.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct HistoryColumns {
     /// Length of a place.

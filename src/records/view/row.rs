@@ -16,6 +16,8 @@ pub struct OverviewRecord {
     pub version: &'static str,
     /// The name of this host.
     pub host: Option<String>,
+    /// Where figures of a service are shown, with `{service}`, `{from}` and others: `web.grafana_url`.
+    pub grafana_url: Option<String>,
     /// False: gcwatch has not looked at all processes yet, or is ending.
     pub ready: bool,
     /// Open incidents, the most severe first; after them the newest that ended.

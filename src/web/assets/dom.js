@@ -126,8 +126,13 @@ export function legend(items) {
 
 export const swatch = (name) => h('span', { class: `swatch ${name}` });
 
-// A command with a button that copies it.
-export function command(text) {
+// A command with a button that copies it; `label`: what it is for.
+export function command(text, label = null) {
+  return h('p', { class: 'command' }, label ? h('span', { class: 'faint' }, label) : null, copied(text));
+}
+
+// A command among other words, with its button.
+export function copied(text) {
   const copy = async (event) => {
     const button = event.currentTarget;
     try {
@@ -140,5 +145,5 @@ export function command(text) {
     }
     setTimeout(() => { button.textContent = 'copy'; }, 2000);
   };
-  return h('p', { class: 'command' }, h('code', null, text), h('button', { type: 'button', class: 'quiet', title: 'Copy the command', onclick: copy }, 'copy'));
+  return h('span', { class: 'copied' }, h('code', null, text), h('button', { type: 'button', class: 'quiet', title: 'Copy the command', onclick: copy }, 'copy'));
 }

@@ -1,6 +1,6 @@
 // Numbers and times for people. What is unknown is a dash.
 
-import { h } from './dom.js';
+import { copied, h } from './dom.js';
 
 export const DASH = '–';
 const known = (value) => value !== null && value !== undefined;
@@ -15,13 +15,13 @@ function digits(value) {
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// MiB, except for what is too small or too large for it.
+// MiB, except for what is too small or too large for it: three digits.
 export function bytes(value) {
   if (!known(value)) return DASH;
   if (value === 0) return '0 MiB';
   const mib = value / 1048576;
   if (mib < 0.1) return value < 1024 ? `${Math.round(value)} B` : `${(value / 1024).toFixed(1)} KiB`;
-  if (mib >= 10240) return `${digits(mib / 1024)} GiB`;
+  if (mib >= 1024) return `${digits(mib / 1024)} GiB`;
   return `${digits(mib)} MiB`;
 }
 
@@ -88,6 +88,7 @@ let over = false;
 export function recorded() {
   over = true;
 }
+export const isRecorded = () => over;
 
 // `4 min ago`, with the instant where the pointer rests.
 export function ago(time) {
@@ -137,9 +138,20 @@ export function severity(name, word = true) {
 
 export const SEVERITIES = ['info', 'warning', 'error', 'critical'];
 
-// A text of a rule: what is in backticks is code. In a command, PID is that of the process, where there is one.
+// A text of a rule: what is in backticks is code. In a command, PID is that of the process, where there is one; one that
+// can be typed as it stands has a button that copies it.
 export function prose(text, pid = null) {
-  return text.split('`').map((part, place) => (place % 2 ? h('code', null, pid ? part.replace(/\bPID\b/, pid) : part) : part));
+  return text.split('`').map((part, place) => {
+    if (place % 2 === 0) return part;
+    const code = pid ? part.replace(/\bPID\b/, pid) : part;
+    return /^gcwatch (?!.*\b(PID|FILE)\b).*\d/.test(code) ? copied(code) : h('code', null, code);
+  });
+}
+
+// Where figures of a service are shown: the pattern of `web.grafana_url` with its places filled in.
+export function dashboardUrl(pattern, { service, namespace, pod, from, to }) {
+  const values = { service, namespace, pod, from, to };
+  return pattern.replace(/\{(service|namespace|pod|from|to)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
 }
 
 // What kind of collection it is, in a few words.

@@ -1,7 +1,7 @@
 // Incidents: what, where, since when, why, what to do. In a list a line each, with the rest on demand.
 
 import { command, h } from './dom.js';
-import { absolute, ago, bytes, count, duration, percent, prose, severity, sinceWhen, span } from './format.js';
+import { absolute, ago, bytes, count, dashboardUrl, duration, isRecorded, percent, prose, severity, sinceWhen, span, timeOfDay } from './format.js';
 import { accountBar } from './account.js';
 
 const serviceOf = (incident) => incident.service ?? incident.process ?? 'a process';
@@ -20,10 +20,14 @@ function where(incident) {
 
 const evidenceNames = { ledger: 'Memory', 'black-box': 'Recording', callers: 'Code that triggers collections', allocations: 'Code that allocates', stacks: 'What threads do', census: 'What lives' };
 
-function evidenceLine(evidence) {
+function evidenceLine(incident, evidence) {
   const isFile = evidence.where.startsWith('/api/v1/evidence/');
-  const text = isFile ? h('a', { href: evidence.where, title: evidence.where.split('/').at(-1) }, 'up to 30 s before the incident and 10 s after') : evidence.text;
-  return h('p', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name] ?? evidence.name}: `), text);
+  const text = isFile ? [
+    evidence.report ? h('a', { class: 'button', href: evidence.report, target: '_blank', rel: 'noopener' }, 'Open report') : null,
+    ' ', h('a', { href: evidence.where, title: evidence.where.split('/').at(-1) }, 'download'),
+    h('span', { class: 'faint' }, ' · up to 30 s before the incident and 10 s after')] : evidence.text;
+  const isMissing = incident[evidence.name]?.none_because;
+  return h('p', { class: isMissing ? 'evidence faint' : 'evidence' }, h('b', null, `${evidenceNames[evidence.name] ?? evidence.name}: `), text);
 }
 
 function amount(found) {
@@ -45,11 +49,11 @@ function who({ site, called_by: program, frames }) {
 function callersTable({ callers }) {
   if (!callers?.callers.length) return null;
   return h('table', { class: 'found' },
-    h('thead', null, h('tr', null, ['method', 'call', 'collections', 'stopped'].map((name) => h('th', null, name)))),
+    h('thead', null, h('tr', null, ['method', 'call', 'collections', 'stopped'].map((name) => h('th', { class: name === 'collections' ? 'wide0' : null }, name)))),
     h('tbody', null, callers.callers.map((caller) => h('tr', { title: caller.frames.join('\n') },
       h('td', null, who(caller)),
       h('td', null, caller.api ?? caller.reason),
-      h('td', { class: 'number' }, count(caller.collections)),
+      h('td', { class: 'number wide0' }, count(caller.collections)),
       h('td', { class: 'number' }, caller.stopped_ns === null ? 'unknown' : duration(caller.stopped_ns))))));
 }
 
@@ -137,7 +141,7 @@ function flame({ flame: url }) {
 
 function evidenceOf(incident, evidence, whole) {
   const table = whole ? tables[evidence.name]?.(incident) : null;
-  if (!table) return evidenceLine(evidence);
+  if (!table) return evidenceLine(incident, evidence);
   const found = incident[evidence.name];
   const length = found.apart_s ? `, and what grew in ${span(found.apart_s)}` : found.start_ns === undefined || found.start_ns === null || found.end_ns === null ? '' : `, in ${found.end_ns - found.start_ns < 1e9 ? duration(found.end_ns - found.start_ns) : span((found.end_ns - found.start_ns) / 1e9)}`;
   const at = found.at ? [' ', h('span', { class: 'faint' }, ago(found.at))] : '';
@@ -146,9 +150,9 @@ function evidenceOf(incident, evidence, whole) {
 }
 
 // What explains it, the largest share first.
-function causeLine(cause, incident) {
-  const share = cause.share === null ? '' : ` (${Math.round(cause.share * 100)} %)`;
-  return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, incident.pid));
+function causeLine(cause, pid) {
+  const share = partly(cause);
+  return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, pid));
 }
 
 function accountOf({ account }) {
@@ -156,26 +160,38 @@ function accountOf({ account }) {
   return h('div', { class: 'evidence' }, h('b', null, `Stopped for ${duration(account.total)}${account.over_ns ? ` of the last ${span(account.over_ns / 1e9)}` : ''}`), accountBar(account));
 }
 
-// A remedy without the search for what was found already.
-function found(remedy) {
-  const rest = remedy.replace(/Find what allocates \(`gcwatch allocations PID`\) and /, 'Find ').replace(/Find (?:the caller|what allocates(?: them)?|who asks) (?:with |\()`gcwatch (?:callers|allocations) PID`\)?(?: \(with `evidence\.bursts: on` the incident names it\))?(?:, and |\. )?/, '');
-  return rest.charAt(0).toUpperCase() + rest.slice(1);
+// Figures of its service around it, elsewhere: `web.grafana_url`, null where that is not set.
+let dashboards = null;
+export function showDashboards(pattern) {
+  dashboards = pattern ?? null;
+}
+
+const AROUND_MS = 15 * 60000;
+
+function dashboard(incident) {
+  const service = incident.service ?? incident.process;
+  if (!dashboards || !service) return null;
+  const from = Date.parse(incident.since) - AROUND_MS;
+  const to = incident.until === null ? 'now' : Date.parse(incident.until) + AROUND_MS;
+  const url = dashboardUrl(dashboards, { service, namespace: incident.resource?.['k8s.namespace.name'], pod: incident.resource?.['k8s.pod.name'], from, to });
+  return h('p', null, h('a', { href: url, target: '_blank', rel: 'noopener' }, 'Dashboard of the service'), h('span', { class: 'faint' }, ' from 15 min before the incident'));
 }
 
 // Everything of an incident. `whole`: with the tables of its evidence, as on the page of its process.
 function body(incident, { named, whole }) {
   const named_by = incident.callers?.callers.length || incident.allocations?.sites.length;
-  const typed = incident.command && !(named_by && /^gcwatch (callers|allocations) /.test(incident.command)) ? incident.command : null;
-  const remedy = named_by ? found(incident.remedy) : incident.remedy;
+  // A process that exited answers nothing, and one of a recording may be of another machine.
+  const pid = incident.process_ended || isRecorded() ? null : incident.pid;
   return [
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
-    h('p', { class: 'summary' }, prose(incident.summary, incident.pid)),
-    incident.causes.map((cause) => causeLine(cause, incident)),
+    h('p', { class: 'summary' }, prose(incident.summary, pid)),
+    incident.causes.map((cause) => causeLine(cause, pid)),
     // The page of the process has it among its answers.
     whole ? null : accountOf(incident),
+    incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, pid)) : null,
     incident.evidence.map((evidence) => evidenceOf(incident, evidence, whole)),
-    remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(remedy, incident.pid)) : null,
-    typed ? command(typed) : null,
+    dashboard(incident),
+    incident.command ? command(incident.command, 'For a closer look, a minute of it: ') : null,
     !whole && incident.pid && named_by ? h('p', null, h('a', { href: `/processes/${incident.pid}` }, 'The code it names, and charts'), ' on the page of the process') : null,
     h('details', null,
       h('summary', null, `Details (${incident.members.length === 1 ? '1 rule' : `${incident.members.length} rules`})`),
@@ -189,6 +205,7 @@ function body(incident, { named, whole }) {
 
 function when(incident) {
   if (incident.until === null) return ['since ', sinceWhen(incident.since)];
+  if (incident.process_ended) return h('span', { title: absolute(Date.parse(incident.since)) }, `from ${timeOfDay(Date.parse(incident.since))} until it exited at ${timeOfDay(Date.parse(incident.process_ended))}`);
   const lasted = (Date.parse(incident.until) - Date.parse(incident.since)) / 1000;
   return h('span', { title: `${absolute(Date.parse(incident.since))} to ${absolute(Date.parse(incident.until))}` }, `resolved, lasted ${span(lasted)}`);
 }
@@ -202,12 +219,15 @@ export function incidentCard(incident, { named = true } = {}) {
     body(incident, { named, whole: true }));
 }
 
+// How much of the harm a cause explains, where that is not all of it.
+const partly = ({ share }) => (share === null || share >= 0.995 ? '' : `, ${Math.round(share * 100)} % of it`);
+
 // A line: severity, title, service, since when, and what is beside it; the rest opens below.
 export function incidentLine(incident, beside = null, open = false, opened = null) {
   return h('details', { class: `${classOf(incident)} line`, key: incident.id, id: `incident-${incident.id}`, open, ontoggle: opened ? (event) => opened(incident.id, event.currentTarget.open) : null },
     h('summary', null,
       severity(incident.severity, false),
-      h('h3', null, incident.title, incident.causes.length ? h('span', { class: 'because' }, `: ${incident.causes[0].title}${incident.causes[0].share === null ? '' : ` ${Math.round(incident.causes[0].share * 100)} %`}`) : null),
+      h('h3', null, incident.title, incident.causes.length ? h('span', { class: 'because' }, `: ${incident.causes[0].title}${partly(incident.causes[0])}`) : null),
       h('span', { class: 'service' }, link(incident), incident.process_ended ? h('span', { class: 'tag' }, 'exited') : null),
       h('span', { class: 'when' }, when(incident)),
       h('span', { class: 'beside-line' }, beside)),

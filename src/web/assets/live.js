@@ -30,7 +30,8 @@ export function follow(query, handlers) {
       lastEvent = Date.now();
       say('on', 'live');
       const record = JSON.parse(event.data);
-      if (record.at_ms) clock(record.at_ms);
+      // That of a process that exited stands still.
+      if (record.at_ms && record.process?.state !== 'ended') clock(record.at_ms);
       handler(record);
     });
   }

@@ -3,7 +3,7 @@
 import { h, lazy, show } from './dom.js';
 import { DASH, SEVERITIES, ago, bytes, count, duration, exact, percent, rate, severity, since, zone } from './format.js';
 import { spark } from './charts.js';
-import { incidentLine } from './incidents.js';
+import { incidentLine, showDashboards } from './incidents.js';
 import { follow } from './live.js';
 
 const MOST_INCIDENTS = 20;
@@ -21,12 +21,12 @@ const COLUMNS = [
   { id: 'name', title: 'Process', sort: (row) => row.name.toLowerCase() },
   { id: 'runtime', title: '.NET', sort: (row) => row.runtime ?? '', wide: 2 },
   { id: 'stopped', title: 'Stopped', note: 'share of the last minute in which its threads were suspended', sort: (row) => number(row.minute?.stopped_share), down: true },
-  { id: 'longest', title: 'Longest', note: 'longest pause in the last minute', sort: (row) => number(row.minute?.longest_ns), down: true, wide: 1 },
+  { id: 'longest', title: 'Longest', note: 'longest pause in the last minute', sort: (row) => number(row.minute?.longest_ns), down: true, wide: 0 },
   { id: 'p99', title: 'p99', note: '99 of a hundred pauses of the last minute were no longer', sort: (row) => number(row.minute?.p99_ns), down: true, wide: 2 },
   { id: 'gcs', title: 'GC/s', parts: ['0', '1', '2', 'bg'], note: 'collections a second: generation 0, 1, 2 and background', sort: (row) => all(row.minute), down: true, wide: 1 },
   { id: 'allocated', title: 'Allocated/s', sort: (row) => number(perSecond(row)), down: true, wide: 2 },
   { id: 'heap', title: 'Heap', note: 'after the newest collection, against its limit', sort: (row) => number(row.heap_after), down: true },
-  { id: 'spark', title: '30 min', note: 'heap (line) and time stopped (bars; full height is 20 %)', wide: 1 },
+  { id: 'spark', title: '30 min', note: 'heap (line) and time stopped (bars; full height is 20 %)', wide: 0 },
   { id: 'note', title: 'Reading', note: 'only when there is something to say', sort: (row) => number(row.lag_ns), down: true, wide: 2 },
 ];
 
@@ -160,7 +160,7 @@ function rowElement(row, columns, inside) {
   }, columns.map((column) => h('td', { class: classOf(column) }, CELLS[column.id](row))));
 }
 
-const classOf = (column) => `c-${column.id}${RIGHT.has(column.id) ? ' n' : ''}${column.wide ? ` wide${column.wide}` : ''}`;
+const classOf = (column) => `c-${column.id}${RIGHT.has(column.id) ? ' n' : ''}${column.wide === undefined ? '' : ` wide${column.wide}`}`;
 
 function heading(column) {
   const active = state.sort === column.id;
@@ -325,6 +325,7 @@ export function open() {
   follow('view=overview', {
     overview: (next) => {
       record = next;
+      showDashboards(next.grafana_url);
       if (next.processes.some((row) => row.spark)) {
         sparkVersion += 1;
         sparks = new Map(next.processes.filter((row) => row.spark).map((row) => [key(row), { ...row.spark, version: sparkVersion }]));

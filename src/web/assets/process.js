@@ -1,10 +1,10 @@
 // One process: do pauses slow it down, does its memory run away, when, why, and where.
 
 import { h, legend, show, swatch } from './dom.js';
-import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, timeOfDay, zone } from './format.js';
+import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, span, timeOfDay, zone } from './format.js';
 import { GENERATIONS, allocationChart, cross, drag, heapChart, hideTip, isCrowded, mark, pauseChart, stoppedChart, timeAt, trend } from './charts.js';
 import { accountBar, bar } from './account.js';
-import { incidentCard } from './incidents.js';
+import { incidentCard, showDashboards } from './incidents.js';
 import { follow, once } from './live.js';
 import { requestsPanel } from './requests.js';
 
@@ -32,10 +32,11 @@ function choose(next) {
   const query = new URLSearchParams();
   if (near) query.set('near', '1');
   if (zoomed) [['from', zoomed[0]], ['to', zoomed[1]]].forEach(([name, ms]) => query.set(name, Math.round(ms)));
-  else if (minutes) query.set('minutes', minutes);
+  if (minutes && (!zoomed || minutes > 30)) query.set('minutes', minutes);
   const text = query.toString();
   history.replaceState(history.state, '', text ? `${location.pathname}?${text}` : location.pathname);
   render();
+  if (record) askLong(record.process.pid);
 }
 
 // Starts, versions and incidents as marks of the charts.
@@ -50,14 +51,60 @@ function marksOf({ resource, incidents }) {
   return all;
 }
 
-const RANGES = [[null, 'all'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
+const RANGES = [[null, '30 min'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
+// Those beyond the half hour, from the disk: each where more is kept than the one before it shows.
+const LONG = [[1440, '24 h', 360], [360, '6 h', 120], [120, '2 h', 30]];
 
-function ranges() {
-  return h('p', { class: 'ranges', key: 'ranges' }, h('span', { class: 'faint' }, 'Show '),
-    RANGES.map(([value, label]) => h('button', { type: 'button', class: 'quiet', 'aria-pressed': String(!zoomed && minutes === value), onclick: () => choose({ minutes: value }) }, label)),
-    zoomed ? h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'true', title: 'Back to what was shown before', onclick: () => choose({ zoomed: null }) }, `${timeOfDay(zoomed[0])} to ${timeOfDay(zoomed[1])} ✕`) : h('span', { class: 'faint' }, ' or drag over a chart'),
-    h('span', { class: 'faint' }, ` · ${zone()}`));
+// What is kept on disk of the range that is chosen, asked for once a minute.
+let long = null;
+let longAsked = [0, null];
+
+// An earlier gcwatch kept what this one has not in memory.
+const isContinued = () => record.kept_from_ms !== null && record.history.attached_ms !== null && record.kept_from_ms < record.history.attached_ms - 15000;
+
+const longHours = () => (minutes > 30 ? Math.min(24, Math.ceil(minutes / 60)) : isContinued() ? 1 : null);
+
+async function askLong(pid) {
+  const hours = longHours();
+  if (!hours || (longAsked[1] === hours && Date.now() - longAsked[0] < 60000)) return;
+  longAsked = [Date.now(), hours];
+  const [history] = await once(`/api/v1/processes/${pid}/history?hours=${hours}`);
+  if (record?.process.pid !== pid || longHours() !== hours) return;
+  long = history ? { hours, history } : null;
+  render();
 }
+
+// Columns of the same step: those of the memory, and before them what is on disk.
+function joined(older, newer) {
+  const from = newer.start_ms[0] ?? Infinity;
+  const places = older.start_ms.map((start, place) => [start, place]).filter(([start]) => start < from).map(([, place]) => place);
+  const join = (a, b) => {
+    if (Array.isArray(b)) return [...places.map((place) => a[place]), ...b];
+    return b && typeof b === 'object' ? Object.fromEntries(Object.keys(b).map((key) => [key, join(a[key], b[key])])) : b;
+  };
+  return { ...join(older, newer), attached_ms: older.attached_ms };
+}
+
+// The history that the charts show.
+function shownHistory() {
+  if (!long || long.hours !== longHours()) return record.history;
+  return minutes > 30 ? long.history : joined(long.history, record.history);
+}
+
+
+function ranges(marks) {
+  const minutesKept = record.kept_from_ms === null ? 0 : (record.at_ms - record.kept_from_ms) / 60000;
+  const all = [...LONG.filter(([, , than]) => minutesKept > than), ...RANGES];
+  return h('p', { class: 'ranges', key: 'ranges' }, h('span', { class: 'faint' }, 'Show '),
+    all.map(([value, label]) => h('button', { type: 'button', class: 'quiet', 'aria-pressed': String(!zoomed && minutes === value), onclick: () => choose({ minutes: value }) }, label)),
+    zoomed ? h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'true', title: 'Back to what was shown before', onclick: () => choose({ zoomed: null }) }, `${timeOfDay(zoomed[0])} to ${timeOfDay(zoomed[1])} ✕`) : h('span', { class: 'faint' }, ' or drag over a chart'),
+    h('span', { class: 'faint' }, ` · ${zone()}`),
+    h('span', { class: 'legend' }, MARKED.filter(([names]) => marks.some((mark) => names.includes(mark.name))).map(([names, label]) => h('span', null, pin(marks.find((mark) => names.includes(mark.name)).name), label))));
+}
+
+// What the marks over the charts are.
+const MARKED = [[['start'], 'process started'], [['critical', 'error', 'warning'], 'incident begins'], [['ended'], 'incident resolved']];
+const pin = (name) => h('svg', { width: 10, height: 8, viewBox: '0 0 10 8', class: `event ${name}`, 'aria-hidden': 'true' }, h('path', { d: 'M1 0h8L5 7z' }));
 
 // One pointer for all charts: the cross-hair, and a part of the time that is drawn over.
 let begun = null;
@@ -104,7 +151,7 @@ function requests(process, link) {
   const { known, hit } = record.requests;
   return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that pauses delayed'),
     h('p', null, `${count(hit)} of ${count(known)} in the last minute${known ? ` (${percent(hit / known)})` : ''}.`),
-    refused ? h('p', { class: 'faint' }, `Not shown which: ${refused.error}`) : null);
+    refused ? h('p', { class: 'faint' }, `Which ones is not shown: ${refused.error}`) : null);
 }
 
 export function fact(label, value, note) {
@@ -120,7 +167,8 @@ function latency(process, open) {
   if (!minute || !minute.window_ns) return [of ?? '', incident ? 'Yes' : 'Unknown', incident?.summary ?? 'no figures of its last minute'];
   const share = minute.stopped_share ?? 0;
   const collections = minute.gen0 + minute.gen1 + minute.gen2 + minute.background;
-  const figures = !collections && !minute.stopped_ns ? 'no GC in the last minute' : `GC pauses took ${percent(share)} of the last minute, the longest ${duration(minute.longest_ns)}`;
+  const last = process.state === 'ended' ? 'its last minute' : 'the last minute';
+  const figures = !collections && !minute.stopped_ns ? `no GC in ${last}` : `GC pauses took ${percent(share)} of ${last}, the longest ${duration(minute.longest_ns)}`;
   if (share >= 0.2) return ['bad', 'Yes', figures];
   if (share >= 0.05) return [of ?? 'mid', of === 'bad' ? 'Yes' : 'Partly', figures];
   if (minute.longest_ns > 5e8) return [of ?? 'mid', 'Partly', `${figures}; a request that met it waited that long`];
@@ -132,6 +180,7 @@ function latency(process, open) {
 const LEVELS = { critical: 'bad', error: 'bad', warning: 'mid', info: 'calm' };
 
 function memory_answer(memory, history, open) {
+  const used_share = memory.heap_after === null || memory.heap_limit === null ? null : memory.heap_after / memory.heap_limit;
   const incident = open.find((one) => /^(memory|finalizers)\./.test(one.symptom));
   const { ledger } = memory;
   const limit = memory.heap_limit ?? memory.container_limit;
@@ -143,6 +192,7 @@ function memory_answer(memory, history, open) {
   if (incident) return [LEVELS[incident.severity], 'Yes', incident.summary];
   if (!figures) return ['', 'Unknown', 'no figures yet'];
   if (grown || leans) return ['mid', 'Growing', `${figures}; no incident`];
+  if (used_share > 0.9) return ['mid', 'Nearly full', figures];
   return ['calm', 'No', figures];
 }
 
@@ -164,8 +214,8 @@ function verdict(record, open) {
   const [slow, full] = [latency(process, open), memory_answer(memory, history, open)];
   const account = record.account_recent?.total ? record.account_recent : record.account;
   return answers([
-    [slow[0], answer('Slow requests?', slow, accountBar(account))],
-    [full[0], answer('Memory?', full, memoryBar(memory))],
+    [slow[0], answer('Do GC pauses slow it down?', slow, accountBar(account))],
+    [full[0], answer('Is memory a problem?', full, memoryBar(memory))],
   ]);
 }
 
@@ -176,11 +226,11 @@ function memoryBar({ ledger }) {
   return parts.length ? bar(parts, Math.max(ledger.usage, parts.reduce((sum, part) => sum + part.value, 0)), bytes, 'Memory') : null;
 }
 
-function head(process) {
+function head(process, worst) {
   const parts = [process.pod, process.namespace, process.container, process.process !== process.name ? process.process : null, `pid ${process.pid}`];
   return h('div', { class: 'headline', key: 'head' },
     h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', process.name),
-    h('h1', null, severity(process.severity, false), ' ', process.name),
+    h('h1', null, severity(worst, false), ' ', process.name),
     h('p', { class: 'faint' }, parts.filter(Boolean).join(' · '), process.runtime ? ` · .NET ${process.runtime}` : '', process.collector ? ` · ${process.collector}` : ''),
     process.state === 'attached' || process.state === 'ended' ? null : h('p', { class: 'note' }, h('b', null, process.state.replace('_', ' ')), process.detail ? `: ${process.detail}` : '', process.since ? [', ', since(process.since)] : null, process.remedy ? h('span', { class: 'block' }, process.remedy) : null));
 }
@@ -219,13 +269,13 @@ export function causes(list, since = 'Since gcwatch attached') {
   const all = list.reduce((sum, cause) => sum + cause.pause_ns, 0);
   return h('section', { class: 'panel', key: 'causes' }, h('h2', null, 'Why it collects'), h('p', { class: 'faint' }, `${since}; what stopped it longest first.`),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
-      h('thead', null, h('tr', null, ['Reason', 'Collection'].map((title) => h('th', { scope: 'col' }, title)), ['Count', 'Stopped', 'Share', 'Longest'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
+      h('thead', null, h('tr', null, ['Reason', 'Collection'].map((title) => h('th', { scope: 'col' }, title)), ['Count', 'Stopped', 'Share', 'Longest'].map((title) => h('th', { class: title === 'Share' ? 'n wide0' : 'n', scope: 'col' }, title)))),
       h('tbody', null, list.map((cause) => h('tr', null,
         h('td', null, cause.rest ? 'all others' : h('b', null, cause.reason ?? 'not seen'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason, cause.requested_by_tool) === cause.reason ? '' : reason(cause.reason, cause.requested_by_tool))),
         h('td', null, cause.rest ? DASH : kind(cause.generation, cause.type)),
         h('td', { class: 'n' }, count(cause.count)),
         h('td', { class: 'n', title: cause.unknown_pauses ? `of ${cause.unknown_pauses} the pause is not known` : null }, cause.longest_ns === null ? DASH : `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
-        h('td', { class: 'n' }, all && cause.longest_ns !== null ? percent(cause.pause_ns / all) : DASH),
+        h('td', { class: 'n wide0' }, all && cause.longest_ns !== null ? percent(cause.pause_ns / all) : DASH),
         h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collection was seen yet.'));
 }
 
@@ -233,13 +283,17 @@ export function causes(list, since = 'Since gcwatch attached') {
 export function account(of, since) {
   const parts = [...of.parts, ...(of.unexplained ? [{ title: 'unexplained', value: of.unexplained, share: of.unexplained / of.total, kind: 'measured' }] : [])];
   const top = Math.max(1, ...parts.map((part) => part.value));
+  const [large, small] = [parts.filter((part) => part.share >= 0.01), parts.filter((part) => part.share < 0.01)];
+  const row = (part) => h('tr', null,
+    h('th', { scope: 'row' }, part.title, part.kind === 'estimated' ? h('span', { class: 'sub' }, 'estimated') : null),
+    h('td', { class: 'n' }, duration(part.value)),
+    h('td', { class: 'n' }, percent(part.share)),
+    h('td', { class: 'track' }, h('span', { class: 'level', style: { width: `${((part.value / top) * 100).toFixed(1)}%` } })));
+  const table = (some) => h('table', { class: 'ledger' }, h('tbody', null, some.map(row)));
   const askers = of.asked_by.filter((part) => part.share >= 0.005).map((part) => `${part.title} ${percent(part.share)}`).join(', ');
   return h('section', { class: 'panel', key: 'account' }, h('h2', null, 'What it was stopped for'), h('p', { class: 'faint' }, `${since}; ${of.lower_bound ? 'at least ' : ''}${duration(of.total)} in all.`),
-    parts.length ? h('table', { class: 'ledger' }, h('tbody', null, parts.map((part) => h('tr', null,
-      h('th', { scope: 'row' }, part.title, part.kind === 'estimated' ? h('span', { class: 'sub' }, 'estimated') : null),
-      h('td', { class: 'n' }, duration(part.value)),
-      h('td', { class: 'n' }, percent(part.share)),
-      h('td', { class: 'track' }, h('span', { class: 'level', style: { width: `${((part.value / top) * 100).toFixed(1)}%` } })))))) : h('p', null, 'It was not stopped.'),
+    parts.length ? table(small.length > 2 ? large : parts) : h('p', null, 'It was not stopped.'),
+    small.length > 2 ? h('details', null, h('summary', null, `${small.length} others of less than 1 %, ${percent(small.reduce((sum, part) => sum + part.share, 0))} in all`), table(small)) : null,
     askers ? h('p', { class: 'faint' }, `Asked for by ${askers}.`) : null);
 }
 
@@ -366,7 +420,7 @@ export function unseenList(unseen) {
 function reading(stream, unseen, process) {
   return h('section', { class: 'panel late', key: 'unseen' }, h('h2', null, 'Not available'),
     unseenList(unseen),
-    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, repaired ${stream.healings === 1 ? 'once' : `${stream.healings} times`} after other tools' trace sessions` : ''}`));
+    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, repaired ${stream.healings === 1 ? 'once' : `${stream.healings} times`} after trace sessions` : ''}`));
 }
 
 function resource(attributes) {
@@ -397,26 +451,28 @@ function render() {
   const { process, memory, history, pauses } = record;
   document.title = `${process.name} · gcwatch`;
   const incidents = gone?.incidents ?? record.incidents;
-  const open = incidents.filter((incident) => incident.until === null);
-  const ended = incidents.filter((incident) => incident.until !== null);
+  // Of a process that exited all are shown: nothing after them was better.
+  const isOver = Boolean(gone) || process.state === 'ended';
+  const [open, ended] = isOver ? [incidents, []] : [incidents.filter((incident) => incident.until === null), incidents.filter((incident) => incident.until !== null)];
   const isRead = process.minute !== null;
+  const step = span(shownHistory().bucket_ms / 1000);
   const link = (number) => `/processes/${process.pid}/collections/${number}`;
   const kept = new Set([...record.longest, ...record.newest].map((line) => line.number));
   show(main, [
-    head(process),
-    gone || process.state === 'ended' ? exited(process) : null,
+    head(process, process.severity ?? open[0]?.severity),
+    isOver ? exited(process) : null,
     isRead ? verdict(record, open) : null,
     open.length ? h('section', { class: 'incidents full', key: 'incidents' }, open.map((incident) => incidentCard(incident, { named: false }))) : null,
     ended.length ? h('details', { class: 'ended-list', key: 'ended' }, h('summary', null, `${ended.length} resolved ${ended.length === 1 ? 'incident' : 'incidents'}`), h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident, { named: false })))) : null,
     record.notes.length ? notes(record) : null,
     isRead ? facts(process, memory) : null,
-    isRead ? ranges() : null,
+    isRead ? ranges(marksOf(record)) : null,
     isRead ? h('div', { class: 'charts', key: 'charts', ...pointing },
-      chart('Pauses', `${count(pauses.number.length)} newest, one mark each${pauses.number.length >= 512 ? '; before them the longest of ten seconds.' : '. Logarithmic.'}`, 'pauses',
+      chart('Pauses', `${pauses.number.length >= 512 ? `The ${count(pauses.number.length)} newest, one mark each; before them the longest of each ${step}.` : `${count(pauses.number.length)} collections, one mark each; logarithmic.`}`, 'pauses',
         marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => choose({ near: !near }) }, near ? 'the whole time' : 'only the marks') : null),
-      chart('Heap after collections', trendNote(history) ?? 'The newest of each ten seconds, by generation.', 'heap',
+      chart('Heap after collections', (minutes > 30 ? null : trendNote(history)) || `The newest of each ${step}, by generation.`, 'heap',
         heapLegend(history, memory.heap_limit)),
-      chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
+      chart('Time stopped', `Share of each ${step} in which all its threads were suspended.`, 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
       causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
@@ -450,11 +506,13 @@ function draw() {
   if (!record) return;
   const place = (id, make) => {
     const element = document.getElementById(`chart-${id}`);
-    if (element) show(element, make(record, Math.max(280, element.clientWidth), go));
+    if (element) show(element, make(shown, Math.max(280, element.clientWidth), go));
   };
   record.marks = marksOf(record);
-  const [at, whole] = [record.at_ms, record.history.span_ms];
+  const history = shownHistory();
+  const [at, whole] = [record.at_ms, history.span_ms];
   record.chosen = zoomed ?? (minutes && minutes * 60000 < whole ? [at - minutes * 60000, at] : null);
+  const shown = { ...record, history };
   place('pauses', (one, width, open) => pauseChart(one, width, open, !one.chosen && near && isCrowded(one)));
   place('stopped', stoppedChart);
   place('heap', heapChart);
@@ -465,6 +523,7 @@ export function open(pid, navigate) {
   record = null;
   gone = null;
   [stopped, refused, asked] = [null, null, 0];
+  [long, longAsked] = [null, [0, null]];
   readUrl();
   hideTip();
   go = (number) => {
@@ -476,8 +535,10 @@ export function open(pid, navigate) {
     process: (next) => {
       gone = null;
       record = next;
+      showDashboards(next.grafana_url);
       render();
       askRequests(record.process.pid);
+      askLong(record.process.pid);
     },
     still: (next) => {
       if (record) record.at_ms = next.at_ms;

@@ -154,7 +154,7 @@ function render() {
   show(main, [
     contents(),
     head(),
-    answers([[latency[0], answer('Slow requests?', latency, accountBar(process.summary.account))]]),
+    answers([[latency[0], answer('Do GC pauses slow it down?', latency, accountBar(process.summary.account))]]),
     found(process),
     facts(process),
     h('div', { class: 'charts', key: 'charts' },

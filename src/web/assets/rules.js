@@ -16,6 +16,13 @@ function writeUrl() {
   history.replaceState(history.state, '', text ? `/rules?${text}` : '/rules');
 }
 
+// A threshold as people write it: whole mebibytes as such, and no empty decimals.
+function figure(text) {
+  const value = Number(text);
+  if (text === '' || Number.isNaN(value)) return text;
+  return value >= 1048576 && value % 1048576 === 0 ? `${value / 1048576} MiB` : String(value);
+}
+
 const process = (at) => h('li', null, at.pid ? [h('a', { href: `/processes/${at.pid}` }, at.name), h('span', { class: 'faint' }, ` pid ${at.pid}, `)] : [h('b', null, at.name), h('span', { class: 'faint' }, ' on this host, ')], at.state ? `${at.state} ` : '', 'for ', since(at.since));
 
 function ruleElement(rule) {
@@ -26,11 +33,11 @@ function ruleElement(rule) {
       firing ? h('span', { class: 'tag strong' }, `fires on ${count(firing)}`) : null,
       rule.enabled ? null : h('span', { class: 'tag' }, 'switched off'),
       rule.health === 'ok' ? null : h('span', { class: 'tag' }, `${count(rule.failures)} evaluations failed`),
-      h('span', { class: 'states' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'not evaluated yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${value}`).join(', '))),
+      h('span', { class: 'states' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'not evaluated yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${figure(value)}`).join(', '))),
       h('p', null, prose(rule.description)),
       h('p', null, h('b', null, 'What to do: '), prose(rule.remedy)),
       h('p', null, h('b', null, 'Fires when '), h('code', null, rule.when), rule.select ? [' for processes with ', h('code', null, rule.select)] : null),
-      rule.params.length ? h('table', null, h('tbody', null, rule.params.map(({ name, value, others }) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, h('code', null, value), others.map(([of, other]) => h('span', { class: 'block' }, h('code', null, other), ' where ', h('code', null, of)))))))) : null,
+      rule.params.length ? h('table', null, h('tbody', null, rule.params.map(({ name, value, others }) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, h('code', null, figure(value)), others.map(([of, other]) => h('span', { class: 'block' }, h('code', null, figure(other)), ' where ', h('code', null, of)))))))) : null,
       h('p', { class: 'faint' }, `${rule.severity}, ${rule.status}, on ${rule.on}${rule.group ? `, group ${rule.group}` : ''} · source of the threshold: ${rule.source} · ${rule.location} · evaluated ${count(rule.evaluations)} times`),
       rule.last_failure ? h('p', { class: 'note' }, rule.last_failure) : null),
     rule.firing.length || rule.near.length ? h('ul', null, rule.firing.map(process), rule.near.map(process)) : null);

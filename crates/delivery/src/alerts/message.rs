@@ -3,6 +3,7 @@
 //! A rise of its severity is another alert, as a label changes: the one before resolves with it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
 use crate::alerts::notice::IncidentNotice;
+use crate::alerts::settings::Links;
 use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
 use gc_rules::time::rfc3339;
@@ -130,21 +132,21 @@ impl Message {
     }
 
     /// As `postableAlert` of Alertmanager's API v2. A firing one ends at `until`, and is sent again before that.
-    pub(crate) fn postable(&self, until_unix_ns: u64, external_url: Option<&str>) -> Value {
+    pub(crate) fn postable(&self, until_unix_ns: u64, links: &Links) -> Value {
         let mut alert = json!({
             "labels": &*self.labels,
-            "annotations": &*self.annotations,
+            "annotations": self.annotations(links),
             "startsAt": rfc3339(self.started_unix_ns),
             "endsAt": rfc3339(self.ended_unix_ns.unwrap_or(until_unix_ns)),
         });
-        if let (Some(url), Some(fields)) = (external_url, alert.as_object_mut()) {
+        if let (Some(url), Some(fields)) = (&links.external_url, alert.as_object_mut()) {
             fields.insert("generatorURL".to_owned(), json!(generator(url, self.pid)));
         }
         alert
     }
 
     /// As the webhooks of Alertmanager send it, grouped by incident.
-    pub(crate) fn webhook(&self, external_url: Option<&str>) -> Value {
+    pub(crate) fn webhook(&self, links: &Links) -> Value {
         if let Some(body) = &self.stored {
             return body.clone();
         }
@@ -157,7 +159,7 @@ impl Message {
         let common: BTreeMap<&String, &String> = self.labels.iter().filter(is_common).collect();
         let alerts: Vec<Value> = std::iter::once(self)
             .chain(before)
-            .map(|message| message.webhook_alert(external_url))
+            .map(|message| message.webhook_alert(links))
             .collect();
         json!({
             "version": WEBHOOK_VERSION,
@@ -167,24 +169,80 @@ impl Message {
             "receiver": "gcwatch",
             "groupLabels": group,
             "commonLabels": common,
-            "commonAnnotations": &*self.annotations,
-            "externalURL": external_url.unwrap_or_default(),
+            "commonAnnotations": self.annotations(links),
+            "externalURL": links.external_url.as_deref().unwrap_or_default(),
             "alerts": alerts,
         })
     }
 
-    fn webhook_alert(&self, external_url: Option<&str>) -> Value {
+    fn webhook_alert(&self, links: &Links) -> Value {
         let ends_at = self.ended_unix_ns.and_then(rfc3339);
         json!({
             "status": if self.is_firing() { "firing" } else { "resolved" },
             "labels": &*self.labels,
-            "annotations": &*self.annotations,
+            "annotations": self.annotations(links),
             "startsAt": rfc3339(self.started_unix_ns),
             "endsAt": ends_at.as_deref().unwrap_or(NO_TIME),
-            "generatorURL": external_url.map(|url| generator(url, self.pid)).unwrap_or_default(),
+            "generatorURL": links.external_url.as_deref().map(|url| generator(url, self.pid)).unwrap_or_default(),
             "fingerprint": format!("{:016x}", self.fingerprint),
         })
     }
+}
+
+/// Time that a dashboard shows before an incident, and after it ended.
+const AROUND_NS: u64 = 15 * 60 * 1_000_000_000;
+
+impl Message {
+    /// The texts, with links that work from elsewhere.
+    fn annotations(&self, links: &Links) -> BTreeMap<String, String> {
+        let mut annotations = (*self.annotations).clone();
+        if let Some(url) = &links.external_url {
+            let url = url.trim_end_matches('/');
+            for name in SERVED_HERE {
+                if let Some(path) = annotations.get_mut(name) {
+                    *path = format!("{url}{path}");
+                }
+            }
+        }
+        if let Some(pattern) = &links.grafana_url {
+            annotations.insert("grafana_url".to_owned(), self.dashboard(pattern));
+        }
+        annotations
+    }
+
+    /// A dashboard of its service, from a while before it until now or a while after its end.
+    fn dashboard(&self, pattern: &str) -> String {
+        let label = |name: &str| self.labels.get(name).map(String::as_str);
+        let ms = |unix_ns: u64| (unix_ns / 1_000_000).to_string();
+        let from = ms(self.started_unix_ns.saturating_sub(AROUND_NS));
+        let to = self.ended_unix_ns.map(|end| ms(end.saturating_add(AROUND_NS)));
+        let values = [
+            ("{service}", label("service_name").or_else(|| label("process"))),
+            ("{namespace}", label("k8s_namespace_name")),
+            ("{pod}", label("k8s_pod_name")),
+            ("{from}", Some(&*from)),
+            ("{to}", Some(to.as_deref().unwrap_or("now"))),
+        ];
+        values.into_iter().fold(pattern.to_owned(), |url, (place, value)| {
+            url.replace(place, &encoded(value.unwrap_or_default()))
+        })
+    }
+}
+
+/// Annotations that are paths of this gcwatch's listener.
+const SERVED_HERE: [&str; 2] = ["black_box", "report"];
+
+/// A part of a URL (RFC 3986: what is not unreserved is percent-encoded).
+fn encoded(text: &str) -> String {
+    let mut url = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            let _infallible = write!(url, "%{byte:02X}");
+        }
+    }
+    url
 }
 
 /// Where this gcwatch shows the process; the overview for a service, whose pid is 0.
@@ -213,6 +271,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     let record = IncidentRecord::new(notice.change.incident(), &subject);
     let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
     let black_box = record.evidence_place(Evidence::BlackBox).map(str::to_owned);
+    let report = record.evidence.iter().find_map(|evidence| evidence.report.clone());
     let text = |evidence| record.evidence_text(evidence).map(str::to_owned);
     let (callers, allocations) = (text(Evidence::Callers), text(Evidence::Allocations));
     let (stacks, census) = (text(Evidence::Stacks), text(Evidence::Census));
@@ -227,6 +286,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("command", record.command),
         ("ledger", ledger),
         ("black_box", black_box),
+        ("report", report),
         ("callers", callers),
         ("allocations", allocations),
         ("stacks", stacks),
@@ -278,10 +338,56 @@ mod tests {
         };
         let message = Message::of(&notice, &Resource::default());
         let text = "limit 512 MiB: live 400";
-        assert_eq!(message.postable(1, None)["annotations"]["ledger"], text);
-        assert_eq!(message.webhook(None)["alerts"][0]["annotations"]["ledger"], text);
+        assert_eq!(message.postable(1, &Links::default())["annotations"]["ledger"], text);
+        assert_eq!(
+            message.webhook(&Links::default())["alerts"][0]["annotations"]["ledger"],
+            text
+        );
         let place = "/api/v1/evidence/20261123T114742Z-shop-1-0f.nettrace";
-        assert_eq!(message.postable(1, None)["annotations"]["black_box"], place);
-        assert_eq!(message.webhook(None)["alerts"][0]["annotations"]["black_box"], place);
+        assert_eq!(
+            message.postable(1, &Links::default())["annotations"]["black_box"],
+            place
+        );
+        assert_eq!(
+            message.webhook(&Links::default())["alerts"][0]["annotations"]["black_box"],
+            place
+        );
+    }
+
+    /// Scenario: a recorded incident of a service whose name needs encoding, while it is open and after it ended; the
+    /// address of this gcwatch and a dashboard are known.
+    /// Guarantee: recording and report are whole addresses; the dashboard is of that service, from 15 minutes before the
+    /// incident until now, or until 15 minutes after its end.
+    #[test]
+    fn links_work_from_elsewhere() {
+        let all = sample(1_800_000_000_000_000_000);
+        let mut incident = (**all[0].incident()).clone();
+        incident.black_box = Some("20261123T114742Z-shop-1-0f".into());
+        let mut notice = IncidentNotice {
+            run: RunKey { pid: 1, start_time: 2 },
+            process: Arc::from("shop a&b{to}"),
+            change: IncidentChange::Began(Arc::new(incident.clone())),
+            span: None,
+        };
+        let links = Links {
+            external_url: Some("https://gcwatch.example/n1/".to_owned()),
+            grafana_url: Some("https://g/d/x?var-service={service}&p={pod}&from={from}&to={to}".to_owned()),
+        };
+        let texts = |notice: &IncidentNotice| {
+            let body = Message::of(notice, &Resource::default()).webhook(&links);
+            body["alerts"][0]["annotations"].clone()
+        };
+        let open = texts(&notice);
+        let place = "https://gcwatch.example/n1/api/v1/evidence/20261123T114742Z-shop-1-0f";
+        assert_eq!(open["black_box"], format!("{place}.nettrace"));
+        assert_eq!(open["report"], format!("{place}.html"));
+        let from = incident.began_unix_ns / 1_000_000 - 900_000;
+        let dashboard = |to: &str| format!("https://g/d/x?var-service=shop%20a%26b%7Bto%7D&p=&from={from}&to={to}");
+        assert_eq!(open["grafana_url"], dashboard("now"));
+        let end = incident.began_unix_ns + 60_000_000_000;
+        incident.ended_unix_ns = Some(end);
+        notice.change = IncidentChange::Ended(Arc::new(incident));
+        let to = end / 1_000_000 + 900_000;
+        assert_eq!(texts(&notice)["grafana_url"], dashboard(&to.to_string()));
     }
 }

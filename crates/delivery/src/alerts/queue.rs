@@ -16,6 +16,7 @@ use crate::alerts::board::Board;
 use crate::alerts::message::Message;
 use crate::alerts::outbox::{Outbox, RETRY_FOR};
 use crate::alerts::post::{Answer, Post};
+use crate::alerts::settings::Links;
 use crate::alerts::stats::{Failure, Reason, ReceiverStats};
 use crate::clock::now_unix_ns;
 use crate::transport::receiver::Secret;
@@ -81,7 +82,7 @@ pub(crate) struct ReceiverQueue {
     /// `alertmanager host:9093`.
     pub(crate) name: String,
     pub(crate) kind: ReceiverKind,
-    pub(crate) external_url: Option<String>,
+    pub(crate) links: Links,
     pub(crate) post: Post,
     state: Mutex<State>,
     wake: Notify,
@@ -105,13 +106,7 @@ struct Batch {
 }
 
 impl ReceiverQueue {
-    pub(crate) fn new(
-        name: String,
-        kind: ReceiverKind,
-        external_url: Option<String>,
-        post: Post,
-        counted: Arc<Notify>,
-    ) -> Self {
+    pub(crate) fn new(name: String, kind: ReceiverKind, links: Links, post: Post, counted: Arc<Notify>) -> Self {
         let pending = match kind {
             ReceiverKind::Alertmanager { resend, .. } => Pending::Alertmanager(Board::new(resend)),
             ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
@@ -119,7 +114,7 @@ impl ReceiverQueue {
         Self {
             name,
             kind,
-            external_url,
+            links,
             post,
             state: Mutex::new(State {
                 pending,
@@ -201,7 +196,7 @@ impl ReceiverQueue {
             .map(|(waited, message)| UnsentChange {
                 receiver: self.digest(),
                 since_unix_ns: now_unix_ns.saturating_sub(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX)),
-                body: message.webhook(self.external_url.as_deref()),
+                body: message.webhook(&self.links),
             });
         unsent.collect()
     }
@@ -350,16 +345,16 @@ impl ReceiverQueue {
         };
         drop(state);
         let first = messages.first()?;
-        let url = self.external_url.as_deref();
+        let links = &self.links;
         let (body, signature) = match &self.kind {
             ReceiverKind::Alertmanager { resend, .. } => {
                 let lasts = u64::try_from((*resend * INTERVALS).as_nanos()).unwrap_or(u64::MAX);
                 let until = now_unix_ns().saturating_add(lasts);
-                let alerts: Vec<_> = messages.iter().map(|message| message.postable(until, url)).collect();
+                let alerts: Vec<_> = messages.iter().map(|message| message.postable(until, links)).collect();
                 (serde_json::Value::from(alerts).to_string().into_bytes(), None)
             }
             ReceiverKind::Webhook { secret, .. } => {
-                let body = first.webhook(url).to_string().into_bytes();
+                let body = first.webhook(links).to_string().into_bytes();
                 let signature = secret.as_ref().and_then(|secret| signature(secret, &body));
                 (body, signature)
             }

@@ -21,8 +21,17 @@ pub struct AlertSettings {
     pub log: bool,
     /// How often firing alerts are sent again to an Alertmanager, which resolves them after four intervals without one.
     pub resend_interval: Duration,
-    /// Where people reach this gcwatch, for links in alerts; `None`: no links.
+    /// Where people look, for links in alerts.
+    pub links: Links,
+}
+
+/// Where people look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Links {
+    /// Where people reach this gcwatch; `None`: no links there.
     pub external_url: Option<String>,
+    /// A dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None`: no links there.
+    pub grafana_url: Option<String>,
 }
 
 impl Default for AlertSettings {
@@ -33,7 +42,7 @@ impl Default for AlertSettings {
             stdout: false,
             log: true,
             resend_interval: Duration::from_secs(60),
-            external_url: None,
+            links: Links::default(),
         }
     }
 }

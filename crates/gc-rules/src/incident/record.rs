@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::remedy::{for_a_process, remedy_for_a_file};
 use super::{FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
 use crate::alert::RunKey;
@@ -50,7 +51,8 @@ pub struct IncidentRecord {
     pub summary: String,
     /// What it means.
     pub description: String,
-    /// What to do: of its main cause, or else of its gravest harm.
+    /// What to do: of its main cause, or else of its gravest harm. Its commands have the pid of a process that lives;
+    /// what `callers` and `allocations` answer is not asked for.
     pub remedy: String,
     /// The next command to type; null of a recording, an ended incident and a process that exited.
     pub command: Option<String>,
@@ -106,6 +108,8 @@ pub struct EvidenceRecord {
     pub place: String,
     /// What it says, one clause.
     pub text: String,
+    /// The path under which gcwatch serves a report of it, a page; null: it is no recording.
+    pub report: Option<String>,
 }
 
 /// What explains an incident.
@@ -152,8 +156,9 @@ impl IncidentRecord {
         let alert = head.map(|head| &head.alert);
         // The process of a recording is nowhere to be asked.
         let is_live = subject.process.is_some();
+        let run = subject.run.filter(|_| incident.process_ended_unix_ns.is_none());
         let advice = |remedy: &str| match is_live {
-            true => remedy.to_owned(),
+            true => for_a_process(remedy, incident.found.as_deref(), run),
             false => remedy_for_a_file(remedy),
         };
         let causes = incident.causes().into_iter();
@@ -227,6 +232,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         name: Evidence::Ledger,
         place: "ledger".to_owned(),
         text,
+        report: None,
     });
     let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
         name: Evidence::BlackBox,
@@ -236,6 +242,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         } else {
             format!("recording {id}.nettrace, up to 30 s before and 10 s after")
         },
+        report: Some(format!("{BLACK_BOX}{id}.html")),
     });
     let found = incident.found.as_deref();
     let callers = found.and_then(|found| found.callers.as_ref());
@@ -243,24 +250,28 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         name: Evidence::Callers,
         place: "callers".to_owned(),
         text: callers.clause(),
+        report: None,
     });
     let allocations = found.and_then(|found| found.allocations.as_ref());
     let allocations = allocations.map(|allocations| EvidenceRecord {
         name: Evidence::Allocations,
         place: "allocations".to_owned(),
         text: allocations.clause(),
+        report: None,
     });
     let stacks = found.and_then(|found| found.stacks.as_ref());
     let stacks = stacks.map(|stacks| EvidenceRecord {
         name: Evidence::Stacks,
         place: "stacks".to_owned(),
         text: stacks.clause(),
+        report: None,
     });
     let census = found.and_then(|found| found.census.as_ref());
     let census = census.map(|census| EvidenceRecord {
         name: Evidence::Census,
         place: "census".to_owned(),
         text: census.clause(),
+        report: None,
     });
     let all = ledger.into_iter().chain(black_box).chain(callers).chain(allocations);
     all.chain(stacks).chain(census).collect()
@@ -309,13 +320,6 @@ impl MemberRecord {
             until: member.until_unix_ns.and_then(rfc3339),
         }
     }
-}
-
-/// A remedy for the process of a recording: the same commands read files. A heap or the stacks of threads are in none
-/// that was made for something else.
-pub fn remedy_for_a_file(remedy: &str) -> String {
-    let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
-    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
 /// What to type next: what a person at the host does first, record the process while it is sick.

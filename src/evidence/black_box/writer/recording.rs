@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gc_rules::incident::Share;
-use nettrace::TraceHeader;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use nettrace::encode::EncodeError;
 use nettrace::keep::Rewriter;
+use nettrace::{SystemTime, TraceHeader};
 
 use crate::evidence::black_box::files::Files;
 use crate::process::RunKey;
@@ -29,6 +31,57 @@ pub(super) struct Recording {
     incident: Option<i64>,
     pub(super) until: Instant,
     pub(super) bytes: u64,
+}
+
+/// The header of a recording: its clock begins with the oldest event that is kept. The session may have begun long
+/// before, and whoever reads the recording takes that for time in which nothing happened.
+fn beginning(kept: &Kept) -> TraceHeader {
+    let header = &*kept.header;
+    later(header, oldest(kept)).unwrap_or_else(|| header.clone())
+}
+
+/// Ticks of the oldest event that is kept; `None`: there is none yet.
+fn oldest(kept: &Kept) -> Option<i64> {
+    let mut reading = Rewriter::new(&kept.header).ok()?;
+    for frames in kept.pieces.iter().filter_map(Piece::frames) {
+        reading.frames(&frames).ok()?;
+        if let Some((oldest, _)) = reading.span() {
+            return Some(oldest);
+        }
+    }
+    None
+}
+
+/// The same clock with a later beginning, by whole milliseconds, as the wall clock of a stream has them; `None`: it is
+/// not later, or the wall clock is no valid time.
+fn later(header: &TraceHeader, ticks: Option<i64>) -> Option<TraceHeader> {
+    let ms = i128::from(header.offset_ns(ticks?)).div_euclid(1_000_000);
+    // Where a millisecond is no integer of ticks, a second is.
+    let ms = if header.frequency % 1000 == 0 {
+        ms
+    } else {
+        ms - ms.rem_euclid(1000)
+    };
+    let moved = ms * i128::from(header.frequency) / 1000;
+    let sync_ticks = i64::try_from(i128::from(header.sync_ticks) + moved).ok()?;
+    let unix_ns = header.system_time.unix_ns()? + ms * 1_000_000;
+    let time = Timestamp::from_nanosecond(unix_ns).ok()?.to_zoned(TimeZone::UTC);
+    let of = |part: i8| u16::try_from(part).ok();
+    let system_time = SystemTime {
+        year: u16::try_from(time.year()).ok()?,
+        month: of(time.month())?,
+        day_of_week: of(time.weekday().to_sunday_zero_offset())?,
+        day: of(time.day())?,
+        hour: of(time.hour())?,
+        minute: of(time.minute())?,
+        second: of(time.second())?,
+        millisecond: u16::try_from(time.millisecond()).ok()?,
+    };
+    (ms > 0).then(|| TraceHeader {
+        system_time,
+        sync_ticks,
+        ..header.clone()
+    })
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +107,7 @@ impl Recording {
             share,
             id: Arc::clone(id),
             file,
-            rewriter: Rewriter::new(&kept.header)?,
+            rewriter: Rewriter::new(&beginning(kept))?,
             header: Arc::clone(&kept.header),
             incident: None,
             until,
@@ -109,5 +162,62 @@ impl Recording {
             "recorded {name}: {events} events, {lost} of them lost, {} bytes; gcwatch analyze opens it",
             self.bytes
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nettrace::{Format, PointerSize};
+
+    use super::*;
+
+    /// Scenario: a stream that began at the end of February of a leap year, whose oldest kept event is later by a
+    /// millisecond, a day and an hour; clocks of a nanosecond, of a hundred, and of a third of a microsecond; then an
+    /// event before the beginning, and none.
+    /// Guarantee: every instant is the same time as before, and the oldest event lies in the first millisecond, or
+    /// second; without a later event nothing changes.
+    #[test]
+    fn a_recording_begins_with_what_is_kept() {
+        let system_time = SystemTime {
+            year: 2028,
+            month: 2,
+            day_of_week: 2,
+            day: 29,
+            hour: 22,
+            minute: 59,
+            second: 59,
+            millisecond: 999,
+        };
+        for (frequency, within_ns) in [
+            (1_000_000_000, 1_000_000),
+            (10_000_000, 1_000_000),
+            (2_999_999, 1_000_000_000),
+        ] {
+            let header = TraceHeader {
+                format: Format::V4,
+                system_time,
+                sync_ticks: 77_000_000_123,
+                frequency,
+                pointer_size: PointerSize::Eight,
+                process_id: Some(1),
+                processors: Some(2),
+                sampling_rate_ns: None,
+                properties: Vec::new(),
+            };
+            for ms in [1_000, 1_501, 3_600_000, 86_400_001] {
+                let oldest = header.sync_ticks + (ms * frequency + 999) / 1000;
+                let moved = later(&header, Some(oldest)).unwrap();
+                assert!((0..within_ns).contains(&moved.offset_ns(oldest)), "{frequency} {ms}");
+                for ticks in [oldest, oldest + 12_345_678_901, header.sync_ticks] {
+                    let difference = header.unix_ns(ticks).unwrap() - moved.unix_ns(ticks).unwrap();
+                    assert!(difference.abs() <= 1, "{frequency} {ms}: {difference}");
+                }
+            }
+            let day = later(&header, Some(header.sync_ticks + 86_400 * frequency)).unwrap();
+            let time = day.system_time;
+            assert_eq!((time.month, time.day, time.day_of_week, time.hour), (3, 1, 3, 22));
+            assert_eq!(later(&header, Some(header.sync_ticks - 1)), None);
+            assert_eq!(later(&header, None), None);
+        }
     }
 }

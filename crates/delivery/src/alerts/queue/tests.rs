@@ -36,7 +36,13 @@ fn queue(kind: ReceiverKind, answers: impl IntoIterator<Item = Answer>) -> Arc<R
         answers: VecDeque::from_iter(answers).into(),
         ..Script::default()
     });
-    let queue = Arc::new(ReceiverQueue::new("test".to_owned(), kind, None, post, Arc::default()));
+    let queue = Arc::new(ReceiverQueue::new(
+        "test".to_owned(),
+        kind,
+        Links::default(),
+        post,
+        Arc::default(),
+    ));
     tokio::spawn(Arc::clone(&queue).run());
     queue
 }

@@ -1,0 +1,130 @@
+//! What to do, for one incident: a rule's remedy without what was done already, and with the pid in its commands.
+
+use crate::alert::RunKey;
+
+use super::Found;
+
+/// Commands of a remedy that a burst has run already, where it found something.
+fn done(found: Option<&Found>) -> impl Iterator<Item = &'static str> {
+    let callers = found.and_then(|found| found.callers.as_ref());
+    let allocations = found.and_then(|found| found.allocations.as_ref());
+    let callers = callers.filter(|found| !found.callers.is_empty());
+    let allocations = allocations.filter(|found| !found.sites.is_empty());
+    let callers = callers.map(|_| "gcwatch callers ");
+    callers.into_iter().chain(allocations.map(|_| "gcwatch allocations "))
+}
+
+/// A remedy for a process that lives; `run`: its pid is in the commands. Sentences with a command whose answer the
+/// incident has are left out.
+pub(super) fn for_a_process(remedy: &str, found: Option<&Found>, run: Option<RunKey>) -> String {
+    let mut sentences = sentences(remedy);
+    for command in done(found) {
+        sentences.retain(|sentence| !sentence.contains(command));
+    }
+    let text = sentences.join(" ");
+    match run.filter(|run| run.pid != 0) {
+        Some(run) => with_pid(&text, run.pid),
+        None => text,
+    }
+}
+
+/// A remedy for the process of a recording: the same commands read files. A heap or the stacks of threads are in none
+/// that was made for something else.
+pub fn remedy_for_a_file(remedy: &str) -> String {
+    let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
+    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
+}
+
+/// Sentences: each ends with a full stop before white space, or with the text. A full stop in code ends none.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    let (mut begin, mut is_code, mut after_stop) = (0, false, false);
+    for (at, letter) in text.char_indices() {
+        if after_stop && letter.is_whitespace() {
+            sentences.extend(text.get(begin..at).map(str::trim).filter(|one| !one.is_empty()));
+            begin = at;
+        }
+        is_code ^= letter == '`';
+        after_stop = letter == '.' && !is_code;
+    }
+    sentences.extend(text.get(begin..).map(str::trim).filter(|one| !one.is_empty()));
+    sentences
+}
+
+/// The commands between backticks with a pid in place of `PID`.
+fn with_pid(text: &str, pid: u32) -> String {
+    let pid = pid.to_string();
+    let parts = text.split('`').enumerate();
+    let parts: Vec<String> = parts
+        .map(|(place, part)| match place % 2 {
+            1 => part
+                .split(' ')
+                .map(|word| if word == "PID" { &pid } else { word })
+                .collect::<Vec<_>>()
+                .join(" "),
+            _ => part.to_owned(),
+        })
+        .collect();
+    parts.join("`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::incident::{FoundAllocations, FoundCaller, FoundCallers, FoundSite};
+    use crate::load::{load, shipped};
+
+    fn found() -> Found {
+        Found {
+            callers: Some(FoundCallers {
+                callers: vec![FoundCaller::default()],
+                ..FoundCallers::default()
+            }),
+            allocations: Some(FoundAllocations {
+                sites: vec![FoundSite::default()],
+                ..FoundAllocations::default()
+            }),
+            ..Found::default()
+        }
+    }
+
+    /// Scenario: a remedy with commands and file names, before and after a burst, for a process and for none.
+    /// Guarantee: the sentence with the answered question goes, a full stop in code ends none, and only commands have
+    /// the pid.
+    #[test]
+    fn a_remedy_leaves_out_what_was_done() {
+        let remedy = "Find the caller: `gcwatch callers PID -o a.b c`.\nSet `x.y: on`. The PID is `gcwatch heap PID`.";
+        let run = Some(RunKey { pid: 7, start_time: 1 });
+        assert_eq!(
+            for_a_process(remedy, None, run),
+            "Find the caller: `gcwatch callers 7 -o a.b c`. Set `x.y: on`. The PID is `gcwatch heap 7`."
+        );
+        assert_eq!(
+            for_a_process(remedy, Some(&found()), None),
+            "Set `x.y: on`. The PID is `gcwatch heap PID`."
+        );
+        // A burst without an answer has answered nothing.
+        assert!(for_a_process(remedy, Some(&Found::default()), run).starts_with("Find the caller"));
+    }
+
+    /// Scenario: the remedies of the shipped rules of incidents, after bursts that found the code.
+    /// Guarantee: each still says what to do, and none asks for what was found.
+    #[test]
+    fn shipped_remedies_still_say_what_to_do() {
+        let rules = load(&shipped()).unwrap().rules;
+        for rule in rules.rules.iter().filter(|rule| !rule.remedy.is_empty()) {
+            let left = for_a_process(&rule.remedy, Some(&found()), None);
+            let is_note = rule.role == Some(crate::rule::Role::Note);
+            assert!(
+                is_note || left.chars().next().is_some_and(char::is_uppercase) || left.starts_with('`'),
+                "{}: {left:?}",
+                rule.id
+            );
+            assert!(
+                !left.contains("gcwatch callers") && !left.contains("gcwatch allocations"),
+                "{}: {left}",
+                rule.id
+            );
+        }
+    }
+}

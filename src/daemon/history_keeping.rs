@@ -1,0 +1,51 @@
+//! When the history of processes is written: once a minute, and at the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use delivery::clock::now_unix_ns;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
+
+use crate::pipeline::Pipeline;
+
+/// How often it is written.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long the end waits for the disk.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// The writing of the history: one at a time.
+#[derive(Debug, Default)]
+pub(super) struct HistoryKeeping {
+    last: Mutex<Option<Instant>>,
+    writing: AtomicBool,
+}
+
+impl HistoryKeeping {
+    /// Writes in the background when it is time. Called once a second.
+    pub(super) fn tick(self: &Arc<Self>, pipeline: &Pipeline, now: Instant) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = now.saturating_duration_since(*last.get_or_insert(now)) >= EVERY;
+        // A disk may hang: the tick does not wait for it.
+        if !is_time || self.writing.swap(true, Ordering::Acquire) {
+            return;
+        }
+        *last = Some(now);
+        let (keeping, pipeline) = (Arc::clone(self), pipeline.clone());
+        spawn_blocking(move || {
+            pipeline.keep_history(now_unix_ns(), false);
+            keeping.writing.store(false, Ordering::Release);
+        });
+    }
+
+    /// Writes what is left, unless the disk hangs.
+    pub(super) async fn close(&self, pipeline: &Pipeline) {
+        if self.writing.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let pipeline = pipeline.clone();
+        let writing = spawn_blocking(move || pipeline.keep_history(now_unix_ns(), true));
+        let _late = timeout(WITHIN, writing).await;
+    }
+}
