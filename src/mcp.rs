@@ -19,8 +19,8 @@
 //! | [`server`] | the protocol: the only file that knows the SDK |
 //!
 //! A layer uses those above it. There is no second view of the data: a tool asks paths of the API, under the rules of
-//! who may see what, and leaves fields out. On the listener a question is asked of the same router, with the headers and
-//! the connection of whoever asked, so that the rules cannot differ.
+//! who may see what, and leaves fields out. On the listener a question is asked of the same router, with the headers
+//! and the connection of whoever asked, so that the rules cannot differ.
 //!
 //! The SDK's HTTP service is mounted as it is, stateless: every POST is answered with JSON and nothing is kept, so that
 //! there are no sessions to bound. Of the SDK the features `server` and `transport-streamable-http-server` are taken:

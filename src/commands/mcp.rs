@@ -137,7 +137,8 @@ impl Records for Stdio {
     }
 }
 
-/// A file of the caller: no pipe, which could keep the server waiting, and not the standard input, which is the client's.
+/// A file of the caller: no pipe, which could keep the server waiting, and not the standard input, which is the
+/// client's.
 fn open(file: &Path) -> Result<Source, Refusal> {
     match std::fs::metadata(file) {
         Ok(known) if known.is_file() => Source::open(file).map_err(unreadable),

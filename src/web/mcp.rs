@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A page in a browser never asks here: it would send its origin, and every origin is refused. Nothing is kept between
-//! requests, so that there are no sessions to exhaust. Recordings are listed and not analyzed: that takes memory and CPU
-//! of the daemon; `gcwatch mcp` analyzes them where the question is asked. Nothing here runs a command.
+//! requests, so that there are no sessions to exhaust. Recordings are listed and not analyzed: that takes memory and
+//! CPU of the daemon; `gcwatch mcp` analyzes them where the question is asked. Nothing here runs a command.
 
 use std::path::PathBuf;
 use std::sync::Arc;

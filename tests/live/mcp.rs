@@ -89,11 +89,11 @@ impl Drop for Agent {
     }
 }
 
-/// Scenario: a program that allocates, a daemon that reads it, and a client of the protocol written by others: over HTTP
-/// and over standard input and output, with the newest protocol and with the handshake of older ones.
-/// Guarantee: it lists the tools and pages, finds the process, its collections and why they were; over standard input and
-/// output, with `--allow-bursts`, it finds the threads of the process after it was shown the price; at the listener it
-/// cannot.
+/// Scenario: a program that allocates, a daemon that reads it, and a client of the protocol written by others: over
+/// HTTP and over standard input and output, with the newest protocol and with the handshake of older ones.
+/// Guarantee: it lists the tools and pages, finds the process, its collections and why they were; over standard input
+/// and output, with `--allow-bursts`, it finds the threads of the process after it was shown the price; at the listener
+/// it cannot.
 fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
     let folder = TempDir::new().unwrap();
     let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();

@@ -195,8 +195,8 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
 mod tests {
     use super::*;
 
-    /// Scenario: four collections, one without a pause, one lossy, and an older one that was longer than all; newest first, longest first, of a generation, above a
-    /// pause, of a time.
+    /// Scenario: four collections, one without a pause, one lossy, and an older one that was longer than all; newest
+    /// first, longest first, of a generation, above a pause, of a time.
     /// Guarantee: those, in that order; an unknown pause is last, null and counted.
     #[test]
     fn collections_are_chosen() {

@@ -91,8 +91,8 @@ impl Drop for Client {
 
 /// Scenario: a server that was begun with a recording; its tools, the recording by its name, a file that was not named,
 /// one in full, and a line of two megabytes.
-/// Guarantee: recordings alone; what `gcwatch analyze` says of it; other files are not read; the line is dropped and the
-/// next question answered; at the end of its input it ends.
+/// Guarantee: recordings alone; what `gcwatch analyze` says of it; other files are not read; the line is dropped and
+/// the next question answered; at the end of its input it ends.
 #[test]
 fn recordings_alone_need_no_daemon() {
     let mut client = Client::start(&["tests/recordings/net10-lohoos.nettrace.gz"]);
@@ -143,10 +143,10 @@ fn without_a_daemon_it_says_what_to_do() {
     assert!(client.end());
 }
 
-/// Scenario: `--allow-bursts`: callers of a process that is none of .NET, priced, confirmed with another pid, confirmed;
-/// `--allow-bursts` with the listener of another host.
-/// Guarantee: the first call says the price and the command; a confirmation is for its command and once; what the command
-/// says is the refusal. Pids of another host are not asked here.
+/// Scenario: `--allow-bursts`: callers of a process that is none of .NET, priced, confirmed with another pid,
+/// confirmed; `--allow-bursts` with the listener of another host.
+/// Guarantee: the first call says the price and the command; a confirmation is for its command and once; what the
+/// command says is the refusal. Pids of another host are not asked here.
 #[test]
 fn bursts_are_priced_first() {
     let mut client = Client::start(&["--allow-bursts"]);
