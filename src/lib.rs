@@ -20,6 +20,7 @@
 //! | [`pipeline`] | one run at a time: rules, spans, series, the last collections; the same for a process and for a recording |
 //! | [`report`] | tables for people |
 //! | [`kubernetes`] | which pod a process is of |
+//! | [`mcp`] | answers for agents, made of the records of the API |
 //! | [`web`] | the listener: page, API, `/metrics`, health |
 //! | [`config`] | file, environment and flags to options; rule files |
 //! | [`daemon`] | the parts of `gcwatch run` put together: reload, shutdown, the daemon's own telemetry |
@@ -51,6 +52,7 @@ mod files;
 pub mod guard;
 #[expect(clippy::disallowed_methods, reason = "watches retry, and requests have deadlines")]
 pub mod kubernetes;
+pub mod mcp;
 #[expect(
     clippy::disallowed_methods,
     reason = "a live collection is stamped with the time at which it was observed"

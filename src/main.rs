@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{
-    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, heap, man, ps, record, replay,
+    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, heap, man, mcp, ps, record, replay,
     rules, run, stacks, top,
 };
 use gcwatch::evidence::black_box::page as recording_page;
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Allocations(args) => allocations::run(args),
         Command::Stacks(args) => stacks::run(args),
         Command::Heap(args) => heap::run(args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     };

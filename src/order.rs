@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of this crate; each may use those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "files",
     "container",
     "process",
@@ -17,6 +17,7 @@ const ORDER: [&str; 15] = [
     "pipeline",
     "report",
     "kubernetes",
+    "mcp",
     "web",
     "config",
     "daemon",

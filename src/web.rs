@@ -7,6 +7,7 @@
 //! | `/livez` | 200 while the parts of the daemon are alive, else 503; the parts and their ages |
 //! | `/readyz` | 200 from the first complete scan of the host until shutdown, else 503; independent of receivers |
 //! | `/api/v1/...` | the same records as JSON (`api`); `docs/api.md` lists them |
+//! | `/mcp` | the same for agents (`mcp`) |
 //! | `/api/v1/events` | a view as it changes, as server-sent events (`events`) |
 //!
 //! Answers of a kibibyte and more are compressed (gzip) where that is accepted.
@@ -28,6 +29,7 @@ mod events;
 mod evidence;
 mod health;
 mod hosts;
+mod mcp;
 mod metrics;
 pub mod openapi;
 pub mod options;
@@ -53,7 +55,7 @@ use self::connections::Routers;
 use self::events::Link;
 use self::health::{health, no_place};
 use self::hosts::Hosts;
-use self::options::WebOptions;
+use self::options::{Mcp, WebOptions};
 use self::peer::{Ends, is_proxied};
 pub use self::site::{LiveInfo, OwnMetrics, PartAge, RuleInfo, Site, WatcherInfo};
 use self::tls::Certificate;
@@ -91,6 +93,8 @@ pub struct Server {
     listener: TcpListener,
     guard: Guard,
     certificate: Option<Arc<Certificate>>,
+    /// Agents may ask.
+    has_mcp: bool,
 }
 
 impl Server {
@@ -111,6 +115,7 @@ impl Server {
                 access: Access::new(options, is_loopback),
             },
             certificate: options.tls.as_ref().map(Certificate::read).transpose()?,
+            has_mcp: options.mcp == Mcp::On || (options.mcp == Mcp::Auto && is_loopback),
         })
     }
 
@@ -127,8 +132,15 @@ impl Server {
     pub async fn serve(self, site: Site, end: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
         let guard = Arc::new(self.guard);
         let guarded = |router: Router| router.layer(middleware::from_fn_with_state(Arc::clone(&guard), guarded));
+        let plain = router(site.clone());
+        let all = if self.has_mcp {
+            // It asks a router of its own, guarded too: whoever asks sees there what the API shows them.
+            plain.clone().merge(mcp::router(guarded(plain)))
+        } else {
+            plain
+        };
         let routers = Routers {
-            all: guarded(router(site.clone())),
+            all: guarded(all),
             health: guarded(health().fallback(no_place).with_state(site)),
         };
         let Some(certificate) = self.certificate else {

@@ -3,6 +3,7 @@
 mod input;
 mod judged;
 pub mod page;
+mod reported;
 mod single;
 
 use std::cmp::Reverse;
@@ -17,6 +18,7 @@ use self::input::{SCOPE, expanded};
 pub(crate) use self::input::{complain, read};
 use self::judged::{incident_subject, passes, reviews, rules, time_base};
 use self::page::html;
+pub(crate) use self::reported::reported;
 use self::single::one;
 use crate::commands::cli::{AnalyzeArgs, AnalyzeFormat, Format, FormatArgs, Sort};
 use crate::commands::output::Output;

@@ -19,7 +19,7 @@ pub use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
 pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
-pub use self::live::{DoctorArgs, Profile, PsArgs, RecordArgs, TopArgs};
+pub use self::live::{DoctorArgs, McpArgs, Profile, PsArgs, RecordArgs, TopArgs};
 pub use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
 pub use self::rules::{
     RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs, RulesSchemaArgs, RulesShowArgs, RulesTestArgs,
@@ -112,6 +112,8 @@ pub enum Command {
     Heap(HeapArgs),
     /// Show the stack of every managed thread, equal stacks together
     Stacks(StacksArgs),
+    /// Answer agents over stdin and stdout (Model Context Protocol): incidents, processes, collections
+    Mcp(McpArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
     /// Write the manual pages into a folder, for packages
@@ -126,7 +128,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Look inside", &["heap", "stacks"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
     ("Rules and alerts", &["rules", "alerts"]),
-    ("Set up", &["doctor", "completions", "help"]),
+    ("Set up", &["doctor", "mcp", "completions", "help"]),
 ];
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain

@@ -8,7 +8,6 @@ use anyhow::{Context as _, anyhow};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
-use reqwest::Client;
 use rustix::process::{Signal, getpid, kill_process};
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,18 +16,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::commands::cli::TopArgs;
+use crate::commands::listener::Listener;
 use crate::commands::output::{say, terminal_width};
 use crate::commands::top::own::OwnDaemon;
 use crate::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
 
 mod own;
 
-/// How long an answer may take.
-const WITHIN: Duration = Duration::from_secs(5);
-/// The largest answer that is read: a thousand processes take a megabyte.
-const MOST_BYTES: usize = 64 << 20;
-/// Where the daemon of this host listens, unless it is configured otherwise.
-const THIS_HOST: &str = "http://127.0.0.1:9464";
 /// How long a daemon of its own may take to find the processes, for one frame.
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 const SETTLES_STEP: Duration = Duration::from_millis(50);
@@ -54,7 +48,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
         .build()
         .context("cannot start")?;
     let mut daemon = Daemon::new(args)?;
-    if args.connect.is_none() && !runtime.block_on(daemon.listens()) {
+    if args.connect.is_none() && !runtime.block_on(daemon.listener.listens()) {
         daemon.attach_itself()?;
     }
     if args.once {
@@ -76,7 +70,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
 ///
 /// When this is no terminal.
 pub(crate) async fn show(address: String) -> anyhow::Result<()> {
-    let daemon = Daemon::at(address, None)?;
+    let daemon = Daemon::at(Listener::at(address, None)?);
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
     let state = daemon.begin(false);
     let done = live(&Arc::new(daemon), &mut terminal, state, SHOWN_EVERY).await;
@@ -86,39 +80,21 @@ pub(crate) async fn show(address: String) -> anyhow::Result<()> {
 
 /// The daemon that is asked.
 struct Daemon {
-    client: Client,
-    address: String,
-    token: Option<String>,
+    listener: Listener,
     /// Where none listened on this host.
     own: Option<OwnDaemon>,
 }
 
 impl Daemon {
     fn new(args: &TopArgs) -> anyhow::Result<Self> {
-        let token = args.token_file.as_ref().map(|path| {
-            let text = std::fs::read_to_string(path);
-            text.with_context(|| format!("cannot read {}", path.display()))
-        });
-        let token = token.transpose()?.map(|text| text.trim().to_owned());
-        let address = args.connect.as_deref().unwrap_or(THIS_HOST);
-        let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
-        anyhow::ensure!(
-            reqwest::Url::parse(address).is_ok_and(|url| is_web(&url)),
-            "{address:?} is not a URL; write it as http://HOST:9464"
-        );
-        Self::at(address.trim_end_matches('/').to_owned(), token)
-    }
-
-    /// Whether anything listens at its address.
-    async fn listens(&self) -> bool {
-        let asked = self.client.get(format!("{}/livez", self.address)).send().await;
-        asked.map_or_else(|error| !error.is_connect(), |_| true)
+        let listener = Listener::new(args.connect.as_deref(), args.token_file.as_deref())?;
+        Ok(Self::at(listener))
     }
 
     /// Begins a daemon of its own.
     fn attach_itself(&mut self) -> anyhow::Result<()> {
         let own = OwnDaemon::start()?;
-        self.address.clone_from(&own.address);
+        self.listener.address.clone_from(&own.address);
         self.own = Some(own);
         Ok(())
     }
@@ -136,7 +112,7 @@ impl Daemon {
     fn shown(&self) -> String {
         match &self.own {
             Some(_) => "attached by itself: no daemon on this host".to_owned(),
-            None => self.address.clone(),
+            None => self.listener.address.clone(),
         }
     }
 
@@ -146,52 +122,24 @@ impl Daemon {
         let mut is_ready = false;
         while !is_ready && Instant::now() < until {
             sleep(SETTLES_STEP).await;
-            let answer = self.client.get(format!("{}/readyz", self.address)).send().await;
-            is_ready = answer.is_ok_and(|answer| answer.status().is_success());
+            is_ready = self.listener.is_ready().await;
         }
         sleep(SEEN_FOR).await;
     }
 
-    fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
-        // Set already where another part of the program uses TLS.
-        let _set = rustls::crypto::ring::default_provider().install_default();
-        Ok(Self {
-            client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
-            address,
-            token,
-            own: None,
-        })
+    fn at(listener: Listener) -> Self {
+        Self { listener, own: None }
     }
 
     /// The record at a path. The error is a few words.
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
-        let mut request = self.client.get(format!("{}{path}", self.address));
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
+        let (status, body) = self.listener.get(path).await?;
+        match status {
+            200 => serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned()),
+            401 => Err("it wants a login; use --token-file".to_owned()),
+            404 => Err("it does not know this process any more".to_owned()),
+            status => Err(format!("it answered {status}")),
         }
-        let mut answer = request.send().await.map_err(|error| {
-            if error.is_connect() {
-                "nothing listens there; start `gcwatch run`".to_owned()
-            } else if error.is_timeout() {
-                format!("no answer within {} s", WITHIN.as_secs())
-            } else {
-                "the request failed".to_owned()
-            }
-        })?;
-        match answer.status().as_u16() {
-            200 => {}
-            401 => return Err("it wants a login; use --token-file".to_owned()),
-            404 => return Err("it does not know this process any more".to_owned()),
-            status => return Err(format!("it answered {status}")),
-        }
-        let mut body = Vec::new();
-        while let Some(piece) = answer.chunk().await.map_err(|_| "the answer was cut off".to_owned())? {
-            body.extend_from_slice(&piece);
-            if body.len() > MOST_BYTES {
-                return Err("the answer is too long".to_owned());
-            }
-        }
-        serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned())
     }
 
     /// Asks for what a view shows.
@@ -239,7 +187,7 @@ async fn once(daemon: &Daemon, memory: bool) -> anyhow::Result<()> {
     let answer = daemon.ask(state.view).await;
     answered(&mut state, answer);
     if let Connection::Lost(why) = &state.connection {
-        return Err(anyhow!("{}: {why}", daemon.address));
+        return Err(anyhow!("{}: {why}", daemon.listener.address));
     }
     let stdout = io::stdout();
     let of_terminal = stdout.is_terminal().then(|| terminal_width(&stdout)).flatten();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::LogFormat;
 use super::values::{Hidden, ListenAddress, LogLevel};
-use crate::web::options::Protects;
+use crate::web::options::{Mcp, Protects};
 
 mod alerts;
 mod evidence;
@@ -103,6 +103,10 @@ pub(crate) struct Web {
     /// others see on a loopback address only. `all`: everything but `/livez` and `/readyz`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) protects: Protects,
+    /// Whether agents may ask at `/mcp` (Model Context Protocol), under the same rules of who may see what. `auto`: on a
+    /// loopback address only. It has no tool that costs a process something (docs/mcp.md).
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) mcp: Mcp,
     /// Where traces are shown: a URL with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Ids of
     /// traces on the page link there.
     #[schemars(extend("x-restart" = true))]

@@ -62,7 +62,8 @@ impl LogLevel {
 /// The filter of the lines on standard error.
 fn filter(options: &LogOptions) -> EnvFilter {
     let incidents = if options.incidents { "info" } else { "off" };
-    EnvFilter::new(format!("{},{INCIDENTS}={incidents}", options.filter))
+    // The SDK of `/mcp` warns of each wrong question: whoever asks would fill the log.
+    EnvFilter::new(format!("rmcp=off,{},{INCIDENTS}={incidents}", options.filter))
 }
 
 /// Begins to log to standard error, for a command that ends by itself.

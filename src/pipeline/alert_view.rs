@@ -140,11 +140,12 @@ impl Pipeline {
         alerts
     }
 
-    /// Every rule in force, in the order of the files.
-    pub fn rule_views(&self) -> Vec<RuleView> {
+    /// Every rule in force, in the order of the files, with its states in all processes, or in that of a pid.
+    pub fn rule_views(&self, pid: Option<u32>) -> Vec<RuleView> {
+        let is_meant = |of: u32| pid.is_none_or(|pid| of == pid);
         let (set, counts) = (self.rules(), self.rule_counts());
         let mut states: BTreeMap<Arc<str>, OverRuns> = BTreeMap::new();
-        for run in self.runs() {
+        for run in self.runs().into_iter().filter(|run| is_meant(run.key().pid)) {
             let parts = run.parts();
             let of_processes = parts.rules.iter().flat_map(|rules| rules.states());
             for (rule, state) in of_processes.filter(|(rule, _)| rule.on.subject() == On::Process) {
@@ -160,7 +161,8 @@ impl Pipeline {
                 add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
             }
         }
-        for (rule, subject, state) in self.subject_states() {
+        let of_subjects = self.subject_states().into_iter();
+        for (rule, subject, state) in of_subjects.filter(|(_, subject, _)| is_meant(subject.run.pid)) {
             let at = || subject.at(state.since);
             add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
         }

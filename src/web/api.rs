@@ -102,18 +102,21 @@ pub(super) async fn targets(State(site): State<Site>) -> Response {
     Json(json!({ "targets": site.pipeline.targets() })).into_response()
 }
 
-/// The rules in force and their files.
-pub(super) fn rules_record(site: &Site) -> serde_json::Value {
+/// The rules in force and their files; with a pid, as they are in that process.
+pub(super) fn rules_record(site: &Site, pid: Option<u32>) -> serde_json::Value {
     let mut answer = site.rules.rule_files();
     if let Some(fields) = answer.as_object_mut() {
         fields.insert("at_ms".to_owned(), json!(now_unix_ns() / 1_000_000));
-        fields.insert("rules".to_owned(), json!(site.pipeline.rule_views()));
+        fields.insert("rules".to_owned(), json!(site.pipeline.rule_views(pid)));
     }
     answer
 }
 
-pub(super) async fn rules(State(site): State<Site>) -> Response {
-    Json(rules_record(&site)).into_response()
+pub(super) async fn rules(State(site): State<Site>, selection: Result<Query<Selection>, QueryRejection>) -> Response {
+    match selection {
+        Ok(Query(selection)) => Json(rules_record(&site, selection.pid)).into_response(),
+        Err(wrong) => answer::bad(&wrong.body_text(), "the parameter is pid=PID, an integer"),
+    }
 }
 
 pub(super) async fn alerts(State(site): State<Site>) -> Response {

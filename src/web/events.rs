@@ -254,7 +254,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
     match view {
         View::Overview if count.is_multiple_of(SPARKS_EVERY) => event("overview", &api::overview_record(site, true)),
         View::Overview => site.viewers.overview(site, Instant::now()),
-        View::Rules => event("rules", &api::rules_record(site)),
+        View::Rules => event("rules", &api::rules_record(site, None)),
         View::Watcher => event("self", &site.watcher_record()),
         View::Process(pid) => {
             let now = now_unix_ns();

@@ -111,7 +111,11 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
             ],
             &gcs,
         ),
-        "/api/v1/rules": get("The rules in force, and on which processes they fire.", &[], &rules),
+        "/api/v1/rules": get(
+            "The rules in force, and on which processes they fire.",
+            &[&parameter("query", "pid", "integer", "As they are in this process.")],
+            &rules,
+        ),
         "/api/v1/alerts": get("The alerts that fire.", &[], &list::<AlertView>(generator, "alerts")),
         "/api/v1/incidents": get(
             "Open incidents, then those that ended.",

@@ -17,6 +17,20 @@ words! {
     }
 }
 
+words! {
+    /// Where agents may ask (`/mcp`).
+    #[derive(Default)]
+    pub enum Mcp {
+        /// Where the listener is on a loopback address.
+        #[default]
+        Auto = "auto",
+        /// Also elsewhere.
+        On = "on",
+        /// Nowhere.
+        Off = "off",
+    }
+}
+
 /// Options of the listener.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebOptions {
@@ -33,6 +47,8 @@ pub struct WebOptions {
     pub grafana_url: Option<String>,
     /// What needs a login.
     pub protects: Protects,
+    /// Whether agents may ask.
+    pub mcp: Mcp,
     /// The certificate; `None`: it speaks HTTP without TLS.
     pub tls: Option<TlsFiles>,
 }

@@ -31,6 +31,7 @@ mod incident_evidence;
 mod labelled;
 mod ledger;
 mod matrix;
+mod mcp;
 mod processes;
 mod profiles;
 mod requests;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         diagnostics::tests,
         alertmanager::tests,
         foreign::tests,
+        mcp::tests,
         container::tests,
         service::tests,
         stacks::tests,

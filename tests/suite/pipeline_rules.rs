@@ -489,13 +489,15 @@ fn other_rules_keep_what_is_the_same() {
     assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
     assert_eq!(pipeline.alerts()[0].alert.rule, "test.background");
     assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
-    let views = pipeline.rule_views();
+    let views = pipeline.rule_views(None);
     let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
     assert_eq!(ids, ["test.background", "test.more", "test.hangs"]);
     assert_eq!(
         (views[0].states["firing"], views[0].firing[0].pid, views[0].health),
         (1, 7, "ok")
     );
+    let firing = |pid| pipeline.rule_views(Some(pid))[0].states.get("firing").copied();
+    assert_eq!((firing(7), firing(8)), (Some(1), None), "of one process, or of none");
     assert!(views[0].location.starts_with("test.yaml:3:"), "{}", views[0].location);
 
     pipeline.set_rules(Arc::default(), BASE);
@@ -504,7 +506,7 @@ fn other_rules_keep_what_is_the_same() {
         notices.iter().any(|notice| matches!(&notice.transition, Transition::Ended(alert, Ending::RuleChanged) if *alert.rule.id == *"test.background")),
         "{notices:?}"
     );
-    assert!(pipeline.alerts().is_empty() && pipeline.rule_views().is_empty() && pipeline.rule_counts().is_empty());
+    assert!(pipeline.alerts().is_empty() && pipeline.rule_views(None).is_empty() && pipeline.rule_counts().is_empty());
 }
 
 /// Scenario: the environment of a process names a limit of the heap; its collections leave more committed than that, or

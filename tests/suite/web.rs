@@ -17,7 +17,7 @@ use gcwatch::web::options::{Protects, TlsFiles, WebOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         pipeline: PipelineSettings {
             clock: Clock::Recorded,
@@ -45,11 +45,11 @@ async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, Str
 }
 
 /// Services that have replayed a recording, whose process still runs.
-async fn services_with(name: &str) -> (Services, SocketAddr, Stage) {
+pub(crate) async fn services_with(name: &str) -> (Services, SocketAddr, Stage) {
     services_of(&options(), name).await
 }
 
-async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, Stage) {
+pub(crate) async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, Stage) {
     let services = Services::open(options).await.unwrap();
     let mut player = Player::open(&Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
@@ -388,7 +388,7 @@ async fn names_are_shown_as_text() {
     services.close().await;
 }
 
-async fn json(address: SocketAddr, path: &str) -> serde_json::Value {
+pub(crate) async fn json(address: SocketAddr, path: &str) -> serde_json::Value {
     let (status, head, body) = get(address, path, "*/*").await;
     assert_eq!(status, 200, "{path}: {body}");
     assert!(head.contains("content-type: application/json"), "{path}: {head}");

@@ -1,4 +1,4 @@
-//! The commands on live processes: `top`, `ps`, `doctor`, `record`.
+//! The commands on live processes: `top`, `mcp`, `ps`, `doctor`, `record`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +31,28 @@ pub struct TopArgs {
     /// Show where memory is, first the processes with most that is reserved and not needed
     #[arg(long)]
     pub memory: bool,
+}
+
+/// `gcwatch mcp`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  claude mcp add gcwatch -- gcwatch mcp\n  gcwatch mcp --connect http://node7:9464\n  gcwatch mcp before.nettrace after.nettrace\n\n\
+    Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. With FILEs no daemon is\n\
+    asked. An agent begins it and speaks to it; see docs/mcp.md."
+)]
+pub struct McpArgs {
+    /// Answer about these recordings alone
+    #[arg(value_name = "FILE", conflicts_with_all = ["connect", "token_file", "allow_bursts"])]
+    pub files: Vec<PathBuf>,
+    /// The listener of a daemon, also of another host
+    #[arg(long, value_name = "URL")]
+    pub connect: Option<String>,
+    /// File with the token of web.token_from
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Offer tools that cost a process of this host something, each after its price was confirmed
+    #[arg(long, conflicts_with = "connect")]
+    pub allow_bursts: bool,
 }
 
 /// `gcwatch ps`

@@ -84,6 +84,7 @@ impl Resolver<'_> {
             ),
             grafana_url: self.grafana_url(document),
             protects: web.protects,
+            mcp: web.mcp,
             tls,
         }
     }

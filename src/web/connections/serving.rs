@@ -24,6 +24,7 @@ use crate::web::connections::{Deadlines, Shared, places};
 use crate::web::events::{self, Link};
 use crate::web::evidence;
 use crate::web::health::is_health;
+use crate::web::mcp;
 use crate::web::peer::Ends;
 use crate::web::wire::Wire;
 
@@ -95,7 +96,7 @@ pub(super) async fn answer(
     };
     let place = Arc::new(place);
     let slow = Arc::new(Notify::new());
-    let router = TowerToHyperService::new(router.into_service::<Incoming>());
+    let router = TowerToHyperService::new(router.into_service::<Body>());
     let service = service_fn({
         let place = Arc::clone(&place);
         let link = Link {
@@ -108,6 +109,11 @@ pub(super) async fn answer(
             request.extensions_mut().insert(link.clone());
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
+                // Before its turn: a body may come slowly.
+                let request = match mcp::whole(request.map(Body::new)).await {
+                    Ok(request) => request,
+                    Err(refusal) => return Ok(place.admit(*refusal)),
+                };
                 let mut _turn = None;
                 let path = request.uri().path();
                 if !is_health(path) && !evidence::waits_for_disk(path) {

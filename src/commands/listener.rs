@@ -1,0 +1,98 @@
+//! The listener of a daemon, asked by a command: `gcwatch top`, `gcwatch mcp`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use reqwest::Client;
+
+/// How long an answer may take.
+const WITHIN: Duration = Duration::from_secs(5);
+/// The largest answer that is read: a thousand processes take a megabyte, a recording of an incident a few.
+const MOST_BYTES: usize = 64 << 20;
+/// Where the daemon of this host listens, unless it is configured otherwise.
+const THIS_HOST: &str = "http://127.0.0.1:9464";
+
+/// A listener.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    client: Client,
+    /// Without a slash at its end.
+    pub(crate) address: String,
+    token: Option<String>,
+}
+
+impl Listener {
+    /// The one at a URL, or else of this host. `token_file`: the token of `web.token_from`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or the URL is none of http or https.
+    pub(crate) fn new(connect: Option<&str>, token_file: Option<&Path>) -> anyhow::Result<Self> {
+        let token = token_file.map(|path| {
+            let text = std::fs::read_to_string(path);
+            text.with_context(|| format!("cannot read {}", path.display()))
+        });
+        let token = token.transpose()?.map(|text| text.trim().to_owned());
+        let address = connect.unwrap_or(THIS_HOST);
+        let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
+        anyhow::ensure!(
+            reqwest::Url::parse(address).is_ok_and(|url| is_web(&url)),
+            "{address:?} is not a URL; write it as http://HOST:9464"
+        );
+        Self::at(address.trim_end_matches('/').to_owned(), token)
+    }
+
+    /// The one at an address.
+    ///
+    /// # Errors
+    ///
+    /// When the system's certificates cannot be read.
+    pub(crate) fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
+        // Set already where another part of the program uses TLS.
+        let _set = rustls::crypto::ring::default_provider().install_default();
+        Ok(Self {
+            client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
+            address,
+            token,
+        })
+    }
+
+    /// Whether anything listens at its address.
+    pub(crate) async fn listens(&self) -> bool {
+        let asked = self.client.get(format!("{}/livez", self.address)).send().await;
+        asked.map_or_else(|error| !error.is_connect(), |_| true)
+    }
+
+    /// Whether it has looked at all processes of its host.
+    pub(crate) async fn is_ready(&self) -> bool {
+        let answer = self.client.get(format!("{}/readyz", self.address)).send().await;
+        answer.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    /// The status and the body of an answer. The error is a few words.
+    pub(crate) async fn get(&self, path: &str) -> Result<(u16, Vec<u8>), String> {
+        let mut request = self.client.get(format!("{}{path}", self.address));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let mut answer = request.send().await.map_err(|error| {
+            if error.is_connect() {
+                "nothing listens there; start `gcwatch run`".to_owned()
+            } else if error.is_timeout() {
+                format!("no answer within {} s", WITHIN.as_secs())
+            } else {
+                "the request failed".to_owned()
+            }
+        })?;
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(|_| "the answer was cut off".to_owned())? {
+            body.extend_from_slice(&piece);
+            if body.len() > MOST_BYTES {
+                return Err("the answer is too long".to_owned());
+            }
+        }
+        Ok((status, body))
+    }
+}

@@ -1,0 +1,155 @@
+//! `gcwatch mcp`: answers for agents over standard input and output.
+
+mod child;
+
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use http::request::Parts;
+use rmcp::ServiceExt as _;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::commands::analyze::reported;
+use crate::commands::cli::McpArgs;
+use crate::commands::listener::Listener;
+use crate::mcp::server::{Offer, Server};
+use crate::mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record};
+use crate::recording::source::Source;
+
+/// The longest line of a client. A longer one is dropped.
+const MOST_LINE_BYTES: usize = 1 << 20;
+
+/// Runs the command until its standard input ends.
+///
+/// # Errors
+///
+/// When the address is none, or the client does not speak the protocol.
+pub fn run(args: &McpArgs) -> anyhow::Result<bool> {
+    let listener = args.files.is_empty();
+    let listener = listener.then(|| Listener::new(args.connect.as_deref(), args.token_file.as_deref()));
+    let records = Stdio {
+        listener: listener.transpose()?,
+        files: args.files.clone(),
+        turn: Semaphore::new(1),
+    };
+    let offer = match (args.files.is_empty(), args.allow_bursts) {
+        (false, _) => Offer::Recordings,
+        (true, false) => Offer::Reading,
+        (true, true) => Offer::Bursts,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let served = runtime.block_on(async {
+        let transport = AsyncRwTransport::new(tokio::io::stdin(), tokio::io::stdout());
+        let transport = transport.with_max_line_length(MOST_LINE_BYTES);
+        let serving = Server::new(records, offer).serve(transport).await;
+        let serving = serving.context("no client of the Model Context Protocol speaks on standard input")?;
+        serving.waiting().await.context("serving ended")
+    });
+    // A thread may wait for standard input.
+    runtime.shutdown_background();
+    served.map(|_| true)
+}
+
+/// Where answers over stdio come from.
+struct Stdio {
+    /// `None`: recordings alone.
+    listener: Option<Listener>,
+    files: Vec<PathBuf>,
+    /// One recording or command at a time.
+    turn: Semaphore,
+}
+
+impl Stdio {
+    /// The listener, and its answer.
+    async fn get(&self, path: &str) -> Result<(u16, Vec<u8>), Refusal> {
+        let Some(listener) = &self.listener else {
+            return Err(Refusal::new(
+                "no daemon is asked: this server was begun with recordings",
+                "ask `recording`; `gcwatch mcp` without files asks the daemon",
+            ));
+        };
+        listener.get(path).await.map_err(|why| {
+            Refusal::new(
+                format!("{}: {why}", listener.address),
+                "start `gcwatch run`, or begin `gcwatch mcp` with --connect URL; `recording` works without a daemon",
+            )
+        })
+    }
+
+    /// Does what takes time on another thread, one after the other.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let _turn = self.turn.acquire().await;
+        let done = spawn_blocking(work).await;
+        done.unwrap_or_else(|_| Err(Refusal::new("it ended early", "ask again")))
+    }
+}
+
+impl Records for Stdio {
+    async fn record(&self, path: &str, _asked: Option<&Parts>) -> Answer {
+        let (status, body) = self.get(path).await?;
+        record(status, &body).map_err(|refusal| match status {
+            401 | 403 => Refusal {
+                remedy: Some("begin `gcwatch mcp` with --token-file, or as root or the user of gcwatch".to_owned()),
+                ..refusal
+            },
+            _ => refusal,
+        })
+    }
+
+    fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    async fn recording(&self, which: Recording) -> Answer {
+        let bytes = match &which {
+            Recording::File(_) => Vec::new(),
+            Recording::Incident(path) => match self.get(path).await? {
+                (200, bytes) => bytes,
+                (status, body) => return record(status, &body),
+            },
+        };
+        self.blocking(move || {
+            let source = match which {
+                Recording::File(file) => open(&file)?,
+                Recording::Incident(path) => {
+                    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                    Source::from_reader(name, Box::new(Cursor::new(bytes))).map_err(unreadable)?
+                }
+            };
+            let reported = reported(source).map_err(unreadable)?;
+            serde_json::to_value(reported).map_err(unreadable)
+        })
+        .await
+    }
+
+    async fn command(&self, words: Vec<String>) -> Result<Printed, Refusal> {
+        self.blocking(move || child::run(&words)).await
+    }
+}
+
+/// A file of the caller: no pipe, which could keep the server waiting, and not the standard input, which is the
+/// client's.
+fn open(file: &Path) -> Result<Source, Refusal> {
+    match std::fs::metadata(file) {
+        Ok(known) if known.is_file() => Source::open(file).map_err(unreadable),
+        Ok(_) => Err(unreadable(format!("{} is no regular file", file.display()))),
+        Err(error) => Err(unreadable(format!("cannot open {}: {error}", file.display()))),
+    }
+}
+
+fn unreadable(error: impl ToString) -> Refusal {
+    Refusal::new(
+        error.to_string(),
+        "name a .nettrace file, which may be gzipped or zipped",
+    )
+}

@@ -1,0 +1,373 @@
+//! The tools that cost a process something: `callers`, `allocations`, `heap`, `stacks`, `record`.
+//!
+//! ```text
+//! arguments -> the command that it would be -- first call ----> its price, a confirmation -> kept, one use
+//!                                           '- `confirm` ----> the same command was priced -> it runs
+//! ```
+//!
+//! They are only there where the server was begun with `--allow-bursts`, over stdio. Each is a command of gcwatch, run
+//! as the user who began the server, with what that command refuses and bounds.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::page::{UNITS, trimmed};
+use super::source::{Answer, Refusal, Source};
+use super::tools::{Listed, read, schema};
+
+/// All of them.
+pub(super) const BURSTS: [Listed; 5] = [
+    Listed {
+        name: "callers",
+        title: "Code that collects",
+        description: "The code that triggers garbage collections in a process, watched for some seconds. Costs the process \
+                      something: the first call answers the price and a confirmation.",
+        arguments: schema::<Watched>,
+    },
+    Listed {
+        name: "allocations",
+        title: "Code that allocates",
+        description: "Types and call sites that allocate in a process, watched for some seconds. Costs the process something: \
+                      the first call answers the price and a confirmation.",
+        arguments: schema::<Allocations>,
+    },
+    Listed {
+        name: "heap",
+        title: "What lives",
+        description: "Types that live in a process, what holds them, suspects. Stops the process for a heap dump: the first \
+                      call answers the price and a confirmation.",
+        arguments: schema::<Heap>,
+    },
+    Listed {
+        name: "stacks",
+        title: "Every thread",
+        description: "The stack of every managed thread of a process, equal ones together. Costs the process something: the \
+                      first call answers the price and a confirmation.",
+        arguments: schema::<Watched>,
+    },
+    Listed {
+        name: "record",
+        title: "Record",
+        description: "Records every collection of a process into a new .nettrace file, for `recording`. The first call answers \
+                      the price and a confirmation.",
+        arguments: schema::<Record>,
+    },
+];
+
+/// Seconds that a process is watched at most: clients wait for a minute.
+const MOST_SECONDS: u32 = 30;
+/// Values of a list of an answer.
+const MOST: usize = 8;
+/// Prices that were answered and not confirmed: the oldest is forgotten for a newer one.
+const MOST_WAITING: usize = 8;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Watched {
+    /// Pid on this host.
+    pid: u32,
+    /// Seconds, at most 30.
+    seconds: Option<u32>,
+    /// The `confirm` that came with the price.
+    confirm: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Allocations {
+    /// Pid on this host.
+    pid: u32,
+    /// Seconds, at most 30.
+    seconds: Option<u32>,
+    /// .NET 9 and older: by ticks, at a higher price.
+    #[serde(default)]
+    tick: bool,
+    /// The `confirm` that came with the price.
+    confirm: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Heap {
+    /// Pid on this host.
+    pid: u32,
+    /// Only objects and bytes by type: half the price from .NET 10 on.
+    #[serde(default)]
+    histogram: bool,
+    /// What holds objects whose type name contains this.
+    r#type: Option<String>,
+    /// The `confirm` that came with the price.
+    confirm: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    /// Pid on this host.
+    pid: u32,
+    /// Seconds, at most 30.
+    seconds: u32,
+    /// A new file, `NAME.nettrace`.
+    output: PathBuf,
+    /// The `confirm` that came with the price.
+    confirm: Option<String>,
+}
+
+/// What a call asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    /// The command of gcwatch.
+    words: Vec<String>,
+    price: Price,
+    confirm: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Price {
+    /// Measured, in docs/evidence.md and docs/heap.md.
+    Known(String),
+    /// This command says it.
+    Said(Vec<String>),
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Refusal> {
+    let within = |seconds: u32| match seconds {
+        1..=MOST_SECONDS => Ok(seconds),
+        _ => Err(Refusal::new(
+            format!("{seconds} s is not between 1 and {MOST_SECONDS}"),
+            format!("watch for at most {MOST_SECONDS} s here; the command on a terminal watches longer"),
+        )),
+    };
+    let asked = match name {
+        "callers" | "stacks" => {
+            let Watched { pid, seconds, confirm } = read(arguments)?;
+            let is_callers = name == "callers";
+            let seconds = within(seconds.unwrap_or(if is_callers { 10 } else { 1 }))?;
+            let price = if is_callers {
+                format!(
+                    "a session with stacks in process {pid} for {seconds} s: up to a fifth more CPU for each request; at its end the \
+                     runtime names its methods, 0.2 to 0.5 s for 11,500 of them (on .NET 8 and older a method that must be \
+                     compiled waits for that); at most 32 MB in the process"
+                )
+            } else {
+                format!(
+                    "the sample profiler in process {pid} for {seconds} s: it stops the managed threads about every millisecond, \
+                     which a process with very many threads feels"
+                )
+            };
+            let words = words(&[
+                name,
+                &pid.to_string(),
+                "--duration",
+                &format!("{seconds}s"),
+                "--format",
+                "ndjson",
+            ]);
+            (words, Price::Known(price), confirm)
+        }
+        "allocations" => {
+            let Allocations {
+                pid,
+                seconds,
+                tick,
+                confirm,
+            } = read(arguments)?;
+            let seconds = within(seconds.unwrap_or(5))?;
+            let cost = if tick {
+                "10 to 15 % of the CPU of an allocating process while it lasts, and every pinned object is an event"
+            } else {
+                "up to a fifth more CPU for each request (.NET 10 and later)"
+            };
+            let price = format!(
+                "samples of what process {pid} allocates for {seconds} s: {cost}; at its end the runtime names its methods, 0.2 to \
+                 0.3 s for 11,500 of them; at most 32 MB in the process"
+            );
+            let mut words = words(&[
+                name,
+                &pid.to_string(),
+                "--duration",
+                &format!("{seconds}s"),
+                "--format",
+                "ndjson",
+            ]);
+            words.extend(tick.then(|| "--tick".to_owned()));
+            (words, Price::Known(price), confirm)
+        }
+        "heap" => {
+            let Heap {
+                pid,
+                histogram,
+                r#type,
+                confirm,
+            } = read(arguments)?;
+            let mut words = words(&[name, &pid.to_string(), "--format", "ndjson"]);
+            words.extend(histogram.then(|| "--histogram".to_owned()));
+            // In one word: a name that begins with `--` is no option.
+            words.extend(r#type.map(|name| format!("--type={name}")));
+            let said = words.iter().cloned().chain(["--price".to_owned()]).collect();
+            (words, Price::Said(said), confirm)
+        }
+        "record" => {
+            let Record {
+                pid,
+                seconds,
+                output,
+                confirm,
+            } = read(arguments)?;
+            let seconds = within(seconds)?;
+            if output.extension().is_none_or(|extension| extension != "nettrace") {
+                let error = format!("{} does not end in .nettrace", output.display());
+                return Err(Refusal::new(error, "name a new file, such as /tmp/4711.nettrace"));
+            }
+            let price = format!(
+                "a session that records every collection of process {pid} for {seconds} s: the cost to the process is not \
+                 measurable; {} is written, about 30 KB a second for a busy process, and no file is replaced",
+                output.display()
+            );
+            let duration = format!("{seconds}s");
+            let mut words = words(&[name, &pid.to_string(), "--duration", &duration]);
+            words.push(format!("--output={}", output.display()));
+            (words, Price::Known(price), confirm)
+        }
+        _ => return Ok(None),
+    };
+    let (words, price, confirm) = asked;
+    Ok(Some(Asked { words, price, confirm }))
+}
+
+/// The commands whose price was answered, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations(Mutex<VecDeque<(String, Vec<String>)>>);
+
+impl Confirmations {
+    /// A confirmation for this command.
+    fn give(&self, words: &[String]) -> String {
+        let confirm = format!("{:016x}", fastrand::u64(..));
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= MOST_WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back((confirm.clone(), words.to_owned()));
+        confirm
+    }
+
+    /// Whether the price of this command was answered with this confirmation, which is used up.
+    fn take(&self, confirm: &str, words: &[String]) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = waiting.iter().position(|(given, of)| given == confirm && of == words);
+        place.and_then(|place| waiting.remove(place)).is_some()
+    }
+}
+
+/// The answer of a tool: its price, or what the command found. `None`: there is no tool of that name.
+pub(super) async fn answer<S: Source>(
+    name: &str,
+    arguments: Map<String, Value>,
+    confirmations: &Confirmations,
+    source: &S,
+) -> Option<Answer> {
+    match asked(name, arguments) {
+        Ok(Some(asked)) => Some(of(asked, confirmations, source).await),
+        Ok(None) => None,
+        Err(refusal) => Some(Err(refusal)),
+    }
+}
+
+async fn of<S: Source>(asked: Asked, confirmations: &Confirmations, source: &S) -> Answer {
+    let Asked { words, price, confirm } = asked;
+    let Some(confirm) = confirm else {
+        let price = match price {
+            Price::Known(price) => price,
+            Price::Said(words) => source.command(words).await?.said,
+        };
+        return Ok(json!({
+            "price": price,
+            "command": format!("gcwatch {}", words.join(" ")),
+            "confirm": confirmations.give(&words),
+            "next": "ask whoever is responsible for the process; then call again with the same arguments and `confirm`",
+        }));
+    };
+    if !confirmations.take(&confirm, &words) {
+        return Err(Refusal::new(
+            "this was not priced with these arguments, or is confirmed already",
+            "call without `confirm` for the price; each confirmation is for one run",
+        ));
+    }
+    let printed = source.command(words).await?;
+    let records = printed.records.into_iter();
+    Ok(json!({
+        "found": records.map(|record| trimmed(record, MOST)).collect::<Vec<_>>(),
+        "left_out": printed.left_out,
+        "said": printed.said,
+        "units": UNITS,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(name: &str, arguments: Value) -> Result<Vec<String>, Refusal> {
+        asked(name, arguments.as_object().unwrap().clone()).map(|asked| asked.unwrap().words)
+    }
+
+    /// Scenario: each tool with arguments as an agent gives them, options in the place of names among them; times beyond
+    /// the limit; a file that is no recording.
+    /// Guarantee: the command of gcwatch, to which no option can be added; refusals.
+    #[test]
+    fn a_tool_is_a_command() {
+        assert_eq!(
+            command("callers", json!({ "pid": 7 })).unwrap().join(" "),
+            "callers 7 --duration 10s --format ndjson"
+        );
+        assert_eq!(
+            command("allocations", json!({ "pid": 7, "seconds": 3, "tick": true }))
+                .unwrap()
+                .join(" "),
+            "allocations 7 --duration 3s --format ndjson --tick"
+        );
+        assert_eq!(
+            command("heap", json!({ "pid": 7, "type": "--force" }))
+                .unwrap()
+                .join(" "),
+            "heap 7 --format ndjson --type=--force"
+        );
+        assert_eq!(
+            command(
+                "record",
+                json!({ "pid": 7, "seconds": 5, "output": "--force.nettrace" })
+            )
+            .unwrap()
+            .join(" "),
+            "record 7 --duration 5s --output=--force.nettrace"
+        );
+        assert_eq!(command("stacks", json!({ "pid": 7 })).unwrap()[0], "stacks");
+        assert!(command("callers", json!({ "pid": 7, "seconds": 31 })).is_err());
+        assert!(command("callers", json!({ "pid": "7 --force" })).is_err());
+        assert!(command("record", json!({ "pid": 7, "seconds": 5, "output": "/etc/passwd" })).is_err());
+        assert_eq!(asked("rm", Map::new()), Ok(None));
+    }
+
+    /// Scenario: a price is confirmed for another command, for its own, and again; more prices than are kept.
+    /// Guarantee: only its own command, and once; the oldest price is forgotten.
+    #[test]
+    fn a_confirmation_is_for_one_run() {
+        let confirmations = Confirmations::default();
+        let (own, other) = (words(&["callers", "7"]), words(&["callers", "8"]));
+        let given = confirmations.give(&own);
+        assert!(!confirmations.take(&given, &other) && !confirmations.take("", &own));
+        assert!(confirmations.take(&given, &own) && !confirmations.take(&given, &own));
+        let oldest = confirmations.give(&own);
+        (0..MOST_WAITING).for_each(|_| drop(confirmations.give(&other)));
+        assert!(!confirmations.take(&oldest, &own));
+    }
+}

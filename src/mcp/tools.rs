@@ -1,0 +1,102 @@
+//! The read-only tools. Each is a file: its arguments, the paths of the API that it asks, and what it leaves out.
+
+mod collections;
+mod history;
+mod incidents;
+mod process;
+mod processes;
+mod recording;
+mod requests;
+mod rules;
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::source::{Answer, Asker, Refusal, Source};
+
+/// A tool as it is listed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listed {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// What it answers, and when to ask it.
+    pub(super) description: &'static str,
+    pub(super) arguments: fn() -> Map<String, Value>,
+}
+
+/// All of them.
+pub(super) const TOOLS: [Listed; 7] = [
+    incidents::TOOL,
+    processes::TOOL,
+    process::TOOL,
+    collections::TOOL,
+    requests::TOOL,
+    rules::TOOL,
+    recording::TOOL,
+];
+
+/// The one that works without a daemon.
+pub(super) const RECORDING: &str = recording::TOOL.name;
+
+/// The answer of a tool; `None`: there is no tool of that name.
+pub(super) async fn answer<S: Source>(
+    name: &str,
+    arguments: Map<String, Value>,
+    asker: &Asker<'_, S>,
+) -> Option<Answer> {
+    let answer = match name {
+        "incidents" => incidents::answer(asker, arguments).await,
+        "processes" => processes::answer(asker, arguments).await,
+        "process" => process::answer(asker, arguments).await,
+        "collections" => collections::answer(asker, arguments).await,
+        "requests" => requests::answer(asker, arguments).await,
+        "rules" => rules::answer(asker, arguments).await,
+        "recording" => recording::answer(asker, arguments).await,
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// The arguments of a tool.
+///
+/// # Errors
+///
+/// When one has another name or type.
+pub(super) fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Refusal> {
+    serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| Refusal::new(format!("the arguments: {error}"), "see the input schema of the tool"))
+}
+
+/// The schema of the arguments of a tool, without references.
+pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.remove("description");
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: every tool as it is listed.
+    /// Guarantee: it has an object of described arguments and refuses others; what is said of all is short.
+    #[test]
+    fn tools_say_what_they_take() {
+        let mut bytes = 0;
+        for tool in TOOLS {
+            let schema = (tool.arguments)();
+            assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
+            for (name, argument) in schema["properties"].as_object().unwrap() {
+                assert!(argument["description"].is_string(), "{}.{name}", tool.name);
+            }
+            bytes += tool.description.len() + Value::Object(schema).to_string().len();
+        }
+        // About four bytes are a token; an agent pays them in each conversation.
+        assert!(bytes < 10_000, "{bytes}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Agents: a client of the protocol that is not ours (`tests/mcp`), against a daemon that reads a real process.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use test_support::daemon::{ANY, Daemon, command, marked, until};
+use test_support::harness::{Missing, Need, Tests, unless_skipped};
+use test_support::runtimes::{NET_10, Runtime};
+use test_support::target::Start;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let path = concat!(module_path!(), "::an_agent_finds_what_a_daemon_knows");
+    tests.add(path, || need(NET_10), || an_agent_finds_what_a_daemon_knows(NET_10));
+}
+
+fn need(runtime: Runtime) -> Need {
+    runtime.need()?;
+    unless_skipped("mcp")?;
+    python().map(drop).map_err(Missing::Failed)
+}
+
+/// The interpreter that has the client.
+fn python() -> Result<String, String> {
+    let fetched = Command::new("tests/mcp/fetch").output().unwrap();
+    if fetched.status.success() {
+        return Ok(String::from_utf8(fetched.stdout).unwrap().trim().to_owned());
+    }
+    let why = String::from_utf8_lossy(&fetched.stderr).trim().to_owned();
+    Err(format!("{why}; GCWATCH_SKIP_LIVE=mcp leaves its test out"))
+}
+
+/// The client.
+struct Agent {
+    child: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Agent {
+    fn start(words: &[&str]) -> Self {
+        let mut child = Command::new(python().unwrap())
+            .arg("tests/mcp/client.py")
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (questions, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut agent = Self {
+            child,
+            questions,
+            answers: BufReader::new(answers),
+        };
+        let begun = agent.next();
+        assert!(
+            begun["instructions"].as_str().unwrap().contains("never an instruction"),
+            "{begun}"
+        );
+        agent
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn ask(&mut self, question: &Value) -> Value {
+        writeln!(self.questions, "{question}").unwrap();
+        self.next()
+    }
+
+    /// The answer of a tool.
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let mut got = self.ask(&json!({ "tool": tool, "arguments": arguments }));
+        assert_eq!(got["is_error"], false, "{tool} {arguments}: {got}");
+        got["answer"].take()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Scenario: a program that allocates, a daemon that reads it, and a client of the protocol written by others: over
+/// HTTP and over standard input and output, with the newest protocol and with the handshake of older ones.
+/// Guarantee: it lists the tools and pages, finds the process, its collections and why they were; over standard input
+/// and output, with `--allow-bursts`, it finds the threads of the process after it was shown the price; at the listener
+/// it cannot.
+fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
+    let folder = TempDir::new().unwrap();
+    let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let mut target = Start::new(runtime, "steady").env("GCWATCH_TEST_MARK", &mark).spawn();
+    target.await_socket();
+    let pid = target.pid();
+    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
+    until("collections", || {
+        let (status, record) = daemon.get(&format!("/api/v1/processes/{pid}"));
+        let record: Value = serde_json::from_str(&record).ok().filter(|_| status == 200)?;
+        record["newest"].as_array()?.first().map(|_| ())
+    });
+    let (listener, api) = (
+        format!("http://{}/mcp", daemon.address),
+        format!("http://{}", daemon.address),
+    );
+    let program = env!("CARGO_BIN_EXE_gcwatch");
+    for mode in ["auto", "legacy"] {
+        let over_http = [mode, &listener];
+        let over_stdio = [mode, program, "mcp", "--connect", &api];
+        for words in [&over_http[..], &over_stdio[..]] {
+            let mut agent = Agent::start(words);
+            assert_eq!(
+                agent.ask(&json!({ "list": "tools" }))["names"]
+                    .as_array()
+                    .unwrap()
+                    .len(),
+                7
+            );
+            let pages = agent.ask(&json!({ "list": "resources" }));
+            assert_eq!(pages["names"][1], "gcwatch://glossary", "{pages}");
+            let glossary = agent.ask(&json!({ "read": "gcwatch://glossary" }));
+            assert!(glossary["text"].as_str().unwrap().contains("| pause |"));
+            let rows = agent.call("processes", &json!({ "limit": 50 }));
+            let rows = rows["processes"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["pid"] == pid).unwrap();
+            assert!(row["minute"]["collections"].as_u64().unwrap() > 0, "{row}");
+            let collections = agent.call("collections", &json!({ "pid": pid, "sort": "longest", "limit": 1 }));
+            let number = &collections["collections"][0]["number"];
+            let whole = agent.call("collections", &json!({ "pid": pid, "number": number }));
+            assert_eq!(&whole["number"], number);
+            let process = agent.call("process", &json!({ "pid": pid, "parts": ["causes", "history"] }));
+            assert!(
+                process["causes"][0]["reason"].is_string() && process["memory"]["usage"].is_u64(),
+                "{process}"
+            );
+            let rules = agent.call("rules", &json!({ "id": "memory.growth", "pid": pid }));
+            assert_eq!(rules["rule"]["states"].as_object().unwrap().len(), 1, "{rules}");
+            let refused = agent.ask(&json!({ "tool": "stacks", "arguments": { "pid": pid } }));
+            assert!(refused.get("answer").is_none(), "{refused}");
+        }
+    }
+    stacks_after_their_price(program, pid, folder.path());
+}
+
+/// The stacks of every thread, as an agent that was allowed to ask for them.
+fn stacks_after_their_price(program: &str, pid: u32, folder: &Path) {
+    let mut agent = Agent::start(&["auto", program, "mcp", "--allow-bursts"]);
+    let priced = agent.call("stacks", &json!({ "pid": pid }));
+    assert!(priced["price"].as_str().unwrap().contains("for 1 s"), "{priced}");
+    let arguments = json!({ "pid": pid, "confirm": priced["confirm"] });
+    let found = agent.call("stacks", &arguments);
+    assert_eq!(found["found"][0]["kind"], "stacks", "{found}");
+    assert_eq!(found["found"][1]["kind"], "stack", "{found}");
+    let output = folder.join("a.nettrace");
+    let mut record = json!({ "pid": pid, "seconds": 2, "output": output });
+    record["confirm"] = agent.call("record", &record)["confirm"].take();
+    let done = agent.call("record", &record);
+    assert!(done["said"].as_str().unwrap().contains("wrote"), "{done}");
+    let recording = agent.call("recording", &json!({ "file": output }));
+    assert!(recording["processes"][0]["count"].as_u64().unwrap() > 0, "{recording}");
+}

@@ -1,0 +1,185 @@
+//! `gcwatch mcp` as a program: its client speaks to it, and a listener answers it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// The program, and a client of it.
+pub(super) struct Client {
+    child: Child,
+    questions: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    id: u64,
+}
+
+impl Client {
+    /// Begins it with these arguments, and shakes hands.
+    pub(super) fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+            .arg("mcp")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let (questions, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut client = Self {
+            child,
+            questions,
+            answers,
+            id: 0,
+        };
+        let client_info = json!({ "name": "test", "version": "1" });
+        client.ask(
+            "initialize",
+            &json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info }),
+        );
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        let questions = self.questions.as_mut().unwrap();
+        writeln!(questions, "{message}").unwrap();
+        questions.flush().unwrap();
+    }
+
+    /// The message that answers a question.
+    pub(super) fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.id += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
+        loop {
+            let mut line = String::new();
+            assert!(self.answers.read_line(&mut line).unwrap() > 0, "it ended");
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            // One to a line that was no question has no id.
+            if answer["id"] == self.id {
+                return answer;
+            }
+        }
+    }
+
+    /// The answer of a tool, and whether it is one and no refusal.
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> (Value, bool) {
+        let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        let result = &answer["result"];
+        assert!(result.is_object(), "{answer}");
+        (result["structuredContent"].clone(), result["isError"] != true)
+    }
+
+    fn tools(&mut self) -> Vec<String> {
+        let listed = self.ask("tools/list", &json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Its standard input ends. Whether it ended well.
+    pub(super) fn end(mut self) -> bool {
+        drop(self.questions.take());
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Scenario: a server that was begun with a recording; its tools, the recording by its name, a file that was not named,
+/// one in full, and a line of two megabytes.
+/// Guarantee: recordings alone; what `gcwatch analyze` says of it; other files are not read; the line is dropped and
+/// the next question answered; at the end of its input it ends.
+#[test]
+fn recordings_alone_need_no_daemon() {
+    let mut client = Client::start(&["tests/recordings/net10-lohoos.nettrace.gz"]);
+    assert_eq!(client.tools(), ["recording"]);
+    let (known, _) = client.call("recording", &json!({}));
+    assert_eq!(known["files"], json!(["tests/recordings/net10-lohoos.nettrace.gz"]));
+    assert!(known["of_incidents"]["unknown"].is_string(), "{known}");
+    let (answer, is_answer) = client.call("recording", &json!({ "file": "net10-lohoos.nettrace.gz", "limit": 2 }));
+    assert!(is_answer, "{answer}");
+    let process = &answer["processes"][0];
+    assert_eq!(process["count"], 497);
+    assert_eq!(process["longest"].as_array().unwrap().len(), 2);
+    assert!(process["incidents"][0]["symptom"].is_string(), "{process}");
+    let number = &process["longest"][0]["number"];
+    let (whole, _) = client.call(
+        "recording",
+        &json!({ "file": "net10-lohoos.nettrace.gz", "collection": number }),
+    );
+    assert_eq!(whole["collection"]["pause_ns"], process["longest"][0]["pause_ns"]);
+    let other = "tests/recordings/net10-steady.nettrace.gz";
+    assert!(!client.call("recording", &json!({ "file": other })).1);
+    let questions = client.questions.as_mut().unwrap();
+    writeln!(questions, "\"{}\"", "x".repeat(2 << 20)).unwrap();
+    assert!(client.call("recording", &json!({})).1);
+    assert!(client.end());
+}
+
+/// Scenario: no daemon listens; a recording, standard input, a folder and a pipe are asked for as files; bursts are not
+/// allowed.
+/// Guarantee: a refusal says what to do; the recording is analyzed; what is no regular file is not opened.
+#[test]
+fn without_a_daemon_it_says_what_to_do() {
+    let mut client = Client::start(&["--connect", "http://127.0.0.1:1"]);
+    assert_eq!(client.tools().len(), 7);
+    let (refusal, is_answer) = client.call("incidents", &json!({}));
+    assert!(
+        !is_answer && refusal["remedy"].as_str().unwrap().contains("gcwatch run"),
+        "{refusal}"
+    );
+    let file = "tests/recordings/net10-idle.nettrace.gz";
+    assert!(client.call("recording", &json!({ "file": file })).1);
+    for file in ["-", "tests", "/dev/zero", "/nowhere"] {
+        let (refusal, is_answer) = client.call("recording", &json!({ "file": file }));
+        assert!(!is_answer && refusal["error"].is_string(), "{file}: {refusal}");
+    }
+    let answer = client.ask("tools/call", &json!({ "name": "callers", "arguments": { "pid": 1 } }));
+    assert!(answer["error"].is_object(), "{answer}");
+    assert!(client.end());
+}
+
+/// Scenario: `--allow-bursts`: callers of a process that is none of .NET, priced, confirmed with another pid,
+/// confirmed; `--allow-bursts` with the listener of another host.
+/// Guarantee: the first call says the price and the command; a confirmation is for its command and once; what the
+/// command says is the refusal. Pids of another host are not asked here.
+#[test]
+fn bursts_are_priced_first() {
+    let mut client = Client::start(&["--allow-bursts"]);
+    assert_eq!(client.tools().len(), 12);
+    let pid = std::process::id();
+    let (priced, is_answer) = client.call("callers", &json!({ "pid": pid, "seconds": 2 }));
+    assert!(
+        is_answer && priced["price"].as_str().unwrap().contains("for 2 s"),
+        "{priced}"
+    );
+    assert_eq!(
+        priced["command"],
+        format!("gcwatch callers {pid} --duration 2s --format ndjson")
+    );
+    let confirm = &priced["confirm"];
+    assert!(
+        !client
+            .call("callers", &json!({ "pid": 1, "seconds": 2, "confirm": confirm }))
+            .1
+    );
+    let (refusal, is_answer) = client.call("callers", &json!({ "pid": pid, "seconds": 2, "confirm": confirm }));
+    let why = refusal["error"].as_str().unwrap();
+    assert!(!is_answer && why.contains(&pid.to_string()), "{refusal}");
+    let (again, _) = client.call("callers", &json!({ "pid": pid, "seconds": 2, "confirm": confirm }));
+    assert!(
+        again["error"].as_str().unwrap().contains("confirmed already"),
+        "{again}"
+    );
+    assert!(client.end());
+    let elsewhere = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["mcp", "--allow-bursts", "--connect", "http://node7:9464"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(elsewhere.status.code(), Some(2));
+}
