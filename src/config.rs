@@ -196,6 +196,7 @@ impl Config {
                 alerts,
                 black_box: (&document.evidence.black_box).into(),
                 bursts: (&document.evidence).into(),
+                census: (&document.evidence).into(),
                 kubernetes: (&document.kubernetes).into(),
                 listen: document.listen.0,
                 web,

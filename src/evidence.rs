@@ -21,7 +21,8 @@
 //!
 //! # Heap dumps
 //!
-//! What lives and what holds it, for a person who asks: `heap`.
+//! What lives and what holds it, for a person who asks: `heap`. For incidents of growing memory: `census` decides, and
+//! compares two.
 //!
 //! # The black box
 //!
@@ -31,6 +32,7 @@ pub mod automatic;
 pub mod black_box;
 pub mod bounds;
 pub mod burst;
+pub mod census;
 pub mod flames;
 pub mod heap;
 pub mod lock;

@@ -40,7 +40,7 @@ pub fn run(args: &HeapArgs) -> anyhow::Result<bool> {
             if args.diff.is_some() || args.price {
                 anyhow::bail!("a recording has one dump and no price; `gcwatch heap diff A B` compares two");
             }
-            let answer = from_file(file, &target.what(args), target.sink())?;
+            let answer = from_file(file, &target.what(args, None), target.sink())?;
             target.finish(&answer.survey, args)?;
             Ok(true)
         }
@@ -116,7 +116,7 @@ impl Destination {
         })
     }
 
-    fn what(&self, args: &HeapArgs) -> What {
+    fn what(&self, args: &HeapArgs, pid: Option<u32>) -> What {
         let most = match args.memory {
             Some(megabytes) => megabytes.saturating_mul(1 << 20),
             None => MOST_BYTES.min(free_half()),
@@ -125,6 +125,7 @@ impl Destination {
             form: self.form,
             histogram: args.histogram,
             most,
+            pid,
             only: args.only.clone(),
         }
     }
@@ -303,7 +304,7 @@ struct Dump<'a> {
 impl Dump<'_> {
     async fn take(&self, target: &Destination) -> anyhow::Result<(Answer, bool)> {
         let (pid, args) = (self.asked.process.pid, self.args);
-        let what = target.what(args);
+        let what = target.what(args, Some(pid));
         let mut kept = args
             .keep
             .as_deref()
@@ -390,6 +391,7 @@ fn compare(args: &HeapDiffArgs) -> anyhow::Result<bool> {
             form: Form::Records,
             histogram: false,
             most: MOST_BYTES.min(free_half()),
+            pid: None,
             only: None,
         };
         Ok(from_file(path, &what, None)?.survey)

@@ -3,20 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clr_evidence::threads::ThreadStacks;
 use serde::Serialize;
 
 use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, from_file};
 use crate::commands::cli::{EvidenceFormat, StacksArgs};
 use crate::evidence::burst::Question;
 use crate::report::stacks as report;
-use crate::targets::thread_names::names;
+use crate::targets::thread_names::{FINALIZER, names};
 
 /// How long it watches unless asked otherwise: some hundred samples of each thread.
 const TIME: Duration = Duration::from_millis(300);
-/// The thread that runs finalizers, where only its name says so.
-const FINALIZER: &str = ".NET Finalizer";
-
 /// The first record.
 #[derive(Debug, Serialize)]
 struct StacksRecord<'a> {
@@ -70,7 +66,7 @@ fn write(
     let mut stacks = gathered.burst.threads();
     let named = names.iter().find(|(_, name)| *name == FINALIZER);
     if let (None, Some((thread, _))) = (stacks.finalizer, named) {
-        name_finalizer(&mut stacks, *thread);
+        stacks.name_finalizer(*thread);
     }
     if output.format == EvidenceFormat::Ndjson {
         output.record(&StacksRecord {
@@ -98,12 +94,4 @@ fn write(
     }
     output.finish()?;
     Ok(gathered.is_whole)
-}
-
-/// The system's name of a thread says what the stream does not.
-fn name_finalizer(stacks: &mut ThreadStacks, thread: u64) {
-    stacks.finalizer = Some(thread);
-    for group in &mut stacks.groups {
-        group.finalizer = Some(group.threads.contains(&thread));
-    }
 }

@@ -10,6 +10,7 @@ use strict_yaml::words;
 
 use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
+use crate::evidence::census::CensusOptions;
 use crate::kubernetes::settings::Settings;
 use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
@@ -35,6 +36,8 @@ pub struct Options {
     pub black_box: BlackBoxOptions,
     /// Whether incidents have bursts.
     pub bursts: BurstOptions,
+    /// Whether incidents have heap dumps.
+    pub census: CensusOptions,
     /// How the pods of processes are looked up in Kubernetes.
     pub kubernetes: Settings,
     /// The address of `/metrics` and the API; `None`: there is no listener.

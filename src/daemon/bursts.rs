@@ -1,7 +1,8 @@
-//! The bursts that incidents ask for.
+//! The bursts and heap dumps that incidents ask for.
 //!
 //! ```text
 //! each second: wants of open incidents -> evidence::automatic::decide -> a thread with the burst, one at a time
+//!                                         evidence::census::decide    -> the same with a heap dump (`census`)
 //!                                                     '-> why not ---.             |
 //!              the incident <----------------------------------------+-------------'
 //! ```
@@ -10,6 +11,7 @@
 //! ends with what heals the process; when gcwatch is killed meanwhile, the lease of the burst says whom the next one is
 //! to heal (`targets::others`).
 
+mod census;
 mod marks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use clr_evidence::allocations::Method;
 use clr_evidence::burst::{Burst, Weight};
 use clr_evidence::flame;
+use clr_heap::survey::Survey;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
@@ -32,12 +35,16 @@ use tracing::warn;
 
 use crate::evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
 use crate::evidence::burst::{self, Done, Question, StoppedBy};
+use crate::evidence::census::{self as decision, CensusOptions, History, Plan};
+use crate::evidence::heap::{price, session};
 use crate::evidence::lock::Turn;
 use crate::evidence::profile::{self, Profiled, Subject};
 use crate::pipeline::{Pipeline, Want};
 use crate::process::RunKey;
 use crate::targets::host::clocks;
+use crate::targets::thread_names::{FINALIZER, names};
 
+use self::census::Censuses;
 pub(super) use self::marks::BurstMarks;
 
 /// Runs and services whose last burst is remembered; of more, the oldest is forgotten.
@@ -46,11 +53,21 @@ const MOST_REMEMBERED: usize = 4096;
 /// An incident of a run, and what it asks for.
 type WantKey = (RunKey, u64, Evidence);
 
+/// How long a burst of stacks lasts: some hundred samples of each thread, for which all are stopped.
+const STACKS_FOR: Duration = Duration::from_millis(300);
+/// The kinds that are counted.
+const KINDS: [Evidence; 4] = [
+    Evidence::Callers,
+    Evidence::Allocations,
+    Evidence::Stacks,
+    Evidence::Census,
+];
+
 /// How many bursts incidents asked for, by kind and outcome.
 #[derive(Debug, Default)]
 pub(crate) struct BurstStats {
-    counts: [[AtomicU64; 4]; 2],
-    /// Incidents may have bursts now.
+    counts: [[AtomicU64; 4]; KINDS.len()],
+    /// Incidents may have bursts or heap dumps now.
     enabled: AtomicBool,
 }
 
@@ -67,8 +84,9 @@ const OUTCOMES: [&str; 4] = ["gathered", "cut", "failed", "refused"];
 
 impl BurstStats {
     fn count(&self, evidence: Evidence, outcome: Outcome) {
-        let kind = usize::from(evidence == Evidence::Allocations);
-        let counter = self.counts.get(kind).and_then(|counts| counts.get(outcome as usize));
+        let kind = KINDS.iter().position(|kind| *kind == evidence);
+        let counts = kind.and_then(|kind| self.counts.get(kind));
+        let counter = counts.and_then(|counts| counts.get(outcome as usize));
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -81,8 +99,8 @@ impl BurstStats {
 
     /// Kind, outcome, and how many.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
-        let kinds = [Evidence::Callers.name(), Evidence::Allocations.name()];
-        kinds.into_iter().zip(&self.counts).flat_map(|(kind, counts)| {
+        let kinds = KINDS.into_iter().map(|kind| kind.name());
+        kinds.zip(&self.counts).flat_map(|(kind, counts)| {
             let outcomes = OUTCOMES.into_iter().zip(counts);
             outcomes.map(move |(outcome, count)| (kind, outcome, count.load(Ordering::Relaxed)))
         })
@@ -96,6 +114,8 @@ enum Ended {
     Found(Box<Finding>, Outcome, Option<Box<Drawn>>),
     /// The same; its process did not end it in time.
     Late(Box<Finding>),
+    /// A heap dump, or why there is none.
+    Surveyed(Result<Box<Survey>, (String, Outcome)>, Plan),
     /// Somebody else had the turn.
     Busy,
 }
@@ -109,10 +129,18 @@ struct Drawn {
     profile: Option<Profiled>,
 }
 
-/// The burst that runs.
+/// What is run for an incident.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Burst(Question),
+    Dump(Plan),
+}
+
+/// The burst or heap dump that runs.
 #[derive(Debug)]
 struct Running {
     want: WantKey,
+    task: Kind,
     share: Share,
     ended: Receiver<Ended>,
     stop: Arc<Notify>,
@@ -148,6 +176,7 @@ struct State {
     /// When the newest burst of each tenant began.
     of_tenant: BTreeMap<Arc<str>, Instant>,
     last_tick: Option<Instant>,
+    censuses: Censuses,
 }
 
 /// A want that waits.
@@ -172,10 +201,11 @@ impl Bursts {
     }
 
     /// From now on.
-    pub(super) fn configure(&self, options: BurstOptions, lease_folder: PathBuf) {
-        self.stats.enabled.store(options.enabled, Ordering::Relaxed);
+    pub(super) fn configure(&self, options: BurstOptions, census: CensusOptions, lease_folder: PathBuf) {
+        let is_any = options.enabled || census.enabled;
+        self.stats.enabled.store(is_any, Ordering::Relaxed);
         let mut state = self.state();
-        (state.options, state.lease_folder) = (options, lease_folder);
+        (state.options, state.censuses.options, state.lease_folder) = (options, census, lease_folder);
     }
 
     /// What closes the stream of a burst when gcwatch does not read it any more.
@@ -198,11 +228,12 @@ impl Bursts {
                 // Its thread is gone.
                 Err(TryRecvError::Disconnected) => {
                     let because = "the burst failed".to_owned();
-                    Some(Ended::Found(
-                        automatic::none(running.want.2, because).into(),
-                        Outcome::Failed,
-                        None,
-                    ))
+                    Some(match running.task {
+                        Kind::Burst(_) => {
+                            Ended::Found(automatic::none(running.want.2, because).into(), Outcome::Failed, None)
+                        }
+                        Kind::Dump(plan) => Ended::Surveyed(Err((because, Outcome::Failed)), plan),
+                    })
                 }
             };
             if let Some(ended) = ended {
@@ -210,12 +241,15 @@ impl Bursts {
                 match ended {
                     Ended::Busy => {
                         // It waits again.
-                        state.newest.remove(&run);
+                        match running.task {
+                            Kind::Burst(_) => drop(state.newest.remove(&run)),
+                            Kind::Dump(_) => pipeline.dumps(run, false),
+                        }
                         let waits = state.waiting.get(&running.want);
-                        if waits.is_none_or(|waits| waits.waited >= PATIENCE) {
+                        if waits.is_none_or(|waits| waits.waited >= patience(evidence)) {
                             self.stats.count(evidence, Outcome::Refused);
                             let because = "another burst runs on this host".to_owned();
-                            pipeline.found(run, number, automatic::none(evidence, because));
+                            pipeline.found(run, number, none(&mut state.censuses, &running.want, because));
                         }
                     }
                     Ended::Late(finding) => {
@@ -233,17 +267,39 @@ impl Bursts {
                         self.stats.count(evidence, outcome);
                         pipeline.found(run, number, *finding);
                     }
+                    Ended::Surveyed(survey, plan) => {
+                        pipeline.dumps(run, false);
+                        state.censuses.had(&running.want, &running.share, now);
+                        let (finding, outcome) = match survey {
+                            Ok(survey) => {
+                                let finding = state.censuses.surveyed(running.want, *survey, plan, now);
+                                (finding, Outcome::Gathered)
+                            }
+                            Err((because, outcome)) => (state.censuses.none(&running.want, because), outcome),
+                        };
+                        state.waiting.remove(&running.want);
+                        self.stats.count(evidence, outcome);
+                        pipeline.found(run, number, finding);
+                    }
                 }
                 state.running = None;
             }
         }
-        if !state.options.enabled {
+        if !state.options.enabled && !state.censuses.options.enabled {
             state.waiting.clear();
+            state.censuses.retain(|_| false);
             return;
         }
         let mut wants = pipeline.wants();
+        wants.retain(|want| match want.evidence {
+            Evidence::Census => state.censuses.options.enabled,
+            _ => state.options.enabled,
+        });
         let keys: BTreeSet<WantKey> = wants.iter().map(Want::key).collect();
         state.waiting.retain(|key, _| keys.contains(key));
+        state.censuses.retain(|key| keys.contains(key));
+        let is_any_dump = wants.iter().any(|want| want.evidence == Evidence::Census);
+        let available = is_any_dump.then(price::available).flatten();
         // The turn that others have is no time that a want waited.
         let passed = state
             .last_tick
@@ -273,6 +329,7 @@ impl Bursts {
                 continue;
             }
             want.condition.is_behind |= is_behind;
+            want.condition.available = available;
             let newest = state.newest.get(&want.run);
             let others = Others {
                 is_one_running: state.running.is_some(),
@@ -284,18 +341,33 @@ impl Bursts {
                 was_fatal: state.marks.as_ref().is_some_and(|marks| marks.has(want.run)),
             };
             let waited = state.waiting.get(&key).map_or(Duration::ZERO, |waits| waits.waited);
-            match automatic::decide(want.evidence, &want.condition, others, &state.options) {
-                Decision::Start(question) => {
-                    remember(&mut state.newest, want.run, now);
+            let task = match want.evidence {
+                Evidence::Census => state.census(&want, others, now),
+                _ => match automatic::decide(want.evidence, &want.condition, others, &state.options) {
+                    Decision::Start(question) => Ok(Kind::Burst(question)),
+                    Decision::Wait(because) => Err(Some((because, true))),
+                    Decision::Never(because) => Err(Some((because, false))),
+                },
+            };
+            match task {
+                Ok(task) => {
+                    match task {
+                        Kind::Burst(_) => remember(&mut state.newest, want.run, now),
+                        Kind::Dump(_) => pipeline.dumps(want.run, true),
+                    }
                     remember(&mut state.of_service, want.share.clone(), now);
                     remember(&mut state.of_tenant, Arc::clone(&want.share.tenant), now);
-                    state.running = Some(begin(&want, question, state, exporter.takes_profiles()));
+                    state.running = Some(begin(&want, task, state, exporter.takes_profiles()));
                 }
-                Decision::Wait(_) if waited < PATIENCE => {}
-                Decision::Wait(because) | Decision::Never(because) => {
+                // Until the second dump no time is waited.
+                Err(None) => {
+                    state.waiting.remove(&key);
+                }
+                Err(Some((_, true))) if waited < patience(want.evidence) => {}
+                Err(Some((because, _))) => {
                     state.waiting.remove(&key);
                     self.stats.count(want.evidence, Outcome::Refused);
-                    let finding = automatic::none(want.evidence, because);
+                    let finding = none(&mut state.censuses, &key, because);
                     pipeline.found(want.run, want.incident, finding);
                 }
             }
@@ -306,7 +378,7 @@ impl Bursts {
     pub(super) fn stop(&self, within: Duration) {
         let running = {
             let mut state = self.state();
-            state.options.enabled = false;
+            (state.options.enabled, state.censuses.options.enabled) = (false, false);
             state.running.take()
         };
         if let Some(running) = running {
@@ -314,6 +386,41 @@ impl Bursts {
             running.stop.notify_one();
             let _late = running.ended.recv_timeout(within);
         }
+    }
+}
+
+impl State {
+    /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to come.
+    fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
+        let history = History {
+            is_one_running: others.is_one_running,
+            late_of_service: others.late_of_service,
+            was_fatal: others.was_fatal,
+            ..self.censuses.history(&want.key(), &want.share, now)
+        };
+        let options = &self.censuses.options;
+        match decision::decide(want.account.as_deref(), &want.condition, &history, options) {
+            decision::Decision::Take(plan) => Ok(Kind::Dump(plan)),
+            decision::Decision::Later => Err(None),
+            decision::Decision::Wait(because) => Err(Some((because, true))),
+            decision::Decision::Never(because) => Err(Some((because, false))),
+        }
+    }
+}
+
+/// How long an incident waits for a moment.
+fn patience(evidence: Evidence) -> Duration {
+    match evidence {
+        Evidence::Census => decision::PATIENCE,
+        _ => PATIENCE,
+    }
+}
+
+/// There is nothing, for this reason.
+fn none(censuses: &mut Censuses, want: &WantKey, because: String) -> Finding {
+    match want.2 {
+        Evidence::Census => censuses.none(want, because),
+        evidence => automatic::none(evidence, because),
     }
 }
 
@@ -329,7 +436,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Begins a burst on its own thread.
-fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> Running {
+fn begin(want: &Want, kind: Kind, state: &State, is_profiled: bool) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let task = Task {
@@ -337,8 +444,11 @@ fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> R
         evidence: want.evidence,
         incident: want.incident_id.clone(),
         is_profiled,
-        question,
-        time: state.options.time,
+        kind,
+        time: match kind {
+            Kind::Burst(Question::Stacks) => STACKS_FOR,
+            _ => state.options.time,
+        },
         lease_folder: state.lease_folder.clone(),
         guard: state.guard.clone(),
         no_lock_reported: Arc::clone(&state.no_lock_reported),
@@ -354,6 +464,7 @@ fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> R
     }
     Running {
         want: want.key(),
+        task: kind,
         share: want.share.clone(),
         ended,
         stop,
@@ -368,7 +479,7 @@ struct Task {
     incident: String,
     /// Profiles are exported.
     is_profiled: bool,
-    question: Question,
+    kind: Kind,
     time: Duration,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
@@ -387,6 +498,9 @@ impl Task {
     }
 
     fn failed(&self, because: String) -> Ended {
+        if let Kind::Dump(plan) = self.kind {
+            return Ended::Surveyed(Err((because, Outcome::Failed)), plan);
+        }
         Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Failed, None)
     }
 
@@ -414,15 +528,9 @@ impl Task {
         {
             return self.failed(format!("that there is a burst cannot be written to the disk: {error}"));
         }
-        let deadlines = Deadlines {
-            stop: END_WITHIN,
-            ..Deadlines::default()
-        };
-        let client = Client::with_deadlines(endpoint, deadlines).guarded(self.guard.clone());
-        let stop = || self.stop.notified();
-        let ended = match burst::run(&client, self.question, self.time, stop, |_| ()).await {
-            Ok(done) => self.found(&done),
-            Err(error) => self.failed(format!("the runtime was asked and refused: {error}")),
+        let ended = match self.kind {
+            Kind::Burst(question) => self.burst(endpoint, question).await,
+            Kind::Dump(plan) => self.dump(endpoint, plan).await,
         };
         // Also what is made of it took memory.
         if let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end()) {
@@ -431,13 +539,42 @@ impl Task {
         ended
     }
 
-    fn found(&self, done: &Done) -> Ended {
-        if let Some(problem) = &done.not_healed {
+    async fn burst(&self, endpoint: Endpoint, question: Question) -> Ended {
+        let deadlines = Deadlines {
+            stop: END_WITHIN,
+            ..Deadlines::default()
+        };
+        let client = Client::with_deadlines(endpoint, deadlines).guarded(self.guard.clone());
+        let stop = || self.stop.notified();
+        match burst::run(&client, question, self.time, stop, |_| ()).await {
+            Ok(done) => self.found(&done),
+            Err(error) => self.failed(format!("the runtime was asked and refused: {error}")),
+        }
+    }
+
+    async fn dump(&self, endpoint: Endpoint, plan: Plan) -> Ended {
+        let client = Client::with_deadlines(endpoint, session::deadlines()).guarded(self.guard.clone());
+        let (survey, not_healed) = census::take(&client, self.run.pid, plan).await;
+        self.say_not_healed(not_healed.as_deref());
+        let survey = survey.map(|mut survey| {
+            // Types of one process are told apart by number.
+            survey.heap.pid = Some(self.run.pid);
+            Box::new(survey)
+        });
+        Ended::Surveyed(survey, plan)
+    }
+
+    fn say_not_healed(&self, problem: Option<&str>) {
+        if let Some(problem) = problem {
             warn!(
                 pid = self.run.pid,
                 "the process may still produce the burst's events while another session is open: {problem}"
             );
         }
+    }
+
+    fn found(&self, done: &Done) -> Ended {
+        self.say_not_healed(done.not_healed.as_deref());
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
             return Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
@@ -460,6 +597,15 @@ impl Task {
                     Box::new(Drawn { flame, profile })
                 });
                 (finding, drawn)
+            }
+            Evidence::Stacks => {
+                let mut threads = done.burst.threads();
+                let of_threads = names(self.run.pid);
+                let named = of_threads.iter().find(|(_, name)| *name == FINALIZER);
+                if let (None, Some((thread, _))) = (threads.finalizer, named) {
+                    threads.name_finalizer(*thread);
+                }
+                (automatic::stacks(&threads, window), None)
             }
             _ => (automatic::callers(&done.burst.callers(), window), None),
         };

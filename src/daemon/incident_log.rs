@@ -1,5 +1,5 @@
-//! Incidents in the daemon's own log: one line when one begins, gets worse, is explained, ends, and when a burst found
-//! something for it.
+//! Incidents in the daemon's own log: one line when one begins, gets worse, is explained, ends, and when a burst or a
+//! census found something for it.
 //!
 //! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
 //! [`logging`](super::logging)).
@@ -22,6 +22,8 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         IncidentChange::Worse(..) => "incident escalated",
         IncidentChange::Explained(_) => "cause of incident",
         IncidentChange::Gathered(_, Evidence::Allocations) => "code that allocates",
+        IncidentChange::Gathered(_, Evidence::Stacks) => "what threads do",
+        IncidentChange::Gathered(_, Evidence::Census) => "what lives",
         IncidentChange::Gathered(..) => "code that triggers collections",
         IncidentChange::Ended(_) => "incident resolved",
     };

@@ -209,7 +209,7 @@ impl Services {
         self.reconfigure_receivers(options)?;
         self.pipeline.reconfigure(options.pipeline.clone());
         self.bursts
-            .configure(options.bursts, options.targets.lease_folder.clone());
+            .configure(options.bursts, options.census, options.targets.lease_folder.clone());
         self.export_own_metrics = options.export_own_metrics;
         Ok(())
     }

@@ -1,14 +1,17 @@
 //! Bursts that incidents ask for by themselves: whether one may begin, and what is kept of it. Pure: what is known of
 //! the process, and times, are values.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::Window;
 use clr_evidence::callers::Callers;
 use clr_evidence::name::{Name, type_name};
+use clr_evidence::threads::{Group, ThreadStacks};
 use gc_rules::incident::{
-    Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
+    Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundSite, FoundStack, FoundStacks,
+    FoundType, MOST_FOUND,
 };
 use gc_rules::rule::Evidence;
 
@@ -65,6 +68,14 @@ pub struct Condition {
     pub container_limit: Option<u64>,
     /// Pinned objects in the newest collection.
     pub pinned_objects: Option<u32>,
+    /// Bytes of objects, and free space between them, after its newest collection.
+    pub live: Option<u64>,
+    /// It has the server collector.
+    pub server: Option<bool>,
+    /// It was compiled with NativeAOT.
+    pub native_aot: Option<bool>,
+    /// Bytes that the machine has for new memory.
+    pub available: Option<u64>,
 }
 
 /// What is known of other bursts.
@@ -91,8 +102,8 @@ pub enum Decision {
     Never(String),
 }
 
-/// Whether a burst that an incident asks for begins now. `evidence` is of [callers](Evidence::Callers) or
-/// [allocations](Evidence::Allocations).
+/// Whether a burst that an incident asks for begins now. `evidence` is of [callers](Evidence::Callers),
+/// [allocations](Evidence::Allocations) or [stacks](Evidence::Stacks).
 pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
     if let Some(why) = at_limit(condition) {
         return Decision::Never(why);
@@ -142,6 +153,7 @@ fn question(evidence: Evidence, condition: &Condition) -> Result<Question, Strin
             ".NET {major} has it for a Verbose session only, whose price is unknown before a collection was seen"
         )),
         (Evidence::Allocations, Some(_), Some(_)) => Ok(Question::Ticks { any_pins: false }),
+        (Evidence::Stacks, ..) => Ok(Question::Stacks),
         _ => Ok(Question::Callers),
     }
 }
@@ -171,7 +183,7 @@ fn part(whole: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-fn minutes(time: Duration) -> String {
+pub(super) fn minutes(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
@@ -182,6 +194,8 @@ fn minutes(time: Duration) -> String {
 pub fn none(evidence: Evidence, because: String) -> Finding {
     match evidence {
         Evidence::Allocations => Finding::Allocations(FoundAllocations::none(because)),
+        Evidence::Stacks => Finding::Stacks(FoundStacks::none(because)),
+        Evidence::Census => Finding::Census(FoundCensus::none(because)),
         _ => Finding::Callers(FoundCallers::none(because)),
     }
 }
@@ -238,6 +252,35 @@ pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
         types: types.collect(),
         sites: sites.collect(),
         flame: None,
+    })
+}
+
+/// What an incident has of a burst's stacks.
+pub fn stacks(threads: &ThreadStacks, window: Window) -> Finding {
+    let mut groups: Vec<&Group> = threads.groups.iter().collect();
+    let (finalizers, ran) = (
+        |group: &Group| group.finalizer == Some(true),
+        |group: &Group| group.managed_samples,
+    );
+    groups.sort_by_key(|group| Reverse((finalizers(group), ran(group), group.threads.len())));
+    let knows = usize::from(groups.first().is_some_and(|group| finalizers(group)));
+    let found = groups.into_iter().take(MOST_FOUND + knows).map(|group| FoundStack {
+        threads: group.threads.len() as u64,
+        finalizer: group.finalizer,
+        site: text(group.site.as_ref()),
+        frames: frames(&group.frames),
+        samples: group.samples,
+        all_samples: group.all_samples,
+        managed_samples: group.managed_samples,
+    });
+    Finding::Stacks(FoundStacks {
+        none_because: None,
+        start_ns: window.start,
+        end_ns: window.end,
+        at: None,
+        threads: Some(threads.groups.iter().map(|group| group.threads.len() as u64).sum()),
+        knows_finalizer: threads.finalizer.is_some(),
+        stacks: found.collect(),
     })
 }
 

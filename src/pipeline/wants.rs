@@ -1,8 +1,9 @@
-//! What open incidents ask bursts for, and what those found.
+//! What open incidents ask bursts and the census for, and what those found.
 
 use std::sync::Arc;
 
 use gc_rules::incident::{Finding, Share, id_of};
+use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
 use crate::evidence::automatic::Condition;
@@ -14,8 +15,13 @@ use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
 use gc_telemetry::origin::Origin;
 
-/// The kinds of evidence that take a burst.
-const OF_BURSTS: [Evidence; 2] = [Evidence::Callers, Evidence::Allocations];
+/// The kinds of evidence that take a burst, or a heap dump.
+const OF_BURSTS: [Evidence; 4] = [
+    Evidence::Callers,
+    Evidence::Allocations,
+    Evidence::Stacks,
+    Evidence::Census,
+];
 
 /// What an open incident asks for, and has not got yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +38,8 @@ pub struct Want {
     pub share: Share,
     /// What is known of the process.
     pub condition: Condition,
+    /// Where its memory is, and what of it grows; `None`: unknown, or nothing asks for it.
+    pub account: Option<Arc<Ledger>>,
 }
 
 impl Want {
@@ -56,6 +64,18 @@ impl Pipeline {
         let run = self.shared().processes().runs.get(&run).map(Arc::clone)?;
         let parts = run.parts();
         Some(Arc::clone(parts.identity.resource()))
+    }
+
+    /// gcwatch begins a heap dump of a run (`true`), or has ended one: its collections are not the program's.
+    pub fn dumps(&self, run: RunKey, begins: bool) {
+        let run = self.shared().processes().runs.get(&run).map(Arc::clone);
+        let Some(run) = run else { return };
+        let (mut parts, now) = (run.parts(), now_unix_ns());
+        let session = &mut parts.session;
+        session.own_dump = match (begins, session.own_dump) {
+            (true, _) => Some((now, None)),
+            (false, known) => known.map(|(from, _)| (from, Some(now))),
+        };
     }
 
     /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
@@ -108,7 +128,12 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
                         container: memory.working_set.or(memory.usage),
                         container_limit: group.memory_limit,
                         pinned_objects: newest.pinned_objects,
+                        live: newest.heap_after(),
+                        server: parts.identity.is_server(),
+                        native_aot: parts.identity.who().native_aot,
+                        available: None,
                     },
+                    account: incident.ledger.clone(),
                 },
             ));
         }

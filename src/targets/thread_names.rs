@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// Most threads of a process that are looked at.
 pub(crate) const MAX_THREADS: usize = 4096;
 
+/// The thread that runs finalizers (.NET 5 and later).
+pub(crate) const FINALIZER: &str = ".NET Finalizer";
+
 /// The names of a process's threads, by their numbers in its own namespace; blocking.
 pub(crate) fn names(pid: u32) -> BTreeMap<u64, String> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {

@@ -209,9 +209,8 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 }
 
 /// Scenario: a program that prints the runtime's own values before and after a load of all kinds, under the daemon.
-/// Guarantee: counts, sizes and committed bytes are equal (these under server GC to some pages), the total pause is within three hundredths, and bytes
-/// allocated are
-/// no more than the runtime's.
+/// Guarantee: counts, sizes and committed bytes are equal (these under server GC to some pages), the total pause is
+/// within three hundredths, and bytes allocated are no more than the runtime's.
 fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
     let folder = TempDir::new().unwrap();

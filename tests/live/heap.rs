@@ -139,8 +139,8 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         let of_type = of_kind(&first, "heap_path").filter(|row| row["type"] == name);
         of_type.map(|row| row["root"].as_str().unwrap()).collect()
     };
-    assert_eq!(holders("InDict"), ["static dictionary"]);
-    assert_eq!(holders("ListNode"), ["static list"]);
+    assert_eq!(holders("InDict"), ["static S.dictionary"]);
+    assert_eq!(holders("ListNode"), ["static S.list"]);
     assert_eq!(holders("ByHandle"), ["strong handles"]);
     assert!(
         holders("OnStack")
@@ -214,14 +214,14 @@ fn a_leak_is_found_with_its_holder(runtime: Runtime) {
         leaked["bytes"].as_i64().unwrap(),
         leaked["objects"].as_i64().unwrap() * 32
     );
-    let held = of("root", "static entries");
+    let held = of("root", "static Cache.entries");
     // The stack of `Main` may hold the list as well: then neither retains it.
     assert!(held["bytes"].as_i64() >= leaked["retained"].as_i64(), "{held} {leaked}");
     let after = std::fs::read_to_string(&files[1]).unwrap();
     let path = after.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let path = path.filter(|row| row["kind"] == "heap_path" && row["type"] == "Leaked");
     let roots: Vec<Value> = path.map(|row| row["root"].clone()).collect();
-    assert_eq!(roots, ["static entries"]);
+    assert_eq!(roots, ["static Cache.entries"]);
 }
 
 /// Scenario: only the types, from a runtime that can leave references out.

@@ -14,6 +14,7 @@
 
 mod alertmanager;
 mod black_box;
+mod census;
 mod container;
 mod daemon;
 mod daemon_targets;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         matrix::tests,
         labelled::tests,
         ledger::tests,
+        census::tests,
         dumps::tests,
         heap::tests,
         heap_limits::tests,

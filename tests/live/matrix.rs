@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, Runtime};
@@ -262,7 +262,7 @@ fn row_is_as_committed(runtime: Runtime, configuration: &Configuration) {
     let key = (runtime.name.to_owned(), configuration.name.to_owned());
     // Rows are written one after the other, whichever test has one.
     static TABLE: Mutex<()> = Mutex::new(());
-    let _table = TABLE.lock().unwrap();
+    let _table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut rows = committed();
     if std::env::var_os("GCWATCH_UPDATE_MATRIX").is_some() {
         rows.insert(key, row);

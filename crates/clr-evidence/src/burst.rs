@@ -400,7 +400,8 @@ impl State {
         if metadata.provider == SAMPLE_PROVIDER {
             if !self.is_closed && self.window.contains(at) {
                 let stack = self.intern(observed);
-                self.threads.sampled(event.thread, stack, &mut self.budget);
+                self.threads
+                    .sampled(event.thread, stack, event.payload, &mut self.budget);
             }
             return;
         }

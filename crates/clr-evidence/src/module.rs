@@ -131,6 +131,11 @@ impl Modules {
     }
 }
 
+/// The path of the assembly in the payload of a module's event; empty where it has no file. `None`: it is none.
+pub fn path(payload: &[u8]) -> Option<String> {
+    decode(payload).ok().map(|(_, path)| path)
+}
+
 /// Id and path.
 fn decode(payload: &[u8]) -> Result<(u64, String), NoMethod> {
     let mut rest = payload;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::budget::Budget;
 use crate::method::number;
 use crate::name::{Frame, Name};
+use crate::site::Site;
 use crate::stacks::StackId;
 
 /// The provider of samples.
@@ -23,6 +24,8 @@ pub const THREAD_DC: u32 = 159;
 pub const THREADING: u64 = 0x1_0000;
 /// Of the thread that runs finalizers.
 const FINALIZER: u64 = 2;
+/// The type of a sample of a thread that ran managed code; 1: native code, or it waited.
+const MANAGED: u64 = 2;
 /// Bytes of a thread, and of a stack that it had.
 const THREAD_BYTES: usize = 128;
 const STACK_BYTES: usize = 64;
@@ -34,6 +37,8 @@ pub struct Group {
     pub kind: &'static str,
     /// Their ids, as the process's own namespace has them.
     pub threads: Vec<u64>,
+    /// The nearest frame that is not of the framework, else the nearest with a name.
+    pub site: Option<Name>,
     /// Innermost first.
     pub frames: Vec<Name>,
     /// The same as the runtime writes them.
@@ -42,6 +47,8 @@ pub struct Group {
     pub samples: u64,
     /// Samples of these threads.
     pub all_samples: u64,
+    /// Those of them in which a thread ran managed code, in place of waiting or running native code.
+    pub managed_samples: u64,
     /// The finalizer thread is among them; `None`: the stream does not say which it is.
     pub finalizer: Option<bool>,
 }
@@ -61,10 +68,22 @@ pub struct ThreadStacks {
     pub without_place: u64,
 }
 
+impl ThreadStacks {
+    /// The system's name of a thread says what the stream does not.
+    pub fn name_finalizer(&mut self, thread: u64) {
+        self.finalizer = Some(thread);
+        for group in &mut self.groups {
+            group.finalizer = Some(group.threads.contains(&thread));
+        }
+    }
+}
+
 /// Samples by thread.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     samples: BTreeMap<u64, BTreeMap<Option<StackId>, u64>>,
+    /// Samples of a thread in which it ran managed code.
+    ran: BTreeMap<u64, u64>,
     /// The flags of the managed threads.
     managed: BTreeMap<u64, u64>,
     total: u64,
@@ -72,8 +91,8 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// A sample of a thread.
-    pub(crate) fn sampled(&mut self, thread: u64, stack: Option<StackId>, budget: &mut Budget) {
+    /// A sample of a thread: u32 type of code.
+    pub(crate) fn sampled(&mut self, thread: u64, stack: Option<StackId>, payload: &[u8], budget: &mut Budget) {
         let is_new_thread = !self.samples.contains_key(&thread);
         if is_new_thread && !budget.take(THREAD_BYTES) {
             self.without_place += 1;
@@ -86,6 +105,10 @@ impl Threads {
         }
         *of_thread.entry(stack).or_default() += 1;
         self.total += 1;
+        let mut rest = payload;
+        if number::<4>(&mut rest, "Type").is_ok_and(|code| code == MANAGED) {
+            *self.ran.entry(thread).or_default() += 1;
+        }
     }
 
     /// A managed thread that lives: u64 id, u64 AppDomain, u32 flags, u32 index, u32 OS thread.
@@ -122,15 +145,18 @@ impl Threads {
             let group = groups.entry(frames).or_insert_with_key(|frames| Group {
                 kind: "stack",
                 threads: Vec::new(),
+                site: Site::of(frames).site.cloned(),
                 frames: frames.iter().map(|frame| frame.name.clone()).collect(),
                 raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
                 samples: 0,
                 all_samples: 0,
+                managed_samples: 0,
                 finalizer: finalizer.map(|_| false),
             });
             group.threads.push(*thread);
             group.samples += samples;
             group.all_samples += stacks.values().sum::<u64>();
+            group.managed_samples += self.ran.get(thread).copied().unwrap_or(0);
             if finalizer == Some(*thread) {
                 group.finalizer = Some(true);
             }
@@ -171,7 +197,8 @@ mod tests {
         let same = stacks.intern([11, 20].into_iter(), &mut budget);
         let other = stacks.intern([30].into_iter(), &mut budget);
         for (thread, stack) in [(7, one), (7, one), (7, other), (8, same), (9, other), (9, other)] {
-            threads.sampled(thread, stack, &mut budget);
+            let ran = [if thread == 8 { 2 } else { 1 }, 0, 0, 0];
+            threads.sampled(thread, stack, &ran, &mut budget);
         }
         for (thread, flags) in [(7, 0), (8, 4), (9, 2), (10, 0), (0, 0)] {
             threads.lives(&alive(thread, flags), &mut budget);
@@ -191,6 +218,7 @@ mod tests {
             (working.threads.as_slice(), working.samples, working.all_samples),
             (&[7, 8][..], 3, 4)
         );
+        assert_eq!((working.managed_samples, waiting.managed_samples), (1, 0));
         assert_eq!(working.frames, ["P.Work".into(), "P.Main".into()]);
         assert_eq!((waiting.threads.as_slice(), waiting.finalizer), (&[9][..], Some(true)));
         assert_eq!(
@@ -204,7 +232,7 @@ mod tests {
     #[test]
     fn without_names_nothing_is_known_of_others() {
         let (mut budget, mut threads) = (Budget::default(), Threads::default());
-        threads.sampled(7, None, &mut budget);
+        threads.sampled(7, None, &[], &mut budget);
         let report = threads.report(|_| Vec::new());
         assert_eq!((report.without_sample, report.finalizer), (None, None));
         assert_eq!((report.groups[0].finalizer, report.groups[0].frames.len()), (None, 0));

@@ -52,6 +52,19 @@ pub struct Known {
     pub collects_twice: bool,
 }
 
+/// What a dump of a process was like: the next one is much the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Bytes that lived.
+    pub live_bytes: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Its longest stop, nanoseconds.
+    pub stop_ns: u64,
+    /// Bytes of its stream.
+    pub stream_bytes: u64,
+}
+
 /// What a dump will cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Forecast {
@@ -93,6 +106,24 @@ impl Known {
         }
     }
 
+    /// The range after a dump: stops of one process differed by 30 %, and what lives may have grown.
+    pub fn after(self, seen: Seen) -> Forecast {
+        let grown = (self.live_bytes as f64 / seen.live_bytes.max(1) as f64).max(1.0);
+        let times = |value: u64, factor: f64| (value as f64 * grown * factor).round() as u64;
+        Forecast {
+            stop_ns: Range {
+                low: times(seen.stop_ns, 0.7),
+                high: times(seen.stop_ns, 1.3),
+            },
+            stops: if self.collects_twice { 2 } else { 1 },
+            objects: Range {
+                low: seen.objects,
+                high: times(seen.objects, 1.0),
+            },
+            buffer_bytes: times(seen.stream_bytes, 1.15) + (2 << 20),
+        }
+    }
+
     /// The most objects that there can be.
     pub fn most_objects(self) -> u64 {
         self.live_bytes / LEAST_OBJECT
@@ -123,6 +154,32 @@ mod tests {
             assert!(forecast.buffer_bytes > stream * 1_000_000, "{live}: {forecast:?}");
             assert!(known.most_objects() >= forecast.objects.high);
         }
+    }
+
+    /// Scenario: a dump of 100 MB that stopped the process for 0.3 s; since then twice as much lives, or half.
+    /// Guarantee: the next one is forecast to be twice as long, or as long, within 30 %; its stream fits.
+    #[test]
+    fn the_next_one_is_much_the_same() {
+        let known = |live_bytes| Known {
+            live_bytes,
+            server: None,
+            collects_twice: true,
+        };
+        let seen = Seen {
+            live_bytes: 100_000_000,
+            objects: 1_000_000,
+            stop_ns: 300_000_000,
+            stream_bytes: 90_000_000,
+        };
+        let forecast = known(200_000_000).after(seen);
+        assert_eq!(
+            (forecast.stop_ns.low, forecast.stop_ns.high),
+            (420_000_000, 780_000_000)
+        );
+        assert_eq!((forecast.objects.high, forecast.stops), (2_000_000, 2));
+        assert!(forecast.buffer_bytes > 2 * 90_000_000);
+        let shrunk = known(50_000_000).after(seen);
+        assert_eq!(shrunk.stop_ns.high, 390_000_000);
     }
 
     /// Scenario: the graph of 5,000,000 objects with three references each.

@@ -11,6 +11,7 @@
 //! | [`reading`] | bytes in, a [`reading::Dump`] out: complete, or refused with the reason |
 //! | [`graph`] | objects and roots as numbers, references as one array |
 //! | [`dominators`] | who alone keeps whom alive |
+//! | [`metadata`], [`statics`] | static fields in an assembly's file; the classes of those that hold something |
 //! | [`merged`] | trees of types: ways to objects, and what is retained |
 //! | [`survey`] | types, roots, paths and suspects, as records |
 //! | [`diff`] | what grew between two surveys |
@@ -34,9 +35,11 @@ pub mod dominators;
 pub mod graph;
 mod index;
 pub mod merged;
+pub mod metadata;
 pub mod profile;
 pub mod reading;
 pub mod snapshot;
+pub mod statics;
 pub mod survey;
 
 #[cfg(doctest)]

@@ -35,11 +35,16 @@ pub struct Step {
     pub bytes: u64,
 }
 
+/// Steps that were taken lately are remembered in so many places: a power of two.
+const RECENT: usize = 1 << 12;
+
 /// A tree of steps; 0 is the beginning.
 #[derive(Debug)]
 pub struct Merged {
     steps: Vec<Step>,
     children: HashMap<(u32, Label), u32>,
+    /// Objects of one kind come together: most find their step here.
+    recent: Vec<(u32, Label, u32)>,
 }
 
 impl Default for Merged {
@@ -54,6 +59,8 @@ impl Default for Merged {
         Self {
             steps: vec![top],
             children: HashMap::new(),
+            // The beginning is no step of anything.
+            recent: vec![(0, Label::Top, 0); RECENT],
         }
     }
 }
@@ -68,6 +75,20 @@ impl Merged {
             return parent;
         }
         let depth = before.depth + 1;
+        let recent = place_of(parent, label);
+        if let Some((of, known, step)) = self.recent.get(recent)
+            && (*of, *known) == (parent, label)
+        {
+            return *step;
+        }
+        let step = self.searched(parent, label, depth);
+        if let Some(recent) = self.recent.get_mut(recent) {
+            *recent = (parent, label, step);
+        }
+        step
+    }
+
+    fn searched(&mut self, parent: u32, label: Label, depth: u16) -> u32 {
         if let Some(known) = self.children.get(&(parent, label)) {
             return *known;
         }
@@ -114,6 +135,18 @@ impl Merged {
         way.reverse();
         way
     }
+}
+
+/// Where a step is remembered.
+fn place_of(parent: u32, label: Label) -> usize {
+    let label = match label {
+        Label::Top => 0,
+        Label::Rest => 1,
+        Label::Root(place) => u64::from(place) << 1,
+        Label::Type(place) => u64::from(place) << 1 | 1,
+    };
+    let mixed = (u64::from(parent) << 33 ^ label).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 52) as usize % RECENT
 }
 
 #[cfg(test)]

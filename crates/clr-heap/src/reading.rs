@@ -17,11 +17,12 @@
 use std::collections::{HashMap, HashSet};
 
 use clr_evidence::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Method, RUNDOWN_PROVIDER};
+use clr_evidence::module::{self, MODULE_DC_END};
 use clr_gc::event::{ClrEvent, GcReason, GcType, Kind, Layout, PointerSize, RUNTIME_PROVIDER, RootKind, Utf16, decode};
 use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Item, Options, Order};
 
-use crate::cost;
+use crate::{cost, metadata, statics};
 
 /// Most types; a large service has some 20,000.
 const MAX_TYPES: usize = 1 << 17;
@@ -35,6 +36,15 @@ const MAX_STARTS: usize = 1024;
 const MAX_THREADS: usize = 8192;
 /// Methods that are kept, of the stacks that hold something.
 const MAX_METHODS: usize = 1 << 16;
+/// Static fields that are kept, of all modules.
+const MAX_FIELDS: usize = 1 << 16;
+/// Modules that are kept, and the bytes of a path.
+const MAX_MODULES: usize = 4096;
+const MAX_PATH: usize = 4096;
+/// Bytes of all paths together.
+const MAX_PATH_BYTES: usize = 1 << 20;
+/// Types that were seen lately are remembered in so many places.
+const RECENT: usize = 1 << 10;
 /// Edges in one piece of memory.
 const PIECE: usize = 1 << 16;
 /// Bytes of a bulk event: as large as the runtime makes one.
@@ -45,8 +55,9 @@ const PINNED: u32 = 1;
 
 const TAG_OTHER: u32 = 0;
 const TAG_METHOD: u32 = 1;
+const TAG_MODULE: u32 = 2;
 /// The layout's own tag, and this.
-const TAG_LAYOUT: u32 = 2;
+const TAG_LAYOUT: u32 = 3;
 
 /// What is wanted of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +202,7 @@ pub struct Dump {
     pub(crate) types: Vec<Type>,
     pub(crate) raw: Option<Raw>,
     pub(crate) methods: HashMap<u64, String>,
+    modules: Modules,
     /// Objects.
     pub objects: u64,
     /// References.
@@ -208,7 +220,67 @@ pub struct Dump {
     pub stream_bytes: u64,
 }
 
+/// The modules of the process, as the rundown names them.
+#[derive(Debug, Default)]
+struct Modules {
+    paths: Vec<String>,
+    bytes: usize,
+    /// Some have no file, or no place here.
+    are_missing: bool,
+}
+
+impl Modules {
+    fn observe(&mut self, payload: &[u8]) {
+        let path = module::path(payload).filter(|path| path.starts_with('/') && path.len() <= MAX_PATH);
+        match path {
+            Some(path) if self.paths.len() < MAX_MODULES && self.bytes + path.len() <= MAX_PATH_BYTES => {
+                self.bytes += path.len();
+                self.paths.push(path);
+            }
+            _ => self.are_missing = true,
+        }
+    }
+}
+
+/// Gives so many bytes of a file from an offset on, or fewer at its end.
+pub type ReadAt = Box<dyn FnMut(u64, u32) -> Option<Vec<u8>>>;
+
 impl Dump {
+    /// Gives static fields their classes, where the metadata of the process's assemblies say which. `open` opens an
+    /// assembly by its path, as the process sees it.
+    pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
+        let Some(raw) = &mut self.raw else { return };
+        let names: Vec<&str> = raw.variables.iter().map(|variable| variable.name.as_str()).collect();
+        let wanted: HashSet<&str> = names.iter().copied().collect();
+        let mut is_whole = !self.modules.are_missing && !self.modules.paths.is_empty();
+        let mut modules = Vec::new();
+        let mut fields = 0;
+        self.modules.paths.sort_unstable();
+        self.modules.paths.dedup();
+        for path in &self.modules.paths {
+            let read = open(path).and_then(|mut read| metadata::statics(&mut read, &wanted).ok());
+            // A module with as many fields as that is none.
+            let read = read.filter(|read| fields + read.len() <= MAX_FIELDS);
+            is_whole &= read.is_some();
+            fields += read.as_ref().map_or(0, Vec::len);
+            modules.extend(read);
+        }
+        let classes: Vec<Option<String>> = statics::classes(&names, &modules, is_whole)
+            .into_iter()
+            .map(|class| class.map(str::to_owned))
+            .collect();
+        let mut bytes = 0;
+        for (variable, class) in raw.variables.iter_mut().zip(classes) {
+            if let Some(class) = class {
+                bytes += class.len() + 1;
+                if bytes > MAX_PATH_BYTES {
+                    break;
+                }
+                variable.name = format!("{class}.{}", variable.name);
+            }
+        }
+    }
+
     /// The types of what lives.
     pub fn types(&self) -> impl Iterator<Item = TypeCount<'_>> {
         self.types.iter().filter(|one| one.objects > 0).map(|one| TypeCount {
@@ -269,12 +341,13 @@ struct State {
     phase: Phase,
     types: Vec<Type>,
     by_id: HashMap<u64, u32>,
-    /// The type of the last object: most have the same.
-    last_type: Option<(u64, u32)>,
+    /// Types of the last objects, by their number: most have one of them.
+    recent: Vec<Option<(u64, u32)>>,
     type_name_bytes: usize,
     raw: Option<Raw>,
     methods: HashMap<u64, String>,
     wanted_methods: HashSet<u64>,
+    modules: Modules,
     objects: u64,
     bytes: u64,
     announced_edges: u64,
@@ -303,6 +376,9 @@ impl Reading {
             if is_method {
                 return Some(TAG_METHOD);
             }
+            if metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == MODULE_DC_END {
+                return Some(TAG_MODULE);
+            }
             let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
             let layout = layout.filter(|_| metadata.provider == RUNTIME_PROVIDER);
             Some(layout.map_or(TAG_OTHER, |layout| layout.to_tag().saturating_add(TAG_LAYOUT)))
@@ -326,11 +402,12 @@ impl Reading {
                 phase: Phase::Before,
                 types: Vec::new(),
                 by_id: HashMap::new(),
-                last_type: None,
+                recent: vec![None; RECENT],
                 type_name_bytes: 0,
                 raw,
                 methods: HashMap::new(),
                 wanted_methods: HashSet::new(),
+                modules: Modules::default(),
                 objects: 0,
                 bytes: 0,
                 announced_edges: 0,
@@ -401,6 +478,7 @@ impl Reading {
             types: state.types,
             raw: state.raw,
             methods: state.methods,
+            modules: state.modules,
             objects: state.objects,
             edges: state.edges,
             bytes: state.bytes,
@@ -472,6 +550,10 @@ impl State {
         self.follow(event.capture_thread, event.sequence);
         if event.tag == TAG_METHOD {
             self.method(event.payload);
+            return;
+        }
+        if event.tag == TAG_MODULE {
+            self.modules.observe(event.payload);
             return;
         }
         let Some(layout) = event.tag.checked_sub(TAG_LAYOUT).and_then(Layout::from_tag) else {
@@ -670,10 +752,11 @@ impl State {
     }
 
     fn type_place(&mut self, id: u64) -> Option<u32> {
-        if let Some((last, place)) = self.last_type
-            && last == id
+        let recent = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % RECENT;
+        if let Some(Some((known, place))) = self.recent.get(recent)
+            && *known == id
         {
-            return Some(place);
+            return Some(*place);
         }
         let place = match self.by_id.get(&id) {
             Some(place) => *place,
@@ -691,7 +774,9 @@ impl State {
                 place
             }
         };
-        self.last_type = Some((id, place));
+        if let Some(recent) = self.recent.get_mut(recent) {
+            *recent = Some((id, place));
+        }
         Some(place)
     }
 

@@ -4,7 +4,7 @@
 //! together belongs to neither. A type retains what its topmost members in the tree of dominators retain, so that
 //! nothing is counted twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use clr_evidence::name::type_name;
@@ -19,6 +19,11 @@ use crate::reading::{Dump, Holder};
 const MAX_TYPES: usize = 20_000;
 const MAX_ROOTS: usize = 5_000;
 const MAX_PATHS: usize = 2_000;
+/// The same where a daemon keeps them.
+const BRIEF_TYPES: usize = 2_000;
+const BRIEF_ROOTS: usize = 500;
+const BRIEF_PATHS: usize = 200;
+const BRIEF_TOPS: usize = 50;
 /// Most suspects.
 const MAX_SUSPECTS: usize = 5;
 /// A suspect retains at least this share of all.
@@ -164,6 +169,28 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Keeps what says most, in a few megabytes: rows are in that order.
+    pub fn shorten(&mut self) {
+        self.types.truncate(BRIEF_TYPES);
+        self.roots.truncate(BRIEF_ROOTS);
+        // Of types that keep much, one way each, also where their own bytes are few.
+        let tops: BTreeSet<String> = self
+            .types
+            .iter()
+            .take(BRIEF_TOPS)
+            .map(|row| row.r#type.clone())
+            .collect();
+        let (mut place, mut seen) = (0, BTreeSet::new());
+        self.paths.retain(|row| {
+            place += 1;
+            let is_first = tops.contains(&row.r#type) && seen.insert(row.r#type.clone());
+            is_first || place <= BRIEF_PATHS
+        });
+        for row in &mut self.types {
+            row.raw_type.clear();
+        }
+    }
+
     /// As records, the dump first.
     pub fn records(self) -> impl Iterator<Item = Record> {
         std::iter::once(Record::Heap(self.heap))

@@ -101,7 +101,7 @@ pub(crate) struct Defaults {
     #[schemars(length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
     /// As in a rule.
-    #[schemars(length(max = 4))]
+    #[schemars(length(max = 6))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
 }
 
@@ -213,7 +213,7 @@ pub(crate) struct Rule {
     /// What is gathered for an incident of the rule: `ledger`, where the memory of the process is; `black-box`, a
     /// recording of the last seconds of its events, which incidents of severity error and worse have in any case. Not
     /// set: nothing else.
-    #[schemars(length(max = 4))]
+    #[schemars(length(max = 6))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
     /// When the rule does not fire.
     #[schemars(length(max = 50))]

@@ -56,7 +56,8 @@ use crate::rule::{Evidence, Rule, Severity};
 
 pub use black_box::{Recordings, Share, recording_id};
 pub use found::{
-    Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
+    Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
+    FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MOST_FOUND, MOST_LIVING,
 };
 pub use machine::Incidents;
 pub(crate) use machine::follows;

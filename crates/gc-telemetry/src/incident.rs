@@ -44,7 +44,7 @@ pub fn incident_record(
         IncidentChange::Ended(_) => SeverityNumber::Info,
         _ => severity_number(record.severity),
     };
-    let mut list = Attributes::with_capacity(20);
+    let mut list = Attributes::with_capacity(22);
     list.text(&row::INCIDENT_ID, Some(record.id.as_str()))
         .text(&row::INCIDENT_STATE, Some(change.name()))
         .text(&row::INCIDENT_ENDING, record.ending.map(|ending| ending.name()))
@@ -58,6 +58,8 @@ pub fn incident_record(
         .text(&row::BLACK_BOX, record.evidence_place(Evidence::BlackBox))
         .text(&row::INCIDENT_CALLERS, record.evidence_text(Evidence::Callers))
         .text(&row::INCIDENT_ALLOCATIONS, record.evidence_text(Evidence::Allocations))
+        .text(&row::INCIDENT_STACKS, record.evidence_text(Evidence::Stacks))
+        .text(&row::INCIDENT_CENSUS, record.evidence_text(Evidence::Census))
         .text(&row::INCIDENT_COMMAND, record.command.as_deref())
         .int(&NUMBER, record.gc_number)
         .text(&row::DESCRIPTION, given(&record.description))

@@ -3,6 +3,7 @@
 use super::{Deserialize, JsonSchema, Serialize};
 use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
+use crate::evidence::census::CensusOptions;
 use strict_yaml::units::{ByteSize, HumanDuration};
 use strict_yaml::words;
 
@@ -22,12 +23,12 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Evidence {
-    /// Bursts for incidents of rules with `evidence: [callers]` or `[allocations]`: a session of seconds with stacks in
-    /// the process, as of `gcwatch callers` and `gcwatch allocations`, that finds the code that triggers collections, or
-    /// allocates. Never two on a host at once, none while the heap or the container is at its limit; the incident says
-    /// why there was none.
+    /// Bursts for incidents of rules with `evidence: [callers]`, `[allocations]` or `[stacks]`: a session of seconds with
+    /// stacks in the process, as of `gcwatch callers`, `gcwatch allocations` and `gcwatch stacks`, that finds the code
+    /// that triggers collections, or allocates, and what threads do. Never two on a host at once, none while the heap or
+    /// the container is at its limit; the incident says why there was none.
     pub(crate) bursts: Switch,
-    /// How long one lasts.
+    /// How long one lasts. One of stacks lasts 0.3 s.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "30s"))]
     pub(crate) burst_for: HumanDuration,
     /// How long a process is left alone after one.
@@ -36,6 +37,25 @@ pub(crate) struct Evidence {
     /// Whether the allocations of such a burst are exported as a profile over OTLP, too. Profiles are in development in
     /// OTLP: few receivers take them yet, and a version of both may not fit the other.
     pub(crate) profiles: Switch,
+    /// Heap dumps for incidents of rules with `evidence: [census]`, whose memory grows by live objects: two of them, which
+    /// name the types and roots that grew. Each stops all threads and collects everything, and takes memory beside the
+    /// heap: only within the bounds that follow, and the incident says why there was none.
+    pub(crate) census: Switch,
+    /// From the first heap dump to the second.
+    #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1d"))]
+    pub(crate) census_apart: HumanDuration,
+    /// How long a service is left alone from the beginning of a census: two heap dumps in that time.
+    #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
+    pub(crate) census_every: HumanDuration,
+    /// The longest stop, as forecast; before .NET 10 each dump has two.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1m"))]
+    pub(crate) census_max_stop: HumanDuration,
+    /// How many times the memory that a dump takes must be free in the container, or the machine.
+    #[schemars(range(min = 1, max = 100))]
+    pub(crate) census_room: u32,
+    /// None while the heap or the container is within so many percent of its limit.
+    #[schemars(range(min = 0, max = 90))]
+    pub(crate) census_headroom_percent: u32,
     /// Recordings of the events around the beginning of severe incidents.
     pub(crate) black_box: BlackBox,
 }
@@ -59,11 +79,18 @@ pub(crate) struct BlackBox {
 impl Default for Evidence {
     fn default() -> Self {
         let options = BurstOptions::default();
+        let census = CensusOptions::default();
         Self {
             bursts: Switch::default(),
             burst_for: HumanDuration(options.time),
             burst_every: HumanDuration(options.every),
             profiles: Switch::default(),
+            census: Switch::default(),
+            census_apart: HumanDuration(census.apart),
+            census_every: HumanDuration(census.every),
+            census_max_stop: HumanDuration(census.most_stop),
+            census_room: census.room,
+            census_headroom_percent: census.headroom_percent,
             black_box: BlackBox::default(),
         }
     }
@@ -75,6 +102,19 @@ impl From<&Evidence> for BurstOptions {
             enabled: keys.bursts == Switch::On,
             time: keys.burst_for.0,
             every: keys.burst_every.0,
+        }
+    }
+}
+
+impl From<&Evidence> for CensusOptions {
+    fn from(keys: &Evidence) -> Self {
+        Self {
+            enabled: keys.census == Switch::On,
+            apart: keys.census_apart.0,
+            every: keys.census_every.0,
+            most_stop: keys.census_max_stop.0,
+            room: keys.census_room,
+            headroom_percent: keys.census_headroom_percent,
         }
     }
 }

@@ -163,7 +163,7 @@ impl Services {
         };
         pipeline.set_own(own_run, own.resource());
         let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts), marks));
-        bursts.configure(options.bursts, options.targets.lease_folder.clone());
+        bursts.configure(options.bursts, options.census, options.targets.lease_folder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let mut site = Site::new(

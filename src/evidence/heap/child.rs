@@ -5,18 +5,21 @@
 //! (`RLIMIT_AS`, `RLIMIT_CPU`), it is the first to be killed where memory is short, and it ends with its input.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use clr_evidence::{flame, folded};
-use clr_heap::reading::{Reading, Refusal, Want};
+use clr_heap::reading::{ReadAt, Reading, Refusal, Want};
 use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::thread::set_name;
 
 use crate::evidence::bounds::bound;
@@ -48,6 +51,8 @@ const READ_BYTES: usize = 256 << 10;
 pub enum Form {
     /// Records, one a line.
     Records,
+    /// The records that say most, a few megabytes at most: for a daemon, which keeps them.
+    Brief,
     /// A gzipped pprof profile.
     Pprof,
     /// For browsers.
@@ -59,8 +64,9 @@ pub enum Form {
 }
 
 impl Form {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Records, "records"),
+        (Self::Brief, "brief"),
         (Self::Pprof, "pprof"),
         (Self::Snapshot, "heapsnapshot"),
         (Self::Folded, "folded"),
@@ -82,6 +88,8 @@ pub struct What {
     pub histogram: bool,
     /// Bytes that the graph may take.
     pub most: u64,
+    /// The process, whose assemblies say the classes of static fields; `None`: a recording.
+    pub pid: Option<u32>,
     /// Paths to types with this in their name.
     pub only: Option<String>,
 }
@@ -89,7 +97,7 @@ pub struct What {
 /// Whether this process was started as one.
 pub fn is_asked_for() -> bool {
     let mut arguments = std::env::args_os().skip(1);
-    arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.len() >= 3
+    arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.len() >= 4
 }
 
 /// Reads a dump and answers.
@@ -108,6 +116,7 @@ pub fn main() -> ExitCode {
         form,
         histogram: want == "histogram",
         most,
+        pid: word().and_then(|pid| pid.parse().ok()).filter(|pid| *pid != 0),
         only: word(),
     };
     let _no_name = set_name(c"gcwatch-heap");
@@ -155,7 +164,10 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
         }
     }
     drop(buffer);
-    let dump = reading.finish().map_err(|refusal| refusal.to_string())?;
+    let mut dump = reading.finish().map_err(|refusal| refusal.to_string())?;
+    if let Some(assemblies) = what.pid.and_then(Assemblies::of) {
+        dump.name_classes(&mut |path| assemblies.open(path));
+    }
     let at = dump.at_unix_ns;
     let (mut survey, solved) = survey(dump, what.only.as_deref());
     survey.heap.at = at
@@ -164,6 +176,10 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
     let mut output = BufWriter::new(output);
     let written = match (what.form, &solved) {
         (Form::Records, _) => records(survey, &mut output),
+        (Form::Brief, _) => {
+            survey.shorten();
+            records(survey, &mut output)
+        }
         (_, None) => {
             let reason = survey
                 .heap
@@ -197,6 +213,35 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
         .map_err(|error| format!("the answer cannot be written: {error}"))
 }
 
+/// The files of a process, as it sees them.
+struct Assemblies {
+    root: OwnedFd,
+}
+
+impl Assemblies {
+    fn of(pid: u32) -> Option<Self> {
+        let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, format!("/proc/{pid}/root"), place, Mode::empty()).ok()?;
+        Some(Self { root })
+    }
+
+    /// An assembly's file: within the root of the process, and a file that ends.
+    fn open(&self, path: &str) -> Option<ReadAt> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let file = openat2(&self.root, path, flags, Mode::empty(), resolve).ok()?;
+        let is_file = FileType::from_raw_mode(fstat(&file).ok()?.st_mode) == FileType::RegularFile;
+        let file = is_file.then(|| File::from(file))?;
+        Some(Box::new(move |at, count| {
+            let mut bytes = Vec::with_capacity(count as usize);
+            let mut file = &file;
+            file.seek(SeekFrom::Start(at)).ok()?;
+            file.take(count.into()).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        }))
+    }
+}
+
 fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {
     for record in survey.records() {
         serde_json::to_writer(&mut *output, &record)?;
@@ -219,7 +264,7 @@ pub struct Computing {
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Of [`Form::Records`].
+    /// Of [`Form::Records`] and [`Form::Brief`].
     pub survey: Survey,
     /// Bytes of any other form that were written.
     pub bytes: u64,
@@ -237,6 +282,7 @@ impl Computing {
             .arg(what.form.word())
             .arg(if what.histogram { "histogram" } else { "graph" })
             .arg(what.most.to_string())
+            .arg(what.pid.unwrap_or(0).to_string())
             .args(&what.only)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -365,7 +411,7 @@ pub fn read_records(input: &mut impl io::BufRead, mut add: impl FnMut(Record)) -
 /// # Errors
 /// When the file cannot be read, or its records are others.
 pub fn saved(path: &Path) -> io::Result<Option<Survey>> {
-    let mut file = BufReader::new(std::fs::File::open(path)?);
+    let mut file = BufReader::new(File::open(path)?);
     if file.fill_buf()?.first() != Some(&b'{') {
         return Ok(None);
     }

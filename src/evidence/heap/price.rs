@@ -97,7 +97,7 @@ pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
 }
 
 /// Bytes that the machine has for new memory.
-pub(super) fn available() -> Option<u64> {
+pub(crate) fn available() -> Option<u64> {
     meminfo("MemAvailable:")
 }
 

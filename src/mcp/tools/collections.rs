@@ -196,8 +196,7 @@ mod tests {
     use super::*;
 
     /// Scenario: four collections, one without a pause, one lossy, and an older one that was longer than all; newest
-    /// first, longest first, of a generation, above a
-    /// pause, of a time.
+    /// first, longest first, of a generation, above a pause, of a time.
     /// Guarantee: those, in that order; an unknown pause is last, null and counted.
     #[test]
     fn collections_are_chosen() {

@@ -99,7 +99,7 @@ mod tests {
             collections: [1, 0, 0, 0, 2, 0, 0, 0, 0, 0],
             allocated: Some(number * 100),
             heap: [Some(number), None, Some(7), None, None],
-            container_memory: (number % 2 == 0).then_some(number << 12),
+            container_memory: number.is_multiple_of(2).then_some(number << 12),
             ..Bucket::default()
         }
     }

@@ -61,6 +61,16 @@ impl RunIdentity {
         self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
     }
 
+    /// It has the server collector, by what the runtime says of its settings.
+    pub(crate) fn is_server(&self) -> Option<bool> {
+        let mut attributes = self.resource.attributes.iter();
+        let server = attributes.find(|attribute| attribute.key == settings::SERVER.name)?;
+        match server.value.as_ref()?.value.as_ref()? {
+            Value::BoolValue(is) => Some(*is),
+            _ => None,
+        }
+    }
+
     /// What the runtime says of the limit of its heap.
     pub(crate) fn said_limit(&self) -> SaidLimit {
         let value = |name: &str| {

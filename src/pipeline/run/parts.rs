@@ -333,21 +333,32 @@ impl Parts {
     /// `now_unix_ns`: no event is later; `u64::MAX` for a recording.
     pub(crate) fn collection(
         &mut self,
-        collection: Box<Collection>,
+        mut collection: Box<Collection>,
         base: TimeBase,
         settings: &Arc<PipelineSettings>,
         now_unix_ns: u64,
     ) -> Observed {
         self.session.observe(base.unix_ns(collection.last_event));
         let at = base.unix_ns(collection_at(&collection));
+        let own_dump = self.claim(&mut collection, at);
         let mut notices = Notices::default();
         if self.refutes_limit(&collection) {
             self.has_no_such_limit = true;
             self.seen_heap_limit = None;
             notices = self.update_rules(at);
         }
+        let own = own_dump.then(|| StreamFacts {
+            own_dump,
+            ..self.stream_facts()
+        });
+        let after = own_dump.then(|| self.stream_facts());
         let verdict = match self.rules.as_mut() {
-            Some(rules) => rules.collection(&collection, base),
+            Some(rules) => {
+                own.into_iter().for_each(|facts| rules.stream(facts));
+                let verdict = rules.collection(&collection, base);
+                after.into_iter().for_each(|facts| rules.stream(facts));
+                verdict
+            }
             None => Verdict::default(),
         };
         let anomalies = anomalies(&verdict, &collection, base);
@@ -365,6 +376,16 @@ impl Parts {
             self.keep_of_incidents();
         }
         Observed { spans, notices }
+    }
+
+    /// Whether it is that of a heap dump of gcwatch's own, which is a tool's also where the stream does not say so.
+    fn claim(&self, collection: &mut Collection, at_unix_ns: u64) -> bool {
+        let is_asked_for = collection.is_requested() && collection.requested_by_tool != Some(false);
+        let is_own = is_asked_for && self.session.is_own_dump(at_unix_ns);
+        if is_own {
+            collection.requested_by_tool = Some(true);
+        }
+        is_own
     }
 
     /// Whether more is committed after a collection than the limit allows by far: then the runtime did not take it.

@@ -27,6 +27,9 @@ pub(crate) const ALLOWANCE_NS: u64 = 3_000_000_000;
 /// Without a collection for longer, a process rests: what collections said of its memory is old.
 const RESTS_AFTER_NS: u64 = 60_000_000_000;
 
+/// The clocks of the runtime and of gcwatch may differ by so much, and a collection begin before it is asked for.
+const CLOCKS_DIFFER_NS: u64 = 500_000_000;
+
 /// How a run is read.
 #[derive(Debug)]
 pub(crate) struct RunSession {
@@ -61,6 +64,8 @@ pub(crate) struct RunSession {
     wall_clock: WallClock,
     /// What has begun and not ended.
     pub(crate) open: Open,
+    /// The newest heap dump of gcwatch's own: from when, until when (`None`: it goes on), Unix nanoseconds.
+    pub(crate) own_dump: Option<(u64, Option<u64>)>,
     /// Objects whose finalizers have not run.
     pub(crate) finalizers_waiting: Option<u64>,
 }
@@ -85,6 +90,7 @@ impl RunSession {
             rules_unix_ns: 0,
             wall_clock: WallClock::default(),
             open: Open::default(),
+            own_dump: None,
             finalizers_waiting: None,
         }
     }
@@ -254,6 +260,7 @@ impl RunSession {
             lag_ns: self.lag_of_target_ns,
             newest_unix_ns: self.newest_of_session_unix_ns.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
+            own_dump: false,
             behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             container,
@@ -263,6 +270,14 @@ impl RunSession {
             service: None,
             watcher: None,
         }
+    }
+
+    /// Whether a collection of that time is that of a heap dump of gcwatch's own.
+    pub(crate) fn is_own_dump(&self, at_unix_ns: u64) -> bool {
+        self.own_dump.is_some_and(|(from, until)| {
+            let until = until.map_or(u64::MAX, |until| until.saturating_add(CLOCKS_DIFFER_NS));
+            (from.saturating_sub(CLOCKS_DIFFER_NS)..=until).contains(&at_unix_ns)
+        })
     }
 
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
@@ -402,6 +417,20 @@ mod tests {
         session.begin(10);
         session.set_state(RunState::Attached, 10);
         assert_eq!((newest(&session), session.newest_unix_ns), (None, 8));
+    }
+
+    /// Scenario: a heap dump of gcwatch's own that goes on, then ended; collections before, within and after it.
+    /// Guarantee: those within are its own, clocks of half a second apart included.
+    #[test]
+    fn the_time_of_an_own_dump_is_known() {
+        let at = |seconds: u64| (1_000 + seconds) * SECOND;
+        let mut session = RunSession::new(at(0));
+        assert!(!session.is_own_dump(at(10)));
+        session.own_dump = Some((at(10), None));
+        assert!(session.is_own_dump(at(10) - SECOND / 2) && session.is_own_dump(at(600)));
+        session.own_dump = Some((at(10), Some(at(12))));
+        assert!(session.is_own_dump(at(12) + SECOND / 2));
+        assert!(!session.is_own_dump(at(9)) && !session.is_own_dump(at(13)));
     }
 
     /// Scenario: finalizers run in one session, which ends; another one begins.

@@ -1,7 +1,7 @@
 // Incidents: what, where, since when, why, what to do. In a list a line each, with the rest on demand.
 
 import { command, h } from './dom.js';
-import { absolute, ago, bytes, count, dashboardUrl, duration, isRecorded, prose, severity, sinceWhen, span, timeOfDay } from './format.js';
+import { absolute, ago, bytes, count, dashboardUrl, duration, isRecorded, percent, prose, severity, sinceWhen, span, timeOfDay } from './format.js';
 import { accountBar } from './account.js';
 
 const serviceOf = (incident) => incident.service ?? incident.process ?? 'a process';
@@ -18,7 +18,7 @@ function where(incident) {
   return [link(incident), parts ? h('span', { class: 'faint' }, ` ${parts}`) : null];
 }
 
-const evidenceNames = { ledger: 'Memory', 'black-box': 'Recording', callers: 'Code that triggers collections', allocations: 'Code that allocates' };
+const evidenceNames = { ledger: 'Memory', 'black-box': 'Recording', callers: 'Code that triggers collections', allocations: 'Code that allocates', stacks: 'What threads do', census: 'What lives' };
 
 function evidenceLine(incident, evidence) {
   const isFile = evidence.where.startsWith('/api/v1/evidence/');
@@ -71,8 +71,67 @@ function allocationsTable({ allocations }) {
         h('td', { class: 'faint' }, 'all methods'), h('td', null, h('code', null, one.type ?? 'unknown')), amount(one)))));
 }
 
+function stacksTable({ stacks }) {
+  if (!stacks?.stacks.length) return null;
+  return h('table', { class: 'found' },
+    h('thead', null, h('tr', null, ['threads', 'where', 'ran managed code'].map((name) => h('th', null, name)))),
+    h('tbody', null, stacks.stacks.map((stack) => h('tr', { title: stack.frames.join('\n') },
+      h('td', null, stack.finalizer ? (stack.threads === 1 ? 'finalizer thread' : `finalizer thread and ${count(stack.threads - 1)} more`) : count(stack.threads)),
+      h('td', null, name(stack.site ?? stack.frames[0] ?? 'no frame'), stack.frames.length && stack.frames[0] !== stack.site ? h('span', { class: 'sub' }, 'in ', name(stack.frames[0])) : null),
+      h('td', { class: 'number' }, stack.all_samples ? percent(stack.managed_samples / stack.all_samples, 0) : 'unknown')))));
+}
+
+// With its sign; of one dump there is no growth.
+const grown = (value, unit) => (value === null ? '' : `${value < 0 ? '\u2212' : '+'}${unit(Math.abs(value))}`);
+
+function censusTable({ census }) {
+  if (!census?.types.length && !census?.roots.length) return null;
+  const isCompared = census.apart_s !== null;
+  const heads = (first) => h('thead', null, h('tr', null, [first, 'objects', 'keeps', isCompared ? 'grew by' : null].filter(Boolean).map((name) => h('th', null, name))));
+  const growth = (retained, own) => (isCompared ? h('td', { class: 'number' }, grown(retained === null || own === null ? retained ?? own : Math.max(retained, own), bytes)) : null);
+  return [
+    census.types.length ? h('table', { class: 'found' }, heads('type, and what holds it'),
+      h('tbody', null, census.types.map((one) => h('tr', { title: one.root === null ? null : [one.root, ...one.path].join('\n') },
+        h('td', null, name(one.type), one.root === null ? null : h('span', { class: 'sub' }, 'held by ', name(one.root))),
+        h('td', { class: 'number' }, count(one.objects), one.grown_objects === null ? null : h('span', { class: 'sub' }, grown(one.grown_objects, count))),
+        h('td', { class: 'number' }, bytes(one.retained ?? one.bytes)),
+        growth(one.grown_retained, one.grown_bytes))))) : null,
+    census.roots.length ? h('table', { class: 'found' }, heads('root'),
+      h('tbody', null, census.roots.map((one) => h('tr', null,
+        h('td', null, name(one.root)),
+        h('td', { class: 'number' }, count(one.objects)),
+        h('td', { class: 'number' }, bytes(one.retained)),
+        growth(one.grown_retained, one.grown_reached))))) : null,
+    census.kept_by.length ? treemap([...census.kept_by.map((one) => ({ title: one.root, value: one.retained })), { title: 'several together', value: census.bytes - census.kept_by.reduce((sum, one) => sum + one.retained, 0) }]) : null,
+  ];
+}
+
+// Bytes by who alone keeps them, as areas: halves of about equal weight, cut across the longer side.
+function treemap(parts) {
+  const cells = [];
+  const place = (list, box, wide) => {
+    const total = list.reduce((sum, part) => sum + part.value, 0);
+    if (list.length === 1) return void cells.push({ ...list[0], ...box });
+    let [head, at] = [0, 0];
+    while (at < list.length - 1 && (at === 0 || head + list[at].value / 2 < total / 2)) head += list[at++].value;
+    const share = head / total;
+    const across = box.width * wide >= box.height;
+    place(list.slice(0, at), across ? { ...box, width: box.width * share } : { ...box, height: box.height * share }, wide);
+    place(list.slice(at), across ? { ...box, left: box.left + box.width * share, width: box.width * (1 - share) } : { ...box, top: box.top + box.height * share, height: box.height * (1 - share) }, wide);
+  };
+  const known = parts.filter((part) => part.value > 0).sort((a, b) => b.value - a.value);
+  if (!known.length) return null;
+  place(known, { left: 0, top: 0, width: 100, height: 100 }, 3);
+  const all = known.reduce((sum, part) => sum + part.value, 0);
+  const text = cells.map((cell) => `${cell.title} ${percent(cell.value / all, 0)}`).join(', ');
+  return h('div', { class: 'treemap', role: 'img', 'aria-label': `What alone keeps how much alive: ${text}` }, cells.map((cell, place) => h('span', {
+    class: `part-${Math.min(place, 4)}`, title: `${cell.title}: ${bytes(cell.value)}`,
+    style: Object.fromEntries(['left', 'top', 'width', 'height'].map((side) => [side, `${cell[side].toFixed(2)}%`])),
+  }, `${cell.title} ${bytes(cell.value)}`)));
+}
+
 // What has a table needs no sentence as well.
-const tables = { callers: callersTable, allocations: allocationsTable };
+const tables = { callers: callersTable, allocations: allocationsTable, stacks: stacksTable, census: censusTable };
 
 // Served to who may see evidence, like recordings: for others the picture has its text only.
 function flame({ flame: url }) {
@@ -84,9 +143,10 @@ function evidenceOf(incident, evidence, whole) {
   const table = whole ? tables[evidence.name]?.(incident) : null;
   if (!table) return evidenceLine(incident, evidence);
   const found = incident[evidence.name];
-  const length = found.start_ns === null || found.end_ns === null ? '' : `, in ${span((found.end_ns - found.start_ns) / 1e9)}`;
+  const length = found.apart_s ? `, and what grew in ${span(found.apart_s)}` : found.start_ns === undefined || found.start_ns === null || found.end_ns === null ? '' : `, in ${found.end_ns - found.start_ns < 1e9 ? duration(found.end_ns - found.start_ns) : span((found.end_ns - found.start_ns) / 1e9)}`;
   const at = found.at ? [' ', h('span', { class: 'faint' }, ago(found.at))] : '';
-  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${length}${found.method === 'tick' ? ', biased' : ''}`), at, h('div', { class: 'scroll' }, table), flame(found));
+  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${length}${found.method === 'tick' ? ', biased' : ''}`), at, h('div', { class: 'scroll' }, table),
+    found.alone_because ? h('p', { class: 'faint' }, `Not compared: ${found.alone_because}`) : null, flame(found));
 }
 
 // What explains it, the largest share first.

@@ -224,13 +224,19 @@ function names(rows) {
   return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([name, times]) => (times > 1 ? `${name} ×${times}` : name)).join(', ') + (counts.size > 6 ? ' …' : '');
 }
 
+// The worst that is listed of a process, also where its incident is resolved.
+function worstOf(row) {
+  const all = record.incidents.filter((incident) => incident.pid === row.pid).map((incident) => SEVERITIES.indexOf(incident.severity));
+  return row.severity ?? SEVERITIES[Math.max(...all)] ?? null;
+}
+
 // Builds and tools: gone within a minute, and nothing was wrong with them.
-const isShort = (row) => !row.incidents && (row.minute?.window_ns ?? 0) < 60e9;
+const isShort = (row) => worstOf(row) === null && (row.minute?.window_ns ?? 0) < 60e9;
 
 function exitedTable(rows) {
   const [short, long] = [rows.filter(isShort), rows.filter((row) => !isShort(row))];
-  const element = (row) => h('tr', { key: key(row), class: row.severity ? `is-${row.severity}` : null },
-    h('td', { class: 'c-state' }, severity(row.severity, false)),
+  const element = (row) => h('tr', { key: key(row), class: worstOf(row) ? `is-${worstOf(row)}` : null },
+    h('td', { class: 'c-state' }, severity(worstOf(row), false)),
     h('td', null, CELLS.name(row)),
     h('td', null, 'exited ', ago(row.since), row.detail ? `: ${row.detail}` : ''),
     h('td', { class: 'n wide1' }, count(row.collections), h('span', { class: 'sub' }, 'collections')),

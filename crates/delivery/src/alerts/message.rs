@@ -274,6 +274,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     let report = record.evidence.iter().find_map(|evidence| evidence.report.clone());
     let text = |evidence| record.evidence_text(evidence).map(str::to_owned);
     let (callers, allocations) = (text(Evidence::Callers), text(Evidence::Allocations));
+    let (stacks, census) = (text(Evidence::Stacks), text(Evidence::Census));
     let mut annotations = record.annotations;
     let cause = record.causes.first();
     let members = record.members.iter().map(MemberRecord::line);
@@ -288,6 +289,8 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("report", report),
         ("callers", callers),
         ("allocations", allocations),
+        ("stacks", stacks),
+        ("census", census),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", cause.map(|cause| cause.rule.clone())),
         ("cause_title", cause.map(|cause| cause.line())),

@@ -36,7 +36,7 @@ pub(crate) const FORMATS: [Format; 6] = [
     Format {
         name: "evidence-name",
         kind: "name",
-        what: "the name of a kind of evidence: ledger, black-box, callers or allocations",
+        what: "the name of a kind of evidence: ledger, black-box, callers, allocations, stacks or census",
         check: |text| EvidenceName::from_str(text).map(|_| None),
     },
     Format {
@@ -224,8 +224,8 @@ read_from_text!(Name, "rule-name", "^[a-z0-9][a-z0-9_-]*$", ["memory_emergency"]
 read_from_text!(
     EvidenceName,
     "evidence-name",
-    "^(ledger|black-box|callers|allocations)$",
-    ["ledger", "black-box", "callers", "allocations"]
+    "^(ledger|black-box|callers|allocations|stacks|census)$",
+    ["ledger", "black-box", "callers", "allocations", "stacks", "census"]
 );
 read_from_text!(
     Moment,

@@ -286,6 +286,8 @@ fields! { FIELDS Gc
         = |s| gc(s)?.observed_by_others.map(Value::Bool);
     "gc.requested_by_tool" Bool "" "A tool asked for it over the diagnostics socket, for a heap dump, and not the program (false: the program). Known only of those with the reason Induced, and not of all of them."
         = |s| gc(s)?.requested_by_tool.map(Value::Bool);
+    "gc.requested_by_gcwatch" Bool "" "It is that of a heap dump that this gcwatch took for an incident (`evidence.census: on`). False in a recording."
+        = |s| gc(s).map(|_| Value::Bool(s.stream.own_dump));
     "gc.requests_hit" Int "" "Requests that it stopped, of those that ended within `requests.wait` of it. Unknown unless `requests.mode` is on for the process, and in a recording."
         = |s| bytes(Some(gc(s)?.requests?.hit));
     "gc.request_time_lost_ns" Int "ns" "What those requests lost by it in all."

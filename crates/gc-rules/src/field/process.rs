@@ -120,6 +120,8 @@ pub struct StreamFacts {
     pub newest_unix_ns: Option<u64>,
     /// What is in progress.
     pub open: Open,
+    /// The collection that is being judged is that of a heap dump of gcwatch's own.
+    pub own_dump: bool,
     /// Objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
     /// Requests of the last minute; `None`: they are not observed.

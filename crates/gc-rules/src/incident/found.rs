@@ -1,4 +1,11 @@
-//! What a burst found for an incident: who makes the process collect, who allocates; or why nothing was asked.
+//! What a burst or a census found for an incident: who makes the process collect, who allocates, what its threads do,
+//! what lives and grew; or why nothing was asked.
+
+mod census;
+mod stacks;
+
+pub use census::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
+pub use stacks::{FoundStack, FoundStacks};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +16,19 @@ use crate::time::rfc3339;
 /// Sites, types and callers that an incident has of a burst.
 pub const MOST_FOUND: usize = 3;
 
-/// What bursts found. Each kind is asked for once in the life of an incident.
+/// What bursts and the census found. Each kind is asked for once in the life of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// Who makes it collect.
     pub callers: Option<FoundCallers>,
     /// Who allocates.
     pub allocations: Option<FoundAllocations>,
+    /// What its threads do.
+    #[serde(default)]
+    pub stacks: Option<FoundStacks>,
+    /// What lives, and what grew.
+    #[serde(default)]
+    pub census: Option<FoundCensus>,
 }
 
 /// One kind of what a burst found.
@@ -25,6 +38,10 @@ pub enum Finding {
     Callers(FoundCallers),
     /// Who allocates.
     Allocations(FoundAllocations),
+    /// What its threads do.
+    Stacks(FoundStacks),
+    /// What lives, and what grew.
+    Census(FoundCensus),
 }
 
 /// Who made the process collect while it was watched. Unknown values are null.
@@ -141,11 +158,13 @@ pub struct FoundSite {
 impl Finding {
     /// Sets when it was found, Unix nanoseconds; where there was no burst, nothing.
     pub fn dated(&mut self, unix_ns: u64) {
-        let (end, at) = match self {
-            Self::Callers(found) => (found.end_ns, &mut found.at),
-            Self::Allocations(found) => (found.end_ns, &mut found.at),
+        let (is_found, at) = match self {
+            Self::Callers(found) => (found.end_ns.is_some(), &mut found.at),
+            Self::Allocations(found) => (found.end_ns.is_some(), &mut found.at),
+            Self::Stacks(found) => (found.end_ns.is_some(), &mut found.at),
+            Self::Census(found) => (found.bytes.is_some(), &mut found.at),
         };
-        if end.is_some() && at.is_none() {
+        if is_found && at.is_none() {
             *at = rfc3339(unix_ns);
         }
     }
@@ -155,16 +174,20 @@ impl Finding {
         match self {
             Self::Callers(_) => Evidence::Callers,
             Self::Allocations(_) => Evidence::Allocations,
+            Self::Stacks(_) => Evidence::Stacks,
+            Self::Census(_) => Evidence::Census,
         }
     }
 }
 
 impl Found {
-    /// Whether that kind was asked for.
+    /// Whether that kind was asked for, and nothing more of it comes.
     pub fn has(&self, evidence: Evidence) -> bool {
         match evidence {
             Evidence::Callers => self.callers.is_some(),
             Evidence::Allocations => self.allocations.is_some(),
+            Evidence::Stacks => self.stacks.is_some(),
+            Evidence::Census => self.census.as_ref().is_some_and(FoundCensus::is_final),
             Evidence::Ledger | Evidence::BlackBox => false,
         }
     }
@@ -174,6 +197,8 @@ impl Found {
         match finding {
             Finding::Callers(callers) => self.callers = Some(callers),
             Finding::Allocations(allocations) => self.allocations = Some(allocations),
+            Finding::Stacks(stacks) => self.stacks = Some(stacks),
+            Finding::Census(census) => self.census = Some(census),
         }
     }
 }

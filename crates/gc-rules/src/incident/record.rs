@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::remedy::{for_a_process, remedy_for_a_file};
-use super::{FoundAllocations, FoundCallers, Incident, IncidentEnding, Member};
+use super::{FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
@@ -92,6 +92,10 @@ pub struct IncidentRecord {
     pub callers: Option<FoundCallers>,
     /// What was allocated, and where; null: no rule of it has that gathered, or not yet.
     pub allocations: Option<FoundAllocations>,
+    /// What its threads did; null: no rule of it has that gathered, or not yet.
+    pub stacks: Option<FoundStacks>,
+    /// What lives, what holds it, and what grew; null: no rule of it has that gathered, or not yet.
+    pub census: Option<FoundCensus>,
 }
 
 /// Something that was gathered for an incident.
@@ -200,6 +204,8 @@ impl IncidentRecord {
             ledger: incident.ledger.as_deref().copied(),
             callers: incident.found.as_ref().and_then(|found| found.callers.clone()),
             allocations: incident.found.as_ref().and_then(|found| found.allocations.clone()),
+            stacks: incident.found.as_ref().and_then(|found| found.stacks.clone()),
+            census: incident.found.as_ref().and_then(|found| found.census.clone()),
         }
     }
 }
@@ -253,8 +259,22 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         text: allocations.clause(),
         report: None,
     });
-    let all = ledger.into_iter().chain(black_box);
-    all.chain(callers).chain(allocations).collect()
+    let stacks = found.and_then(|found| found.stacks.as_ref());
+    let stacks = stacks.map(|stacks| EvidenceRecord {
+        name: Evidence::Stacks,
+        place: "stacks".to_owned(),
+        text: stacks.clause(),
+        report: None,
+    });
+    let census = found.and_then(|found| found.census.as_ref());
+    let census = census.map(|census| EvidenceRecord {
+        name: Evidence::Census,
+        place: "census".to_owned(),
+        text: census.clause(),
+        report: None,
+    });
+    let all = ledger.into_iter().chain(black_box).chain(callers).chain(allocations);
+    all.chain(stacks).chain(census).collect()
 }
 
 impl CauseRecord {

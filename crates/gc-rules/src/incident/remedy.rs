@@ -84,6 +84,7 @@ mod tests {
                 sites: vec![FoundSite::default()],
                 ..FoundAllocations::default()
             }),
+            ..Found::default()
         }
     }
 

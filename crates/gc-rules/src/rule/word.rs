@@ -102,5 +102,9 @@ words! {
         Callers = "callers",
         /// Who allocates: the same.
         Allocations = "allocations",
+        /// What its threads do: the same.
+        Stacks = "stacks",
+        /// What lives, what holds it, and what grew: two heap dumps, some minutes apart.
+        Census = "census",
     }
 }

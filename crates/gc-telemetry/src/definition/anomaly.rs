@@ -96,6 +96,12 @@ attributes! {
     INCIDENT_ALLOCATIONS "gcwatch.incident.allocations" Text Own
         "What allocated most while gcwatch watched it for seconds, at most three sites with their 95 % intervals, in one clause; or why it did not watch. Of rules with `evidence: [allocations]`, where `evidence.bursts` is on."
         from "EventPipe"
+    INCIDENT_STACKS "gcwatch.incident.stacks" Text Own
+        "What threads did while gcwatch watched the process for a fraction of a second, the finalizer thread first, in one clause; or why it did not watch. Of rules with `evidence: [stacks]`, where `evidence.bursts` is on."
+        from "EventPipe"
+    INCIDENT_CENSUS "gcwatch.incident.census" Text Own
+        "What lives and what grew between two heap dumps, types and roots, in one clause; or why there was none. Of rules with `evidence: [census]`, where `evidence.census` is on."
+        from "EventPipe"
     INCIDENT_LEDGER "gcwatch.incident.ledger" Text Own
         "Where the memory of the process is, in one clause; of rules with `evidence: [ledger]`."
         from "control group, /proc and GC events"

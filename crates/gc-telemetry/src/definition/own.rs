@@ -14,7 +14,7 @@ attributes! {
         "`traces`, `metrics` or `logs`."
         from "gcwatch"
     BURST_KIND "gcwatch.evidence.kind" Text Own
-        "What a burst is to find: `callers` or `allocations`."
+        "What is gathered for an incident: `callers`, `allocations`, `stacks`, `census`."
         from "gcwatch"
     OUTCOME "gcwatch.outcome" Text Own
         "Outcome of a request: `accepted`, `partial`, `unavailable`, `timed_out`, `unreachable`, `refused`, `too_large`, `unsupported`; of a reload: `accepted`, `refused`."
@@ -139,7 +139,7 @@ metrics! { METRICS
         "Recordings of severe incidents: written; failed, the disk took none; dropped, the disk was too slow."
         from "gcwatch"
     BURSTS "gcwatch.evidence.bursts" "{burst}" Counter [BURST_KIND, OUTCOME] Own
-        "Bursts for incidents (`evidence.bursts: on`): gathered; cut, the process exited or its stream broke; failed, the runtime refused; refused, the incident says why."
+        "Bursts and heap dumps for incidents (`evidence.bursts: on`, `evidence.census: on`): gathered; cut, the process exited or its stream broke; failed, the runtime refused; refused, the incident says why."
         from "gcwatch"
     RELOADS "gcwatch.config.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the configuration."

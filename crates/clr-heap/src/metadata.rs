@@ -1,0 +1,424 @@
+//! The static fields of an assembly, from the metadata in its file (ECMA-335, partition II).
+//!
+//! ```text
+//! file: MZ -> PE header -> sections, directory 14 -> CLI header -> metadata root -> #~ (tables), #Strings, #Blob
+//! tables: TypeDef rows name the first of their fields, up to the next row's
+//! ```
+//!
+//! Only what an object can hang from counts: static, no literal, no data of the file, of no number's type. Nothing is
+//! trusted: every place is looked up in the bytes, counts are bounded by their length.
+
+use std::collections::HashSet;
+use std::fmt;
+
+/// Most bytes of an assembly's metadata: that of the runtime's own library is 5 MB.
+const MAX_METADATA: u32 = 16 << 20;
+/// Bytes at the beginning that have all headers.
+const HEADERS: u32 = 4096;
+const MAX_SECTIONS: usize = 96;
+/// Characters of a name that are kept.
+const MAX_NAME: usize = 512;
+
+const TYPE_DEF: usize = 2;
+const FIELD: usize = 4;
+const METHOD_DEF: usize = 6;
+
+const STATIC: u32 = 0x10;
+const LITERAL: u32 = 0x40;
+const HAS_RVA: u32 = 0x100;
+
+/// A static field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticField {
+    /// The row of its class: fields of one class have the same.
+    pub class: u32,
+    /// The name of its class, without a namespace; of a nested one without its outer class, as the runtime's events
+    /// have it.
+    pub class_name: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Why there is no metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoMetadata(&'static str);
+
+impl fmt::Display for NoMetadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no metadata: {}", self.0)
+    }
+}
+
+/// The static fields of an assembly that have one of these names, in the order of its tables. `read` gives so many
+/// bytes from an offset of its file on, or fewer at its end.
+///
+/// # Errors
+/// When it is no assembly, or damaged.
+pub fn statics(
+    read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>,
+    wanted: &HashSet<&str>,
+) -> Result<Vec<StaticField>, NoMetadata> {
+    let metadata = find(read)?;
+    Tables::of(&metadata).map(|tables| tables.statics(wanted))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let chunk = bytes.get(at..)?.first_chunk::<2>()?;
+    Some(u16::from_le_bytes(*chunk).into())
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk::<4>()?))
+}
+
+/// The bytes of the metadata, from its root on.
+fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, NoMetadata> {
+    let head = read(0, HEADERS).ok_or(NoMetadata("the file cannot be read"))?;
+    let place = || {
+        let pe = u32_at(&head, 0x3c)? as usize;
+        if head.get(..2)? != b"MZ" || head.get(pe..pe.checked_add(4)?)? != b"PE\0\0" {
+            return None;
+        }
+        let sections = u16_at(&head, pe + 6)? as usize;
+        let optional = pe + 24;
+        let directories = match u16_at(&head, optional)? {
+            0x10b => optional + 96,
+            0x20b => optional + 112,
+            _ => return None,
+        };
+        let cli = u32_at(&head, directories + 14 * 8)?;
+        let table = optional + u16_at(&head, pe + 20)? as usize;
+        Some((cli, table, sections.min(MAX_SECTIONS)))
+    };
+    let (cli, table, sections) = place().ok_or(NoMetadata("no PE file"))?;
+    let offset = |rva: u32| {
+        (0..sections).find_map(|section| {
+            let at = table + section * 40;
+            let (size, start) = (u32_at(&head, at + 8)?, u32_at(&head, at + 12)?);
+            let within = rva.checked_sub(start).filter(|within| *within < size)?;
+            u64::from(u32_at(&head, at + 20)?).checked_add(within.into())
+        })
+    };
+    let header = offset(cli).filter(|_| cli != 0).and_then(|at| read(at, 16));
+    let header = header.ok_or(NoMetadata("no assembly"))?;
+    let (rva, size) = u32_at(&header, 8)
+        .zip(u32_at(&header, 12))
+        .ok_or(NoMetadata("no assembly"))?;
+    if size > MAX_METADATA {
+        return Err(NoMetadata("too large"));
+    }
+    offset(rva)
+        .and_then(|at| read(at, size))
+        .ok_or(NoMetadata("it is not in the file"))
+}
+
+/// The tables that are needed.
+struct Tables<'a> {
+    strings: &'a [u8],
+    blobs: &'a [u8],
+    types: Rows<'a>,
+    fields: Rows<'a>,
+    /// Widths of references: names, blobs, types by [`TypeDefOrRef`], fields, methods.
+    name: usize,
+    blob: usize,
+    extends: usize,
+    field: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    bytes: &'a [u8],
+    width: usize,
+    count: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn get(&self, row: usize) -> Option<&'a [u8]> {
+        let start = row.checked_mul(self.width)?;
+        self.bytes.get(start..start.checked_add(self.width)?)
+    }
+}
+
+fn index(row: &[u8], at: usize, width: usize) -> Option<u32> {
+    match width {
+        2 => u16_at(row, at),
+        _ => u32_at(row, at),
+    }
+}
+
+impl<'a> Tables<'a> {
+    fn of(metadata: &'a [u8]) -> Result<Self, NoMetadata> {
+        Self::parse(metadata).ok_or(NoMetadata("it is damaged"))
+    }
+
+    fn parse(metadata: &'a [u8]) -> Option<Self> {
+        if u32_at(metadata, 0)? != 0x424a_5342 {
+            return None;
+        }
+        let version = u32_at(metadata, 12)? as usize;
+        let mut at = 16_usize.checked_add(version)?.checked_add(2)?;
+        let streams = u16_at(metadata, at)?;
+        at += 2;
+        let (mut tables, mut strings, mut blobs) = (None, None, None);
+        for _ in 0..streams {
+            let (offset, size) = (u32_at(metadata, at)? as usize, u32_at(metadata, at + 4)? as usize);
+            let name = metadata.get(at + 8..)?;
+            let length = name.iter().take(32).position(|byte| *byte == 0)?;
+            let stream = metadata.get(offset..offset.checked_add(size)?);
+            match name.get(..length)? {
+                b"#~" | b"#-" => tables = stream,
+                b"#Strings" => strings = stream,
+                b"#Blob" => blobs = stream,
+                _ => {}
+            }
+            at += 8 + (length / 4 + 1) * 4;
+        }
+        let tables: &[u8] = tables?;
+        let sizes = *tables.get(6)?;
+        let valid = u64::from_le_bytes(*tables.get(8..)?.first_chunk::<8>()?);
+        let mut at = 24;
+        let mut counts = [0_usize; 64];
+        for (table, count) in counts.iter_mut().enumerate() {
+            if valid >> table & 1 == 1 {
+                *count = u32_at(tables, at)? as usize;
+                at += 4;
+            }
+        }
+        // Of a heap, of a table, and of one of several tables, whose number takes some bits.
+        let heap = |bit: u8| if sizes & bit != 0 { 4 } else { 2 };
+        let count = |table: usize| counts.get(table).copied().unwrap_or(0);
+        let of = |table: usize| if count(table) < 1 << 16 { 2 } else { 4 };
+        let one_of = |all: &[usize], bits: u32| {
+            let most = all.iter().map(|table| count(*table)).max().unwrap_or(0);
+            if most < 1 << (16 - bits) { 2 } else { 4 }
+        };
+        let (name, guid, blob) = (heap(1), heap(2), heap(4));
+        let extends = one_of(&[TYPE_DEF, 1, 0x1b], 2);
+        // FieldPtr and MethodPtr (3, 5) are in files that an editor saved: then lists lead there.
+        let has_pointers = count(3) > 0 || count(5) > 0;
+        let widths = [
+            2 + name + 3 * guid,
+            one_of(&[0, 0x1a, 0x23, 1], 2) + 2 * name,
+            4 + 2 * name + extends + of(FIELD) + of(METHOD_DEF),
+            0,
+            2 + name + blob,
+        ];
+        let mut all = [Rows {
+            bytes: &[],
+            width: 0,
+            count: 0,
+        }; 5];
+        for (table, (rows, width)) in all.iter_mut().zip(widths).enumerate() {
+            let length = count(table).checked_mul(width)?;
+            *rows = Rows {
+                bytes: tables.get(at..at.checked_add(length)?)?,
+                width,
+                count: count(table),
+            };
+            at += length;
+        }
+        let [_, _, types, _, fields] = all;
+        Some(Self {
+            strings: strings?,
+            blobs: blobs?,
+            types,
+            fields,
+            name,
+            blob,
+            extends,
+            field: of(FIELD),
+        })
+        .filter(|_| !has_pointers)
+    }
+
+    fn text(&self, at: u32) -> Option<&'a str> {
+        let rest = self.strings.get(at as usize..)?;
+        let end = rest.iter().take(MAX_NAME).position(|byte| *byte == 0)?;
+        std::str::from_utf8(rest.get(..end)?).ok()
+    }
+
+    fn statics(&self, wanted: &HashSet<&str>) -> Vec<StaticField> {
+        let mut found = Vec::new();
+        for class in 0..self.types.count {
+            let first = |class: usize| {
+                let row = self.types.get(class)?;
+                index(row, 4 + 2 * self.name + self.extends, self.field)
+            };
+            let Some(start) = first(class) else { break };
+            let end = first(class + 1).map_or(self.fields.count, |next| next as usize - usize::from(next > 0));
+            let start = (start as usize).saturating_sub(1);
+            for field in start..end.min(self.fields.count) {
+                let Some(name) = self.field(field).filter(|name| wanted.contains(name)) else {
+                    continue;
+                };
+                let class_name = self
+                    .types
+                    .get(class)
+                    .and_then(|row| self.text(index(row, 4, self.name)?));
+                found.push(StaticField {
+                    class: class as u32,
+                    class_name: class_name.unwrap_or_default().to_owned(),
+                    name: name.to_owned(),
+                });
+            }
+        }
+        found
+    }
+
+    /// The name of a field that an object can hang from.
+    fn field(&self, field: usize) -> Option<&'a str> {
+        let row = self.fields.get(field)?;
+        let flags = u16_at(row, 0)?;
+        if flags & STATIC == 0 || flags & (LITERAL | HAS_RVA) != 0 {
+            return None;
+        }
+        let signature = index(row, 2 + self.name, self.blob)?;
+        if self.is_number(signature) == Some(true) {
+            return None;
+        }
+        self.text(index(row, 2, self.name)?)
+    }
+
+    /// Whether a field's type is a boolean, a character or a number: its signature is two bytes, 6 and the type.
+    fn is_number(&self, signature: u32) -> Option<bool> {
+        let at = signature as usize;
+        let [length, kind, of] = *self.blobs.get(at..)?.first_chunk::<3>()?;
+        Some(length == 2 && kind == 6 && (2..=0xd).contains(&of))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Bytes in a row; numbers are written little-endian.
+    #[derive(Default)]
+    struct Bytes(Vec<u8>);
+
+    impl Bytes {
+        fn u16(&mut self, value: usize) -> &mut Self {
+            self.0.extend(u16::try_from(value).unwrap().to_le_bytes());
+            self
+        }
+
+        fn u32(&mut self, value: usize) -> &mut Self {
+            self.0.extend(u32::try_from(value).unwrap().to_le_bytes());
+            self
+        }
+
+        fn put(&mut self, bytes: &[u8]) -> &mut Self {
+            self.0.extend(bytes);
+            self
+        }
+
+        fn pad(&mut self, to: usize) -> &mut Self {
+            self.0.resize(to.max(self.0.len()), 0);
+            self
+        }
+    }
+
+    /// A field: its name, flags, the type of its signature.
+    type Field<'a> = (&'a str, usize, u8);
+
+    /// An assembly of these classes.
+    pub(crate) fn assembly(classes: &[(&str, &[Field<'_>])]) -> Vec<u8> {
+        let mut strings = vec![0_u8];
+        let mut blobs = vec![0_u8];
+        let mut intern = |text: &str| {
+            let at = strings.len();
+            strings.extend(text.bytes().chain([0]));
+            at
+        };
+        let (mut types, mut fields, mut count) = (Bytes::default(), Bytes::default(), 0);
+        for (class, of_class) in classes {
+            types.u32(0).u16(intern(class)).u16(0).u16(0).u16(count + 1).u16(1);
+            for (name, flags, of) in *of_class {
+                fields.u16(*flags).u16(intern(name)).u16(blobs.len());
+                blobs.extend([2, 6, *of]);
+                count += 1;
+            }
+        }
+        let mut tables = Bytes::default();
+        tables.u32(0).put(&[2, 0, 0, 1]);
+        let valid: u64 = 1 << 2 | 1 << 4;
+        tables.put(&valid.to_le_bytes()).put(&[0; 8]);
+        tables.u32(classes.len()).u32(count).put(&types.0).put(&fields.0);
+        let mut root = Bytes::default();
+        root.u32(0x424a_5342).u32(0).u32(0).u32(4).put(b"v4\0\0").u16(0).u16(3);
+        let heads = 24 + (8 + 4) + (8 + 12) + (8 + 8);
+        let places = [heads, heads + tables.0.len(), heads + tables.0.len() + strings.len()];
+        let sizes = [tables.0.len(), strings.len(), blobs.len()];
+        for (name, (place, size)) in ["#~\0\0", "#Strings\0\0\0\0", "#Blob\0\0\0"]
+            .iter()
+            .zip(places.iter().zip(sizes))
+        {
+            root.u32(*place).u32(size).put(name.as_bytes());
+        }
+        root.put(&tables.0).put(&strings).put(&blobs);
+        let mut file = Bytes::default();
+        file.put(b"MZ").pad(0x3c).u32(0x80).pad(0x80);
+        file.put(b"PE\0\0").u16(0).u16(1).pad(0x80 + 20).u16(240).u16(0);
+        file.u16(0x20b).pad(0x80 + 24 + 112 + 14 * 8).u32(0x2000).u32(72);
+        file.pad(0x80 + 24 + 240).pad(0x80 + 24 + 240 + 8);
+        file.u32(0x10000).u32(0x2000).u32(0x10000).u32(0x400).pad(0x400);
+        file.u32(72).u32(0).u32(0x2000 + 72).u32(root.0.len()).pad(0x400 + 72);
+        file.put(&root.0);
+        file.0
+    }
+
+    pub(crate) fn read_of(file: &[u8], wanted: &[&str]) -> Result<Vec<StaticField>, NoMetadata> {
+        let mut read = |at: u64, count: u32| {
+            let rest = file.get(usize::try_from(at).ok()?..)?;
+            Some(rest.get(..count as usize).unwrap_or(rest).to_vec())
+        };
+        statics(&mut read, &wanted.iter().copied().collect())
+    }
+
+    const CLASS: u8 = 0x12;
+
+    /// Scenario: an assembly with static fields of objects and numbers, a literal, an instance's field, data of the
+    /// file, in three classes; a name that two classes have; names that nobody asks for.
+    /// Guarantee: what an object can hang from is found, with its class, in order; nothing else.
+    #[test]
+    fn static_fields_have_their_class() {
+        let file = assembly(&[
+            ("Empty", &[]),
+            (
+                "Cache",
+                &[
+                    ("entries", 0x11, CLASS),
+                    ("count", 0x11, 8),
+                    ("Most", 0x51, CLASS),
+                    ("own", 1, CLASS),
+                ],
+            ),
+            (
+                "Other",
+                &[("entries", 0x36, 0x1d), ("table", 0x111, CLASS), ("Log", 0x10, CLASS)],
+            ),
+        ]);
+        let found = read_of(&file, &["entries", "count", "Most", "own", "table"]).unwrap();
+        let found: Vec<(u32, &str, &str)> = found
+            .iter()
+            .map(|field| (field.class, &*field.class_name, &*field.name))
+            .collect();
+        assert_eq!(found, [(1, "Cache", "entries"), (2, "Other", "entries")]);
+    }
+
+    /// Scenario: the file of an assembly, cut at any byte, or with any byte changed.
+    /// Guarantee: it is refused or read, and nothing else happens.
+    #[test]
+    fn damage_is_refused() {
+        let file = assembly(&[("Cache", &[("entries", 0x11, CLASS)])]);
+        assert_eq!(read_of(&file, &["entries"]).unwrap().len(), 1);
+        assert_eq!(read_of(b"", &["entries"]), Err(NoMetadata("no PE file")));
+        for cut in 0..file.len() {
+            let _any = read_of(&file[..cut], &["entries"]);
+            let mut changed = file.clone();
+            for value in [0, 1, 0x7f, 0xff] {
+                changed[cut] = value;
+                let _any = read_of(&changed, &["entries"]);
+            }
+        }
+    }
+}

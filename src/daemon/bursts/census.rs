@@ -1,0 +1,218 @@
+//! Heap dumps that incidents ask for: what is remembered of them, and how one is taken.
+//!
+//! ```text
+//! want -> decide (evidence::census) -> `take`, on the thread of bursts -> survey -> `Censuses::surveyed` -> finding
+//!             ^                                                                        |
+//!             '---------------- first dumps, when services had theirs <----------------'
+//! ```
+//!
+//! The graph is computed by a process of its own (`evidence::heap::child`), so that a large heap costs an answer and
+//! not the daemon. What is kept here is a few megabytes an incident, of at most [`MOST_FIRST`].
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use clr_heap::survey::Survey;
+use dotnet_diagnostics::Client;
+use gc_rules::incident::{Finding, FoundCensus, Share};
+
+use super::{Outcome, WantKey, remember};
+use crate::evidence::census::{self, CensusOptions, First, History, Plan};
+use crate::evidence::heap::child::{Computing, Form, What};
+use crate::evidence::heap::session::{self, Done};
+use crate::evidence::heap::{MOST_BYTES, free_half};
+
+/// First dumps that wait for their second; of more, the oldest incident has no comparison.
+const MOST_FIRST: usize = 4;
+
+/// The heap dumps of a daemon.
+#[derive(Debug, Default)]
+pub(super) struct Censuses {
+    pub(super) options: CensusOptions,
+    /// The first dump of each incident, when it ended, and what was found in it.
+    first: BTreeMap<WantKey, (Instant, First, FoundCensus)>,
+    /// When the first dump of the newest census of each service ended.
+    of_service: BTreeMap<Share, Instant>,
+}
+
+impl Censuses {
+    /// What is known of dumps for an incident.
+    pub(super) fn history(&self, key: &WantKey, share: &Share, now: Instant) -> History {
+        let ago = |at: Instant| now.saturating_duration_since(at);
+        History {
+            first: self.first.get(key).map(|(at, first, _)| (ago(*at), first.seen)),
+            of_service: self.of_service.get(share).map(|at| ago(*at)),
+            ..History::default()
+        }
+    }
+
+    /// A dump was asked for, whatever came of it: the first of an incident is that of its service.
+    pub(super) fn had(&mut self, key: &WantKey, share: &Share, now: Instant) {
+        if !self.first.contains_key(key) {
+            remember(&mut self.of_service, share.clone(), now);
+        }
+    }
+
+    /// A dump was taken: what the incident has of it.
+    pub(super) fn surveyed(&mut self, key: WantKey, survey: Survey, plan: Plan, now: Instant) -> Finding {
+        if let Some((at, first, _)) = self.first.remove(&key) {
+            let apart = now.saturating_duration_since(at);
+            return Finding::Census(census::compared(&first, &survey, apart));
+        }
+        let found = census::alone(&survey);
+        let first = First::of(survey, plan.live_bytes);
+        self.first.insert(key, (now, first, found.clone()));
+        if self.first.len() > MOST_FIRST {
+            let oldest = self.first.iter().min_by_key(|(_, (at, ..))| *at);
+            if let Some(oldest) = oldest.map(|(key, _)| *key) {
+                self.first.remove(&oldest);
+            }
+        }
+        Finding::Census(found)
+    }
+
+    /// There is no dump, for this reason: what was found in the first one stays, if there was one.
+    pub(super) fn none(&mut self, key: &WantKey, because: String) -> Finding {
+        Finding::Census(match self.first.remove(key) {
+            Some((.., found)) => FoundCensus {
+                alone_because: Some(because),
+                ..found
+            },
+            None => FoundCensus::none(because),
+        })
+    }
+
+    /// Forgets the incidents that want none any more.
+    pub(super) fn retain(&mut self, wants: impl Fn(&WantKey) -> bool) {
+        self.first.retain(|key, _| wants(key));
+    }
+}
+
+/// Takes a dump; the error is a clause. Blocking where the process that computes is slower than the stream.
+pub(super) async fn take(client: &Client, pid: u32, plan: Plan) -> (Result<Survey, (String, Outcome)>, Option<String>) {
+    let what = What {
+        form: Form::Brief,
+        histogram: false,
+        most: MOST_BYTES.min(free_half()),
+        pid: Some(pid),
+        only: None,
+    };
+    let failed = |because: String| (Err((because, Outcome::Failed)), None);
+    let mut computing = match Computing::start(&what, None) {
+        Ok(computing) => computing,
+        Err(error) => return failed(format!("no process can be started for the graph: {error}")),
+    };
+    let asked = session::Asked {
+        buffer_mb: plan.buffer_mb,
+        histogram: false,
+        small_buffer: false,
+    };
+    let Done { cut, not_healed, .. } = match session::run(client, asked, |bytes| computing.feed(bytes)).await {
+        Ok(done) => done,
+        Err(error) => {
+            computing.give_up();
+            return failed(format!("the runtime was asked and refused: {error}"));
+        }
+    };
+    let survey = match (computing.finish(), cut) {
+        (Ok(answer), _) => Ok(answer.survey),
+        (Err(_), Some(cut)) => Err((cut, Outcome::Cut)),
+        (Err(sentence), None) => Err((sentence, Outcome::Failed)),
+    };
+    (survey, not_healed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clr_heap::survey::TypeRow;
+    use gc_rules::rule::Evidence;
+
+    use super::*;
+    use crate::process::RunKey;
+
+    fn key(incident: u64) -> WantKey {
+        let run = RunKey { pid: 7, start_time: 5 };
+        (run, incident, Evidence::Census)
+    }
+
+    fn share() -> Share {
+        Share {
+            tenant: "shop".into(),
+            service: "orders".into(),
+        }
+    }
+
+    fn survey(objects: u64) -> Survey {
+        let mut survey = Survey::default();
+        survey.heap.pid = Some(7);
+        (survey.heap.objects, survey.heap.bytes) = (objects, objects * 24);
+        survey.types.push(TypeRow {
+            r#type: "Leaked".to_owned(),
+            raw_type: String::new(),
+            type_id: 1,
+            module: 1,
+            objects,
+            bytes: objects * 24,
+            retained: None,
+        });
+        survey
+    }
+
+    fn found(finding: Finding) -> FoundCensus {
+        match finding {
+            Finding::Census(found) => found,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const PLAN: Plan = Plan {
+        buffer_mb: 1,
+        live_bytes: 24_000,
+    };
+
+    /// Scenario: two dumps for an incident; a first one whose second is refused; a refusal without a first one.
+    /// Guarantee: the first says what lives, the second what grew; a refusal keeps what the first one found and says
+    /// why; a service had its census from the first dump on, and the second one is none of its own.
+    #[test]
+    fn a_second_dump_is_compared_with_the_first() {
+        let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        censuses.had(&key(1), &share, at(0));
+        let first = found(censuses.surveyed(key(1), survey(1_000), PLAN, at(0)));
+        assert!(!first.is_final() && first.types[0].objects == 1_000);
+        let history = censuses.history(&key(1), &share, at(300));
+        let (ago, seen) = history.first.unwrap();
+        assert_eq!((ago.as_secs(), seen.live_bytes, seen.objects), (300, 24_000, 1_000));
+        censuses.had(&key(1), &share, at(300));
+        let second = found(censuses.surveyed(key(1), survey(1_500), PLAN, at(300)));
+        assert_eq!((second.apart_s, second.types[0].grown_objects), (Some(300), Some(500)));
+        let history = censuses.history(&key(1), &share, at(301));
+        assert_eq!(
+            (history.first, history.of_service),
+            (None, Some(Duration::from_secs(301)))
+        );
+
+        let _alone = censuses.surveyed(key(2), survey(9), PLAN, at(400));
+        let refused = found(censuses.none(&key(2), "the container is full".to_owned()));
+        assert_eq!(refused.alone_because.as_deref(), Some("the container is full"));
+        assert!(refused.none_because.is_none() && refused.types[0].objects == 9);
+        let none = found(censuses.none(&key(3), "busy".to_owned()));
+        assert_eq!(none, FoundCensus::none("busy".to_owned()));
+    }
+
+    /// Scenario: first dumps of more incidents than are kept; incidents that end.
+    /// Guarantee: the oldest is forgotten, and so is what nobody asks for any more.
+    #[test]
+    fn few_first_dumps_are_kept() {
+        let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());
+        for incident in 0..=MOST_FIRST as u64 {
+            let _alone = censuses.surveyed(key(incident), survey(1), PLAN, start + Duration::from_secs(incident));
+        }
+        let has = |censuses: &Censuses, incident| censuses.history(&key(incident), &share, start).first.is_some();
+        assert!(!has(&censuses, 0) && has(&censuses, 1) && has(&censuses, MOST_FIRST as u64));
+        censuses.retain(|key| key.1 == 1);
+        assert!(has(&censuses, 1) && !has(&censuses, 2));
+    }
+}

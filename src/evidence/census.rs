@@ -1,0 +1,670 @@
+//! The census that incidents of growing memory ask for by themselves: two heap dumps, some minutes apart. Pure: what is
+//! known of the process, and times, are values.
+//!
+//! ```text
+//! incident with `evidence: [census]`                              daemon::bursts asks, each second
+//!   -> decide(account, condition, history)   -> Wait | Never(why) | Take(buffer, stop)
+//!        account    what grows is live objects: the ledger's account of growth
+//!        condition  what the standing session and the control group say: room, limits, who holds the heap
+//!        history    dumps of its service; what the first one of this incident was like
+//!   -> evidence::heap: session -> child (graph) -> survey                     first dump: `alone`, kept as `First`
+//!   -> decide again, `apart` later                                             second dump: `compared`
+//!   -> gc_rules::incident::FoundCensus: record, log, notifications, page
+//! ```
+//!
+//! The collection of a dump is known as gcwatch's own: the pipeline knows when one begins and ends.
+
+use std::time::Duration;
+
+use clr_heap::cost::{Forecast, Known, Seen, buffer_mb};
+use clr_heap::diff::{Growth, diff};
+use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
+use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
+use gc_rules::ledger::{Ledger, WORTH_SAYING};
+
+use super::automatic::{AFTER_LATE, Condition, minutes};
+
+/// How long an incident waits for a moment in which a dump may be taken: what grows is known after a minute or two, and
+/// goes on.
+pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// Types of a way that an incident has.
+const MOST_STEPS: usize = 8;
+/// Frames and types with longer names lose their middle, characters.
+const MOST_NAME: usize = 256;
+
+/// Whether incidents have a census, and within which bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CensusOptions {
+    /// If false, only people have heap dumps, with `gcwatch heap`.
+    pub enabled: bool,
+    /// From the first dump to the second.
+    pub apart: Duration,
+    /// How long a service is left alone from the beginning of a census: two dumps in that time.
+    pub every: Duration,
+    /// The longest stop of one dump, as forecast.
+    pub most_stop: Duration,
+    /// How many times what the dump needs must be free.
+    pub room: u32,
+    /// None within so many percent of a limit.
+    pub headroom_percent: u32,
+}
+
+impl Default for CensusOptions {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            apart: Duration::from_secs(5 * 60),
+            every: Duration::from_secs(60 * 60),
+            most_stop: Duration::from_secs(1),
+            room: 2,
+            headroom_percent: 10,
+        }
+    }
+}
+
+/// What is known of dumps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct History {
+    /// Another dump or a burst runs on this host.
+    pub is_one_running: bool,
+    /// The first dump of this incident: how long ago it ended, and what it was like.
+    pub first: Option<(Duration, Seen)>,
+    /// How long ago the newest census of its service began.
+    pub of_service: Option<Duration>,
+    /// How long ago the newest burst of its service ended that did not end in its time.
+    pub late_of_service: Option<Duration>,
+    /// gcwatch died during a burst or a dump of this process.
+    pub was_fatal: bool,
+}
+
+/// Whether a dump is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It is.
+    Take(Plan),
+    /// Its time has not come, however long that takes.
+    Later,
+    /// Not now: this may pass.
+    Wait(String),
+    /// It is not: a clause that says why.
+    Never(String),
+}
+
+/// A dump that is affordable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Megabytes of the runtime's buffer: what does not fit is dropped, and the dump refused.
+    pub buffer_mb: u32,
+    /// Bytes that live.
+    pub live_bytes: u64,
+}
+
+/// Whether a dump that an incident asks for is taken now. `account`: the ledger of the incident's process; `None`:
+/// unknown yet. Growth counts for the first dump, what is dangerous for both.
+pub fn decide(account: Option<&Ledger>, condition: &Condition, history: &History, options: &CensusOptions) -> Decision {
+    if history.first.is_some_and(|(ago, _)| ago < options.apart) {
+        return Decision::Later;
+    }
+    if let Some(why) = never(condition, history, options) {
+        return Decision::Never(why);
+    }
+    if history.first.is_none() {
+        match grows(account) {
+            Ok(()) => {}
+            Err(why) => return Decision::Wait(why),
+        }
+    }
+    let live_bytes = match condition.live {
+        Some(live) if live > 0 => live,
+        _ => return Decision::Wait("the size of its heap is unknown before a collection".to_owned()),
+    };
+    let plan = match afford(live_bytes, condition, history, options) {
+        Ok(plan) => plan,
+        Err(why) => return Decision::Never(why),
+    };
+    if !condition.is_attached {
+        return Decision::Wait("gcwatch does not read the process at present".to_owned());
+    }
+    if condition.is_behind {
+        return Decision::Wait("gcwatch is behind with what the process writes".to_owned());
+    }
+    if history.is_one_running {
+        return Decision::Wait("another burst or dump runs on this host".to_owned());
+    }
+    Decision::Take(plan)
+}
+
+/// What does not pass by itself soon.
+fn never(condition: &Condition, history: &History, options: &CensusOptions) -> Option<String> {
+    if condition.native_aot == Some(true) {
+        return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
+    }
+    if history.was_fatal {
+        return Some("gcwatch was killed in the middle of a burst or dump of this process".to_owned());
+    }
+    if let Some(ago) = history.late_of_service.filter(|ago| *ago < AFTER_LATE) {
+        return Some(format!(
+            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
+            minutes(ago)
+        ));
+    }
+    let ago = history.of_service.filter(|ago| *ago < options.every);
+    if let Some(ago) = ago.filter(|_| history.first.is_none()) {
+        return Some(format!(
+            "the last census of this service was {} ago, and there is one in {} (evidence.census_every)",
+            minutes(ago),
+            minutes(options.every)
+        ));
+    }
+    near(condition, options)
+}
+
+/// The limit that it is near to.
+fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
+    let kinds = [
+        ("heap", condition.heap, condition.heap_limit),
+        ("container", condition.container, condition.container_limit),
+    ];
+    kinds.into_iter().find_map(|(what, used, limit)| {
+        let (used, limit) = used.zip(limit)?;
+        let kept = percent(limit, options.headroom_percent);
+        (used >= limit.saturating_sub(kept)).then(|| {
+            format!(
+                "the {what} is within {} % of its limit ({} of {} MiB; evidence.census_headroom_percent)",
+                options.headroom_percent,
+                used >> 20,
+                limit >> 20
+            )
+        })
+    })
+}
+
+/// Whether what grows is live objects. Old objects that no full collection has looked at may be: the dump looks at
+/// them.
+fn grows(account: Option<&Ledger>) -> Result<(), String> {
+    let growth = account.map(|ledger| ledger.growth).unwrap_or_default();
+    let objects = match (growth.live, growth.not_looked_at) {
+        (None, None) => return Err("how its memory grows is not known yet".to_owned()),
+        (live, old) => live.unwrap_or(0).saturating_add(old.unwrap_or(0)),
+    };
+    let others = [
+        ("free space between objects", growth.free),
+        ("memory that the collector keeps", growth.committed_unused),
+        ("the collector's tables", growth.bookkeeping),
+        ("native memory", growth.native),
+        ("other processes of the container", growth.other_processes),
+        ("the page cache", growth.page_cache),
+        ("the kernel's memory", growth.kernel),
+        ("memory that no line explains", growth.unknown),
+    ];
+    let most = others
+        .into_iter()
+        .filter_map(|(name, bytes)| Some((bytes?, name)))
+        .max();
+    match most {
+        Some((bytes, name)) if bytes > objects && bytes >= WORTH_SAYING => {
+            Err(format!("what grows most is {name}, not live objects"))
+        }
+        _ if objects < WORTH_SAYING => Err("live objects do not grow".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// The price, if it is within the bounds.
+fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &CensusOptions) -> Result<Plan, String> {
+    let known = Known {
+        live_bytes,
+        server: condition.server,
+        collects_twice: condition.major.is_none_or(|major| major < 10),
+    };
+    let forecast = match history.first {
+        Some((_, seen)) => known.after(seen),
+        None => known.forecast(),
+    };
+    let stop = Duration::from_nanos(forecast.stop_ns.high);
+    if stop > options.most_stop {
+        return Err(format!(
+            "it might stop the process for {:.1} s{} ({} MiB live), and a stop may take {:.1} s \
+             (evidence.census_max_stop)",
+            stop.as_secs_f64(),
+            if forecast.stops > 1 { ", twice" } else { "" },
+            live_bytes >> 20,
+            options.most_stop.as_secs_f64()
+        ));
+    }
+    let needs = needs(&forecast, live_bytes, history);
+    let of_container = condition.container_limit.zip(condition.container);
+    let of_container = of_container.map(|(limit, used)| limit.saturating_sub(used));
+    let free = [of_container, condition.available].into_iter().flatten().min();
+    let Some(free) = free else {
+        return Err("how much memory is free is unknown".to_owned());
+    };
+    let room = u64::from(options.room.max(1));
+    if needs.saturating_mul(room) > free {
+        return Err(format!(
+            "it takes about {} MiB beside the heap, and of that {room} times must be free, which is {} MiB \
+             (evidence.census_room)",
+            needs >> 20,
+            free >> 20
+        ));
+    }
+    let buffer = forecast.buffer_bytes.min(free / room) >> 20;
+    Ok(Plan {
+        buffer_mb: u32::try_from(buffer).unwrap_or(u32::MAX).clamp(1, 1 << 16),
+        live_bytes,
+    })
+}
+
+/// Bytes that a dump takes: before the first one its heap's own size, as a rule.
+fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
+    match history.first {
+        Some(_) => forecast.buffer_bytes,
+        None => buffer_mb(live_bytes) << 20,
+    }
+}
+
+fn percent(whole: u64, percent: u32) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+}
+
+/// The first dump of an incident, until the second one.
+#[derive(Debug, Clone)]
+pub struct First {
+    survey: Survey,
+    /// What it was like.
+    pub seen: Seen,
+}
+
+impl First {
+    /// Keeps what a comparison needs. `live_bytes`: what was known to live before it.
+    pub fn of(mut survey: Survey, live_bytes: u64) -> Self {
+        survey.shorten();
+        survey.paths = Vec::new();
+        survey.suspects = Vec::new();
+        let longest = survey.heap.stopped_ns.iter().max().copied().unwrap_or(0);
+        let seen = Seen {
+            live_bytes,
+            objects: survey.heap.objects,
+            stop_ns: u64::try_from(longest).unwrap_or(0),
+            stream_bytes: survey.heap.stream_bytes,
+        };
+        Self { survey, seen }
+    }
+}
+
+/// What an incident has of its first dump: the types and roots that keep most.
+pub fn alone(survey: &Survey) -> FoundCensus {
+    let types = survey.types.iter().take(MOST_LIVING);
+    let roots = survey.roots.iter().take(MOST_LIVING);
+    FoundCensus {
+        types: types.map(|row| living(row, survey, None)).collect(),
+        roots: roots.map(|row| holder(row, None)).collect(),
+        ..head(survey)
+    }
+}
+
+/// What it has of both: the types and roots that grew.
+pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus {
+    let growth = diff(&first.survey, survey);
+    let grew = |one: &&Growth| one.retained.max(one.bytes) > Some(0);
+    let types = growth.iter().filter(grew).filter_map(|one| {
+        let name = one.r#type.as_deref()?;
+        let of_name = survey.types.iter().filter(|row| row.r#type == name);
+        // Of two nested types with one name, the one that has as much.
+        let row = of_name.max_by_key(|row| i64::try_from(row.objects).is_ok_and(|objects| objects >= one.objects))?;
+        Some(living(row, survey, Some(one)))
+    });
+    let roots = growth.iter().filter(grew).filter_map(|one| {
+        let name = one.root.as_deref()?;
+        let shown = |row: &&RootRow| root_shown(row.root_kind, row.name.as_deref().unwrap_or_default()) == name;
+        Some(holder(survey.roots.iter().find(shown)?, Some(one)))
+    });
+    let mut stopped_ns = first.survey.heap.stopped_ns.clone();
+    let found = head(survey);
+    stopped_ns.extend(&found.stopped_ns);
+    let bytes = |survey: &Survey| i64::try_from(survey.heap.bytes).unwrap_or(i64::MAX);
+    FoundCensus {
+        apart_s: Some(apart.as_secs()),
+        stopped_ns,
+        grown_bytes: Some(bytes(survey).saturating_sub(bytes(&first.survey))),
+        types: types.take(MOST_LIVING).collect(),
+        roots: roots.take(MOST_LIVING).collect(),
+        ..found
+    }
+}
+
+/// What lives in all.
+fn head(survey: &Survey) -> FoundCensus {
+    let heap = &survey.heap;
+    FoundCensus {
+        at: heap.at.clone(),
+        stopped_ns: heap.stopped_ns.clone(),
+        objects: Some(heap.objects),
+        bytes: Some(heap.bytes),
+        no_graph_because: heap.reason.clone(),
+        kept_by: survey.roots.iter().take(MOST_LIVING).map(kept).collect(),
+        ..FoundCensus::default()
+    }
+}
+
+fn living(row: &TypeRow, survey: &Survey, growth: Option<&Growth>) -> FoundLiving {
+    // Most bytes first.
+    let way = survey.paths.iter().find(|path| path.r#type == row.r#type);
+    FoundLiving {
+        r#type: short(&row.r#type),
+        objects: row.objects,
+        bytes: row.bytes,
+        retained: row.retained,
+        grown_objects: growth.map(|one| one.objects),
+        grown_bytes: growth.and_then(|one| one.bytes),
+        grown_retained: growth.and_then(|one| one.retained),
+        root: way.map(|way| short(&way.root)),
+        path: way.map(steps).unwrap_or_default(),
+    }
+}
+
+/// The end of a long way is what says most.
+fn steps(way: &PathRow) -> Vec<String> {
+    let long = way.path.len().saturating_sub(MOST_STEPS);
+    way.path.iter().skip(long).map(|name| short(name)).collect()
+}
+
+fn holder(row: &RootRow, growth: Option<&Growth>) -> FoundHolder {
+    FoundHolder {
+        root: short(&root_shown(row.root_kind, row.name.as_deref().unwrap_or_default())),
+        objects: row.objects,
+        retained: row.retained,
+        reached: row.reached,
+        grown_retained: growth.and_then(|one| one.retained),
+        grown_reached: growth.and_then(|one| one.bytes),
+    }
+}
+
+fn kept(row: &RootRow) -> FoundKept {
+    FoundKept {
+        root: short(&root_shown(row.root_kind, row.name.as_deref().unwrap_or_default())),
+        retained: row.retained,
+    }
+}
+
+fn short(name: &str) -> String {
+    if name.chars().count() <= MOST_NAME {
+        return name.to_owned();
+    }
+    let mut short: String = name.chars().take(MOST_NAME - 3).collect();
+    short.push_str("...");
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clr_heap::reading::Holder;
+    use clr_heap::survey::Heap;
+    use gc_rules::ledger::Growth as Lines;
+
+    const MIB: u64 = 1 << 20;
+
+    fn leaks() -> Ledger {
+        Ledger {
+            growth: Lines {
+                live: Some(4 * MIB as i64),
+                not_looked_at: Some(8 * MIB as i64),
+                native: Some(MIB as i64),
+                ..Lines::default()
+            },
+            ..Ledger::default()
+        }
+    }
+
+    /// A heap of 100 MiB in a container with room.
+    fn well() -> Condition {
+        Condition {
+            is_attached: true,
+            major: Some(10),
+            server: Some(false),
+            live: Some(100 * MIB),
+            heap: Some(120 * MIB),
+            container: Some(200 * MIB),
+            container_limit: Some(1024 * MIB),
+            available: Some(4096 * MIB),
+            ..Condition::default()
+        }
+    }
+
+    fn ask(account: &Ledger, condition: &Condition, history: History) -> Decision {
+        decide(Some(account), condition, &history, &CensusOptions::default())
+    }
+
+    fn refused(decision: Decision) -> String {
+        match decision {
+            Decision::Never(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn waits(decision: Decision) -> String {
+        match decision {
+            Decision::Wait(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Scenario: live objects grow, and all is well.
+    /// Guarantee: a dump is taken, with a buffer of at most half of what is free.
+    #[test]
+    fn a_leak_with_room_is_looked_at() {
+        let Decision::Take(plan) = ask(&leaks(), &well(), History::default()) else {
+            panic!()
+        };
+        assert!((100..=412).contains(&plan.buffer_mb), "{plan:?}");
+        let mut tight = well();
+        tight.container = Some(1024 * MIB - 240 * MIB);
+        let Decision::Take(plan) = ask(&leaks(), &tight, History::default()) else {
+            panic!()
+        };
+        assert_eq!(plan.buffer_mb, 120);
+    }
+
+    /// Scenario: native memory grows most; nothing grows; growth is not known yet, or the heap is not.
+    /// Guarantee: no dump is taken, which may pass, and the line that grows is named.
+    #[test]
+    fn only_growing_objects_are_looked_at() {
+        let mut native = leaks();
+        native.growth.native = Some(13 * MIB as i64);
+        let why = waits(ask(&native, &well(), History::default()));
+        assert_eq!(why, "what grows most is native memory, not live objects");
+        let mut still = leaks();
+        (still.growth.live, still.growth.not_looked_at) = (Some(0), None);
+        still.growth.native = Some(0);
+        assert_eq!(
+            waits(ask(&still, &well(), History::default())),
+            "live objects do not grow"
+        );
+        let unknown = waits(ask(&Ledger::default(), &well(), History::default()));
+        assert_eq!(unknown, "how its memory grows is not known yet");
+        let options = CensusOptions::default();
+        assert_eq!(waits(decide(None, &well(), &History::default(), &options)), unknown);
+        let mut young = well();
+        young.live = None;
+        assert!(waits(ask(&leaks(), &young, History::default())).contains("before a collection"));
+    }
+
+    /// Scenario: a container, and a heap, just outside of 10 % of its limit and within.
+    /// Guarantee: within there is none, and the figures say why.
+    #[test]
+    fn none_near_a_limit() {
+        let mut full = well();
+        (full.live, full.container, full.container_limit) = (Some(20 * MIB), Some(899 * MIB), Some(1000 * MIB));
+        assert!(matches!(ask(&leaks(), &full, History::default()), Decision::Take(_)));
+        full.container = Some(900 * MIB);
+        let why = refused(ask(&leaks(), &full, History::default()));
+        assert!(
+            why.starts_with("the container is within 10 % of its limit (900 of 1000 MiB"),
+            "{why}"
+        );
+        let mut full = well();
+        (full.heap, full.heap_limit) = (Some(180 * MIB), Some(200 * MIB));
+        let why = refused(ask(&leaks(), &full, History::default()));
+        assert!(why.starts_with("the heap is within 10 %"), "{why}");
+    }
+
+    /// Scenario: a heap whose dump might stop the process for longer than a second, on .NET 8 twice; one whose buffer
+    /// fits once, not twice; a machine whose free memory is unknown.
+    /// Guarantee: none of them has a dump, and each says what it would cost.
+    #[test]
+    fn a_price_above_the_bounds_is_not_paid() {
+        let mut large = well();
+        (large.live, large.container_limit, large.major) = (Some(400 * MIB), Some(8192 * MIB), Some(8));
+        let why = refused(ask(&leaks(), &large, History::default()));
+        assert!(
+            why.contains("might stop the process for 1.6 s, twice (400 MiB live)"),
+            "{why}"
+        );
+        let mut tight = well();
+        tight.container = Some(824 * MIB);
+        let why = refused(ask(&leaks(), &tight, History::default()));
+        assert!(
+            why.contains("takes about 117 MiB") && why.contains("2 times must be free, which is 200 MiB"),
+            "{why}"
+        );
+        let mut blind = well();
+        (blind.container_limit, blind.available) = (None, None);
+        assert!(refused(ask(&leaks(), &blind, History::default())).contains("is unknown"));
+    }
+
+    /// Scenario: the second dump, before and after five minutes; its heap has doubled since; nothing grows any more.
+    /// Guarantee: it comes in its time, whatever grows, by what the first one cost; where that is too much, not.
+    #[test]
+    fn the_second_one_comes_later() {
+        let first = |seconds: u64, stop_ms: u64| History {
+            first: Some((
+                Duration::from_secs(seconds),
+                Seen {
+                    live_bytes: 50 * MIB,
+                    objects: 700_000,
+                    stop_ns: stop_ms * 1_000_000,
+                    stream_bytes: 50 * MIB,
+                },
+            )),
+            of_service: Some(Duration::from_secs(seconds)),
+            ..History::default()
+        };
+        assert_eq!(ask(&Ledger::default(), &well(), first(299, 100)), Decision::Later);
+        assert!(matches!(
+            ask(&Ledger::default(), &well(), first(300, 100)),
+            Decision::Take(_)
+        ));
+        let why = refused(ask(&leaks(), &well(), first(300, 400)));
+        assert!(why.contains("might stop the process for 1.0 s"), "{why}");
+    }
+
+    /// Scenario: another census of the service 59 and 60 minutes ago; a burst of it that was late; gcwatch died during
+    /// one; NativeAOT.
+    /// Guarantee: there is one in an hour, and none of the others.
+    #[test]
+    fn a_service_has_one_in_an_hour() {
+        let ago = |minutes: u64| History {
+            of_service: Some(Duration::from_secs(minutes * 60)),
+            ..History::default()
+        };
+        let why = refused(ask(&leaks(), &well(), ago(59)));
+        assert!(why.contains("59 min ago, and there is one in 60 min"), "{why}");
+        assert!(matches!(ask(&leaks(), &well(), ago(60)), Decision::Take(_)));
+        let late = History {
+            late_of_service: Some(Duration::from_secs(60)),
+            ..History::default()
+        };
+        assert!(refused(ask(&leaks(), &well(), late)).contains("did not end in its time"));
+        let fatal = History {
+            was_fatal: true,
+            ..History::default()
+        };
+        assert!(refused(ask(&leaks(), &well(), fatal)).contains("gcwatch was killed"));
+        let mut native = well();
+        native.native_aot = Some(true);
+        assert!(refused(ask(&leaks(), &native, History::default())).contains("NativeAOT"));
+    }
+
+    /// Scenario: gcwatch is behind, the session is being begun, a burst runs.
+    /// Guarantee: each is waited for.
+    #[test]
+    fn what_passes_is_waited_for() {
+        let (mut behind, mut detached) = (well(), well());
+        (behind.is_behind, detached.is_attached) = (true, false);
+        let running = History {
+            is_one_running: true,
+            ..History::default()
+        };
+        for (condition, history) in [
+            (behind, History::default()),
+            (detached, History::default()),
+            (well(), running),
+        ] {
+            waits(ask(&leaks(), &condition, history));
+        }
+    }
+
+    fn survey(leaked: u64) -> Survey {
+        let row = |name: &str, type_id, objects, retained| TypeRow {
+            r#type: name.to_owned(),
+            raw_type: name.to_owned(),
+            type_id,
+            module: 1,
+            objects,
+            bytes: objects * 32,
+            retained: Some(retained),
+        };
+        Survey {
+            heap: Heap {
+                pid: Some(7),
+                objects: leaked + 10,
+                bytes: leaked * 32 + 320,
+                method: "graph".to_owned(),
+                stopped_ns: vec![5_000_000],
+                stream_bytes: leaked * 44,
+                ..Heap::default()
+            },
+            types: vec![row("Leaked", 1, leaked, leaked * 64), row("Still", 2, 10, 320)],
+            roots: vec![RootRow {
+                root_kind: Holder::Static,
+                name: Some("entries".to_owned()),
+                roots: 1,
+                objects: leaked,
+                retained: leaked * 64,
+                reached: leaked * 64,
+            }],
+            paths: vec![PathRow {
+                r#type: "Leaked".to_owned(),
+                root: "static entries".to_owned(),
+                path: vec!["List<Leaked>".to_owned(), "Leaked[]".to_owned(), "Leaked".to_owned()],
+                objects: leaked,
+                bytes: leaked * 32,
+            }],
+            ..Survey::default()
+        }
+    }
+
+    /// Scenario: a type leaks between two dumps, another one does not grow.
+    /// Guarantee: the first dump alone says what lives; both say the type that grew, by how much, and what holds it; what
+    /// did not grow is not there; all stops are in it.
+    #[test]
+    fn a_leak_is_named_with_its_holder() {
+        let found = alone(&survey(1_000));
+        assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (2, 1, false));
+        assert_eq!(found.types[0].root.as_deref(), Some("static entries"));
+        assert_eq!(found.kept_by[0].retained, 64_000);
+        let first = First::of(survey(1_000), 64_000);
+        assert_eq!((first.seen.stop_ns, first.seen.stream_bytes), (5_000_000, 44_000));
+        let found = compared(&first, &survey(5_000), Duration::from_secs(300));
+        assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (1, 1, true));
+        let leaked = &found.types[0];
+        assert_eq!((leaked.objects, leaked.grown_objects), (5_000, Some(4_000)));
+        assert_eq!(leaked.grown_retained, Some(4_000 * 64));
+        assert_eq!(leaked.path.last().unwrap(), "Leaked");
+        assert_eq!(found.roots[0].root, "static entries");
+        assert_eq!(found.roots[0].grown_reached, Some(4_000 * 64));
+        assert_eq!(found.stopped_ns, [5_000_000, 5_000_000]);
+        assert_eq!(found.grown_bytes, Some(4_000 * 32));
+    }
+}
