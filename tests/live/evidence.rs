@@ -383,7 +383,7 @@ fn long_burst(runtime: Runtime) -> (Known, Child) {
     let until = Instant::now() + PATIENCE;
     // It has its name when it is complete.
     let begun = known.path(".kept.nettrace.new");
-    while std::fs::metadata(&begun).map_or(0, |file| file.len()) < 32 << 10 {
+    while std::fs::metadata(&begun).map_or(0, |file| file.len()) < 128 << 10 {
         assert!(Instant::now() < until, "no event comes");
         std::thread::sleep(Duration::from_millis(20));
     }
