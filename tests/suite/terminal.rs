@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// process that is out of space; the terminal is as it was while it is stopped and after its end.
 #[test]
 fn the_demonstration_is_top_on_a_terminal() {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();
