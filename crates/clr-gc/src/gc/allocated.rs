@@ -23,7 +23,8 @@
 //!   write what lived at the start; what was allocated from then to the end is estimated by the rate before, and by
 //!   how fast generation 0 grew meanwhile: nothing in the events says how much of what lives at the end is new. Under
 //!   server GC that is mostly too low ([`Allocated::at_least`]). Such a collection is recognized by its compact phase,
-//!   in which .NET 8 writes a clock instead of a duration, and by a collection inside that saw more large objects.
+//!   in which .NET 8 writes a clock instead of a duration, by a collection inside that saw more large objects, and by
+//!   large objects that grew in it.
 
 use crate::event::PerHeapHistory;
 
@@ -91,8 +92,8 @@ pub struct Allocated {
     pub until: i64,
     /// Bytes.
     pub bytes: u64,
-    /// A part of them is an estimate that is mostly too low: .NET 8 and earlier under server GC, large objects that were
-    /// allocated during a background collection.
+    /// A part of them is an estimate that is mostly too low: .NET 8 and earlier, large objects that were allocated during
+    /// a background collection, under server GC or where the heap grew by more than the estimate.
     pub at_least: bool,
 }
 
@@ -453,6 +454,8 @@ impl AllocatedBytes {
         let allocated = known.map(|base| {
             // Nothing that runs inside of it frees large objects: less than then can only be of its start.
             self.large_before_is_at_start |= inside && large.live_before < base.large_live;
+            // From .NET 9 on both sizes are of the final stop: none was seen to grow.
+            self.large_before_is_at_start |= large.grown > ROUNDING;
             let mut small = Some(0);
             if !in_sweep {
                 let (before, holes, grown) = match inside {
@@ -483,14 +486,14 @@ impl AllocatedBytes {
                 let before = small.saturating_sub(gen0.grown);
                 self.rates = Rates::over(base.at, start, before, shown).or(self.rates);
             }
-            let estimated = match self.large_before_is_at_start {
+            let (estimated, is_refuted) = match self.large_before_is_at_start {
                 true => self.large_meanwhile(of, background, inside),
-                false => 0,
+                false => (0, false),
             };
             let shown = small.zip(shown).map(|(small, shown)| small.saturating_add(shown));
             let over = Allocated::over(base.at, of.at, shown.map(|shown| shown.saturating_add(estimated)));
             over.map(|over| Allocated {
-                at_least: of.heap_count > 1 && estimated > 0 || vanished || base.by_size,
+                at_least: of.heap_count > 1 && estimated > 0 || is_refuted || vanished || base.by_size,
                 ..over
             })
         });
@@ -512,8 +515,9 @@ impl AllocatedBytes {
     }
 
     /// .NET 8 and earlier: large objects allocated from the start of a background collection to its end. All of them
-    /// live at its end.
-    fn large_meanwhile(&self, of: &Measured, background: Option<Background>, inside: bool) -> u64 {
+    /// live at its end. Whether the heap grew by more than the estimate, which is too low then, and so is the growth: what
+    /// went into free space is not in it.
+    fn large_meanwhile(&self, of: &Measured, background: Option<Background>, inside: bool) -> (u64, bool) {
         let Spaces { gen0, large } = of.spaces;
         let estimate = || {
             let (rates, background) = (self.rates?, background?);
@@ -529,7 +533,11 @@ impl AllocatedBytes {
             // A float of times and sizes below 2^63: what does not fit is cut.
             Some((bytes.max(0.0) as u64).min(large.live_after))
         };
-        estimate().unwrap_or(0).max(large.grown)
+        let estimate = estimate().unwrap_or(0);
+        (
+            estimate.max(large.grown),
+            large.grown > estimate.saturating_add(ROUNDING),
+        )
     }
 }
 

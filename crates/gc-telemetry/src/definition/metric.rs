@@ -89,7 +89,7 @@ metrics! { METRICS
         "Collections that compacted the heap."
         from "GCGlobalHeapHistory GlobalMechanisms bit 1"
     ALLOCATED "gcwatch.gc.allocated" "By" Counter [] Own
-        "Bytes allocated since the first collection that was observed, as of the last one. A lower bound if gcwatch.gc.allocated.unknown counts anything but `first`, and under server GC of .NET 8 with large objects and of .NET Core 3.1."
+        "Bytes allocated since the first collection that was observed, as of the last one. A lower bound if gcwatch.gc.allocated.unknown counts anything but `first`, under server GC of .NET 8 with large objects and of .NET Core 3.1, and where an estimate of .NET 8 proves too low."
         from "as dotnet.gc.heap.total_allocated"
     ALLOCATED_UNKNOWN "gcwatch.gc.allocated.unknown" "{collection}" Counter [ALLOCATED_UNKNOWN_WHY] Own
         "Collections of which it is not known how much was allocated before them, by reason."
