@@ -14,7 +14,7 @@ use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDi
 use crate::commands::output::{self, say};
 use crate::evidence::heap::child::{Answer, Computing, Form, What, saved};
 use crate::evidence::heap::price::{self, Price};
-use crate::evidence::heap::session::{self, deadlines};
+use crate::evidence::heap::session::{self, WITHIN, deadlines};
 use crate::evidence::heap::{MOST_BYTES, free_half};
 use crate::evidence::lock::Turn;
 use crate::files::Beside;
@@ -233,7 +233,7 @@ fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> a
 async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Result<bool> {
     let asked = Asked::find(pid).await?;
     let endpoint = Endpoint::of(&asked.process)?;
-    let client = guarded(Client::with_deadlines(endpoint, deadlines()));
+    let client = guarded(Client::with_deadlines(endpoint, deadlines(WITHIN)));
     let price = price::of(&asked.process, asked.major(), args.histogram);
     say(format_args!("process {pid}: {}", sentence(&price)));
     if let Some(impossible) = &price.impossible {

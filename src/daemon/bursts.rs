@@ -55,6 +55,9 @@ type WantKey = (RunKey, u64, Evidence);
 
 /// How long a burst of stacks lasts: some hundred samples of each thread, for which all are stopped.
 const STACKS_FOR: Duration = Duration::from_millis(300);
+/// What a heap dump may take beside its stops, as they are forecast at most: reading, naming, healing. The turn is
+/// everybody's.
+const DUMP_BESIDE: Duration = Duration::from_secs(30);
 /// The kinds that are counted.
 const KINDS: [Evidence; 4] = [
     Evidence::Callers,
@@ -142,6 +145,9 @@ struct Running {
     want: WantKey,
     task: Kind,
     share: Share,
+    begun: Instant,
+    /// How long its beginning or its end may take; what takes longer is late.
+    within: Duration,
     ended: Receiver<Ended>,
     stop: Arc<Notify>,
 }
@@ -275,7 +281,12 @@ impl Bursts {
                                 let finding = state.censuses.surveyed(running.want, *survey, plan, now);
                                 (finding, Outcome::Gathered)
                             }
-                            Err((because, outcome)) => (state.censuses.none(&running.want, because), outcome),
+                            Err((because, outcome)) => {
+                                if now.saturating_duration_since(running.begun) >= running.within {
+                                    remember(&mut state.late, running.share.clone(), now);
+                                }
+                                (state.censuses.none(&running.want, because), outcome)
+                            }
                         };
                         state.waiting.remove(&running.want);
                         self.stats.count(evidence, outcome);
@@ -447,7 +458,8 @@ fn begin(want: &Want, kind: Kind, state: &State, is_profiled: bool) -> Running {
         kind,
         time: match kind {
             Kind::Burst(Question::Stacks) => STACKS_FOR,
-            _ => state.options.time,
+            Kind::Burst(_) => state.options.time,
+            Kind::Dump(_) => DUMP_BESIDE.saturating_add(state.censuses.options.most_stop.saturating_mul(4)),
         },
         lease_folder: state.lease_folder.clone(),
         guard: state.guard.clone(),
@@ -455,17 +467,20 @@ fn begin(want: &Want, kind: Kind, state: &State, is_profiled: bool) -> Running {
         marks: state.marks.clone(),
         stop: Arc::clone(&stop),
     };
-    let begun = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
+    let within = task.time;
+    let thread = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
         // Nobody waits any more when gcwatch ends.
         let _late = sender.send(task.run());
     });
-    if let Err(error) = begun {
+    if let Err(error) = thread {
         warn!("cannot start a thread for a burst: {error}");
     }
     Running {
         want: want.key(),
         task: kind,
         share: want.share.clone(),
+        begun: Instant::now(),
+        within,
         ended,
         stop,
     }
@@ -480,6 +495,7 @@ struct Task {
     /// Profiles are exported.
     is_profiled: bool,
     kind: Kind,
+    /// How long a burst lasts, and a dump may take to begin and to end.
     time: Duration,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
@@ -553,7 +569,7 @@ impl Task {
     }
 
     async fn dump(&self, endpoint: Endpoint, plan: Plan) -> Ended {
-        let client = Client::with_deadlines(endpoint, session::deadlines()).guarded(self.guard.clone());
+        let client = Client::with_deadlines(endpoint, session::deadlines(self.time)).guarded(self.guard.clone());
         let (survey, not_healed) = census::take(&client, self.run.pid, plan).await;
         self.say_not_healed(not_healed.as_deref());
         let survey = survey.map(|mut survey| {

@@ -239,6 +239,8 @@ impl<'a> Tables<'a> {
 
     fn statics(&self, wanted: &HashSet<&str>) -> Vec<StaticField> {
         let mut found = Vec::new();
+        // Lists follow one another: a field is in one class.
+        let mut listed = 0;
         for class in 0..self.types.count {
             let first = |class: usize| {
                 let row = self.types.get(class)?;
@@ -246,8 +248,10 @@ impl<'a> Tables<'a> {
             };
             let Some(start) = first(class) else { break };
             let end = first(class + 1).map_or(self.fields.count, |next| next as usize - usize::from(next > 0));
-            let start = (start as usize).saturating_sub(1);
-            for field in start..end.min(self.fields.count) {
+            let start = (start as usize).saturating_sub(1).max(listed);
+            let end = end.min(self.fields.count);
+            listed = listed.max(end);
+            for field in start..end {
                 let Some(name) = self.field(field).filter(|name| wanted.contains(name)) else {
                     continue;
                 };

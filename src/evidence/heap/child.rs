@@ -4,14 +4,16 @@
 //! to standard output, a refusal is one line on standard error. Its memory and its time are bounded by the kernel
 //! (`RLIMIT_AS`, `RLIMIT_CPU`), it is the first to be killed where memory is short, and it ends with its input.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use clr_evidence::{flame, folded};
 use clr_heap::reading::{ReadAt, Reading, Refusal, Want};
@@ -19,11 +21,11 @@ use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::thread::set_name;
 
 use crate::evidence::bounds::bound;
 use crate::evidence::heap::session::Fed;
+use crate::targets::proc_file::{own_file, root_of};
 
 /// The argument that makes a process this one. Not a command: no help shows it.
 const ARGUMENT: &str = "heap-dump";
@@ -45,6 +47,8 @@ const MAX_RECORDS: usize = 64 << 10;
 /// Pieces of the stream that wait for it.
 const WAITING: usize = 32;
 const READ_BYTES: usize = 256 << 10;
+/// How long naming the classes of static fields may take: some hundred assemblies take a tenth of a second.
+const NAMING_WITHIN: Duration = Duration::from_secs(5);
 
 /// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,33 +217,78 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
         .map_err(|error| format!("the answer cannot be written: {error}"))
 }
 
-/// The files of a process, as it sees them.
+/// The files of a process, as it sees them, read by a thread that may never be answered: a file system of the process's
+/// own need not.
 struct Assemblies {
-    root: OwnedFd,
+    asks: SyncSender<Ask>,
+    answers: Receiver<Option<Vec<u8>>>,
+    until: Instant,
+    /// Nothing is asked after a question that was not answered in time.
+    is_late: Cell<bool>,
+}
+
+/// What the thread is asked, one after the other.
+enum Ask {
+    /// To open a file, in place of the one before.
+    Open(String),
+    /// So many bytes of it, from an offset on.
+    Read(u64, u32),
 }
 
 impl Assemblies {
-    fn of(pid: u32) -> Option<Self> {
-        let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(CWD, format!("/proc/{pid}/root"), place, Mode::empty()).ok()?;
-        Some(Self { root })
-    }
-
-    /// An assembly's file: within the root of the process, and a file that ends.
-    fn open(&self, path: &str) -> Option<ReadAt> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let file = openat2(&self.root, path, flags, Mode::empty(), resolve).ok()?;
-        let is_file = FileType::from_raw_mode(fstat(&file).ok()?.st_mode) == FileType::RegularFile;
-        let file = is_file.then(|| File::from(file))?;
-        Some(Box::new(move |at, count| {
-            let mut bytes = Vec::with_capacity(count as usize);
-            let mut file = &file;
-            file.seek(SeekFrom::Start(at)).ok()?;
-            file.take(count.into()).read_to_end(&mut bytes).ok()?;
-            Some(bytes)
+    fn of(pid: u32) -> Option<Rc<Self>> {
+        let root = root_of(pid)?;
+        let (asks, asked) = sync_channel(1);
+        let (give, answers) = sync_channel(1);
+        let reads = move || {
+            let mut open: Option<File> = None;
+            for ask in asked {
+                let answer = match ask {
+                    Ask::Open(path) => {
+                        open = own_file(&root, Path::new(&path));
+                        open.is_some().then(Vec::new)
+                    }
+                    Ask::Read(at, count) => open.as_ref().and_then(|file| bytes_at(file, at, count)),
+                };
+                if give.send(answer).is_err() {
+                    return;
+                }
+            }
+        };
+        let name = "heap-assemblies".to_owned();
+        let _ends_with_the_process = std::thread::Builder::new().name(name).spawn(reads).ok()?;
+        Some(Rc::new(Self {
+            asks,
+            answers,
+            until: Instant::now() + NAMING_WITHIN,
+            is_late: Cell::new(false),
         }))
     }
+
+    fn ask(&self, ask: Ask) -> Option<Vec<u8>> {
+        if self.is_late.get() {
+            return None;
+        }
+        self.asks.send(ask).ok()?;
+        let left = self.until.saturating_duration_since(Instant::now());
+        let answer = self.answers.recv_timeout(left);
+        self.is_late.set(answer.is_err());
+        answer.ok().flatten()
+    }
+
+    /// An assembly, until the next one is opened.
+    fn open(self: &Rc<Self>, path: &str) -> Option<ReadAt> {
+        self.ask(Ask::Open(path.to_owned()))?;
+        let assemblies = Rc::clone(self);
+        Some(Box::new(move |at, count| assemblies.ask(Ask::Read(at, count))))
+    }
+}
+
+fn bytes_at(mut file: &File, at: u64, count: u32) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(at)).ok()?;
+    file.take(count.into()).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {

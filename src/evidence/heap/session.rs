@@ -19,8 +19,9 @@ const KEYWORDS: u64 = 0x198_0001;
 const LEVEL: u32 = 4;
 /// GCBulkEdge.
 const EDGES: u32 = 19;
-/// The answer comes after the stop: giving up would stop nothing, and lose the dump.
-const WITHIN: Duration = Duration::from_secs(600);
+/// How long a dump that a person asked for may take. The answer comes after the stop: giving up would stop nothing, and
+/// lose the dump.
+pub const WITHIN: Duration = Duration::from_secs(600);
 /// Megabytes of the buffer when the runtime waits for its reader (.NET 11).
 pub const SMALL_BUFFER_MB: u32 = 16;
 const READ_BYTES: usize = 256 << 10;
@@ -58,11 +59,11 @@ pub enum Fed {
     Late,
 }
 
-/// The deadlines of a dump's client.
-pub fn deadlines() -> Deadlines {
+/// The deadlines of a dump's client, for the answer and for the end each.
+pub fn deadlines(within: Duration) -> Deadlines {
     Deadlines {
-        start: WITHIN,
-        stop: WITHIN,
+        start: within,
+        stop: within,
         ..Deadlines::default()
     }
 }

@@ -1,16 +1,16 @@
 //! The files that say how full a process's heap is. Blocking: some are on the process's own file systems.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::Process;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use serde_json::Value;
 
 use super::{Sources, Takes, committed, is_full, sentence};
 use crate::container::Reader;
 use crate::targets::facts::Facts;
-use crate::targets::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, text};
+use crate::targets::proc_file::{
+    MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, own_file, root_of, text,
+};
 
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
 
@@ -61,20 +61,13 @@ pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
         facts.command_line.as_deref().unwrap_or_default(),
         facts.executable.as_deref(),
     )?;
-    let process = PathBuf::from(format!("/proc/{pid}"));
     let path = if path.is_absolute() {
         path
     } else {
-        std::fs::read_link(process.join("cwd")).ok()?.join(path)
+        std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(path)
     };
-    let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = openat(CWD, process.join("root"), place, Mode::empty()).ok()?;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let file = openat2(root, path, flags, Mode::empty(), resolve).ok()?;
-    // Reading anything else might never end.
-    let is_file = FileType::from_raw_mode(fstat(&file).ok()?.st_mode) == FileType::RegularFile;
-    serde_json::from_str(&text(File::from(file), MAX_CONFIG_BYTES).filter(|_| is_file)?).ok()
+    let file = own_file(&root_of(pid)?, &path)?;
+    serde_json::from_str(&text(file, MAX_CONFIG_BYTES)?).ok()
 }
 
 /// Where it is, by the command line and the program.
