@@ -1,4 +1,4 @@
-//! The commands: each reads its input and writes with [`crate::report`] and [`crate::records`].
+//! The commands: each reads its input and writes with [`report`] and [`api`].
 
 pub mod alerts;
 pub mod allocations;

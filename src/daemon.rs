@@ -23,6 +23,7 @@ mod stall;
 mod state;
 mod surroundings;
 mod usage;
+mod views;
 mod watcher;
 
 use std::pin::pin;
@@ -38,14 +39,14 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
-use crate::config::options::Options;
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
-use crate::targets::{self, Readers};
-use crate::web::PartAge;
+use config::options::Options;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::Lost;
+use targets::{self, Readers};
+use web::PartAge;
 
 /// The metrics of one interval are exported in so many parts. Those of hundreds of processes at once are megabytes,
 /// twice while they are sent, and the allocator keeps memory that was used once.
@@ -107,6 +108,7 @@ impl Signals {
 /// Runs until SIGTERM or SIGINT, then shuts down and logs what could not be sent. Sessions are read on `readers`,
 /// everything else happens on the caller's runtime. `false`: a part failed, which was logged; the sessions were ended
 /// all the same.
+#[expect(clippy::too_many_lines, reason = "one select over all that may happen to the daemon")]
 pub async fn run(
     mut options: Options,
     mut services: Services,

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
+use evidence::black_box::page as recording_page;
+use evidence::heap::child as heap_child;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{
     alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, heap, man, mcp, ps, record, replay,
     rules, run, stacks, top,
 };
-use gcwatch::evidence::black_box::page as recording_page;
-use gcwatch::evidence::heap::child as heap_child;
-use gcwatch::guard;
+use targets::guard;
 
 /// Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
 fn main() -> ExitCode {

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::commands::cli::{AlertsArgs, AlertsCommand, AlertsTestArgs, Format};
 use crate::commands::output::{Output, say};
 use crate::commands::run::{load, log_lines};
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// How long a receiver may take.
 const WITHIN: Duration = Duration::from_secs(15);

@@ -17,8 +17,8 @@ use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, 
 use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
 use crate::commands::output;
 use crate::commands::output::say;
-use crate::evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
-use crate::report::allocations as report;
+use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
+use report::allocations as report;
 
 /// How long it watches unless asked otherwise.
 const TIME: Duration = Duration::from_secs(5);

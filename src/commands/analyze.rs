@@ -22,17 +22,18 @@ pub(crate) use self::reported::reported;
 use self::single::one;
 use crate::commands::cli::{AnalyzeArgs, AnalyzeFormat, Format, FormatArgs, Sort};
 use crate::commands::output::Output;
-use crate::recording::{ProcessHistory, Recording};
-use crate::records::gc::{GcRecord, SummaryRecord, SuspensionRecord};
-use crate::records::request::RequestRecord;
-use crate::report::intervals::{Interval, Intervals};
-use crate::report::table::wrapped;
-use crate::report::{account, anomalies, collections, csv, memory, requests, summary, view};
+use crate::view;
+use api::gc::{GcRecord, SummaryRecord, SuspensionRecord};
+use api::request::RequestRecord;
 use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
 use gc_rules::rule::RuleSet;
+use recording::{ProcessHistory, Recording};
+use report::intervals::{Interval, Intervals};
+use report::table::wrapped;
+use report::{account, anomalies, collections, csv, memory, requests, summary};
 
 /// Runs the command. `false`: a recording could not be read, which was reported, or an alert is as severe as
 /// `--fail-on`.

@@ -17,12 +17,12 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::output::{note_records, say, terminal_width};
-use crate::evidence::burst::{Done, Question, StoppedBy};
-use crate::evidence::lock::Turn;
-use crate::files::Beside;
-use crate::guard::{BEAT_EVERY, Guard};
-use crate::recording::source::Source;
-use crate::report::table::{self, Escape, Folding};
+use evidence::burst::{Done, Question, StoppedBy};
+use evidence::lock::Turn;
+use processes::files::Beside;
+use recording::source::Source;
+use report::table::{self, Escape, Folding};
+use targets::guard::{BEAT_EVERY, Guard};
 
 /// A burst, or what a recording has of one.
 pub(crate) struct Gathered {
@@ -191,7 +191,7 @@ impl Asked {
             cut,
             not_healed,
             ..
-        } = crate::evidence::burst::run(&self.client, question, time, stop, keep).await?;
+        } = evidence::burst::run(&self.client, question, time, stop, keep).await?;
         if let (Some(file), None) = (kept, &keep_error) {
             keep_error = file.complete().err();
         }

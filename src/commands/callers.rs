@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, from_file};
 use crate::commands::cli::{CallersArgs, EvidenceFormat};
-use crate::evidence::burst::Question;
-use crate::report::callers as report;
+use evidence::burst::Question;
+use report::callers as report;
 
 /// How long it watches unless asked otherwise.
 const TIME: Duration = Duration::from_secs(10);

@@ -15,19 +15,19 @@ use crate::commands::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::commands::top;
-use crate::config::options::Options;
 use crate::daemon::{Services, TICK};
 use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
 use crate::pipeline::{Clock, Pipeline};
-use crate::recording::source::Source;
-use crate::report::collections;
-use crate::report::table::HEADING;
-use crate::targets::host::clocks;
-use crate::web::options::WebOptions;
+use config::options::Options;
 use delivery::clock::now_unix_ns;
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::resource::RECORDED;
 use gc_telemetry::value::key_value;
+use recording::source::Source;
+use report::collections;
+use report::table::HEADING;
+use targets::host::clocks;
+use web::options::WebOptions;
 
 /// Longest interval of metrics, shorter than the daemon's default: a demonstration is watched for less than a minute.
 const METRICS_EVERY: Duration = Duration::from_secs(5);

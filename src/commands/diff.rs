@@ -7,7 +7,7 @@ use clr_gc::stream::Scope;
 use crate::commands::analyze::{complain, read};
 use crate::commands::cli::{DiffArgs, Format};
 use crate::commands::output::Output;
-use crate::report::difference::{self, Side};
+use report::difference::{self, Side};
 
 /// Runs the command. `false`: a recording could not be read to its end, which was reported: parts of recordings are not
 /// comparable.

@@ -23,9 +23,9 @@ use crate::commands::cli::{DoctorArgs, Format};
 use crate::commands::output::Output;
 use crate::commands::ps::sudo;
 use crate::commands::run::load;
-use crate::report::doctor::{Diagnosis, Report, StaleRecord};
-use crate::targets::options::TargetOptions;
-use crate::targets::standing::{Standing, names_something, standing};
+use report::doctor::{Diagnosis, Report, StaleRecord};
+use targets::options::TargetOptions;
+use targets::standing::{Standing, names_something, standing};
 
 /// Deadline for reading the files of one process. They may be on any file system, even one that the process provides.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);

@@ -9,11 +9,11 @@ use clr_gc::stream::Scope;
 use crate::commands::analyze::complain;
 use crate::commands::cli::{EventsArgs, Format};
 use crate::commands::output::{Output, say};
-use crate::recording::Recording;
-use crate::recording::source::Source;
-use crate::records::event::{self, EventView};
-use crate::report::summary;
-use crate::report::table::FAINT;
+use api::event::{self, EventView};
+use recording::Recording;
+use recording::source::Source;
+use report::summary;
+use report::table::FAINT;
 use strict_yaml::check::nearest;
 
 /// Runs the command. `false`: the recording could not be read, which was reported.

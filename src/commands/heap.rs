@@ -12,14 +12,14 @@ use dotnet_diagnostics::{Client, Endpoint};
 use crate::commands::burst::{Asked, Output, Subject, executor, guarded, private_file, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::output::{self, say};
-use crate::evidence::heap::child::{Answer, Computing, Form, What, saved};
-use crate::evidence::heap::price::{self, Price};
-use crate::evidence::heap::session::{self, WITHIN, deadlines};
-use crate::evidence::heap::{MOST_BYTES, free_half};
-use crate::evidence::lock::Turn;
-use crate::files::Beside;
-use crate::recording::source::Source;
-use crate::report::heap as report;
+use evidence::heap::child::{Answer, Computing, Form, What, saved};
+use evidence::heap::price::{self, Price};
+use evidence::heap::session::{self, WITHIN, deadlines};
+use evidence::heap::{MOST_BYTES, free_half};
+use evidence::lock::Turn;
+use processes::files::Beside;
+use recording::source::Source;
+use report::heap as report;
 
 /// The first .NET that can wait for its reader.
 const WAITS_SINCE: u32 = 11;

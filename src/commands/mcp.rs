@@ -15,9 +15,9 @@ use tokio::task::spawn_blocking;
 use crate::commands::analyze::reported;
 use crate::commands::cli::McpArgs;
 use crate::commands::listener::Listener;
-use crate::mcp::server::{Offer, Server};
-use crate::mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record};
-use crate::recording::source::Source;
+use mcp::server::{Offer, Server};
+use mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record};
+use recording::source::Source;
 
 /// The longest line of a client. A longer one is dropped.
 const MOST_LINE_BYTES: usize = 1 << 20;

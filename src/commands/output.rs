@@ -8,7 +8,7 @@ use dotnet_diagnostics::text::shown;
 use serde::Serialize;
 
 use crate::commands::cli::{Format, FormatArgs};
-use crate::report::table::{self, Escape, Folding};
+use report::table::{self, Escape, Folding};
 
 /// Size of the buffer of standard output.
 const WRITE_BYTES: usize = 64 * 1024;

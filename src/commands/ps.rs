@@ -13,11 +13,11 @@ use tokio::time::timeout;
 
 use crate::commands::cli::{Format, PsArgs};
 use crate::commands::output::Output;
-use crate::report::processes::{self, ProcessRecord};
-use crate::targets::heap_limit;
-use crate::targets::name_of;
-use crate::targets::options::TargetOptions;
-use crate::targets::standing::standing;
+use report::processes::{self, ProcessRecord};
+use targets::heap_limit;
+use targets::name_of;
+use targets::options::TargetOptions;
+use targets::standing::standing;
 
 /// Deadline for a runtime's answer, so that a stopped one does not delay the list.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);

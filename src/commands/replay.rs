@@ -10,17 +10,17 @@ use tokio::time::Instant;
 use crate::commands::cli::ReplayArgs;
 use crate::commands::output::say;
 use crate::commands::run::troubles;
-use crate::config::options::Options;
 use crate::daemon::Services;
 use crate::pipeline::Clock;
 use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
-use crate::recording::Recording;
-use crate::recording::source::Source;
-use crate::report::units::plural;
+use config::options::Options;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::Exporter;
 use delivery::otlp::signal::Signal;
 use gc_rules::time::TimeBase;
+use recording::Recording;
+use recording::source::Source;
+use report::units::plural;
 
 /// Outcomes between two checks of the queues.
 const LOOK_EVERY: u64 = 64;

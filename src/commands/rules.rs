@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs};
 use crate::commands::output::{Output, say};
-use crate::config::rule_files;
-use crate::report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
+use config::rule_files;
 use delivery::clock::now_unix_ns;
 use gc_rules::document::schema;
 use gc_rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
 use gc_rules::page::catalogue;
 use gc_rules::test_file;
+use report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
 
 /// Standard input, as argument and in messages.
 const STANDARD_INPUT: &str = "-";

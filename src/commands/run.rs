@@ -17,23 +17,23 @@ use tracing::{error, info, warn};
 use crate::commands::cli::RunArgs;
 use crate::commands::run::end::{end_at_last, end_with_stdin};
 pub(crate) use crate::commands::run::options::options;
-use crate::config::file::{READ_WITHIN, Watch};
-use crate::config::flags::ConfigFlags;
-use crate::config::options::LogOptions;
-use crate::config::options::{Options, RuleSources};
-use crate::config::problem::Problems;
-use crate::config::rule_files;
-use crate::config::{self, Config, Loaded};
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
 use crate::daemon::{self, Refused, Reload, Services, Signals};
-use crate::guard::Guard;
-use crate::targets::descriptors::{self, Descriptors};
-use crate::targets::{Readers, Reading, Rounds};
+use config::file::{READ_WITHIN, Watch};
+use config::flags::ConfigFlags;
+use config::options::LogOptions;
+use config::options::{Options, RuleSources};
+use config::problem::Problems;
+use config::rule_files;
+use config::{self, Config, Loaded};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use gc_rules::load;
+use targets::descriptors::{self, Descriptors};
+use targets::guard::Guard;
+use targets::{Readers, Reading, Rounds};
 
 /// The name of the thread that reads all streams, as `top -H` shows it.
 const READING_THREAD: &str = "reading";
@@ -173,7 +173,7 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
             for problem in &problems.0 {
                 writeln!(stderr, "{problem}")?;
             }
-            let count = crate::report::units::plural(problems.0.len() as u64, "error");
+            let count = report::units::plural(problems.0.len() as u64, "error");
             anyhow::bail!("the configuration has {count}");
         }
     };
@@ -224,7 +224,7 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
     let loaded = match loaded {
         Ok(loaded) if problems.is_empty() => loaded,
         _ => {
-            let count = crate::report::units::plural(problems.len() as u64, "error");
+            let count = report::units::plural(problems.len() as u64, "error");
             anyhow::bail!("the configuration is valid, but its rule files have {count}");
         }
     };
@@ -232,7 +232,7 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
         writeln!(out, "warning: {warning}")?;
     }
     let rules = loaded.rules.rules.iter().filter(|rule| rule.enabled).count();
-    Ok(crate::report::units::plural(rules as u64, "rule"))
+    Ok(report::units::plural(rules as u64, "rule"))
 }
 
 /// Logs warnings and errors to standard error, for commands that report their own results.

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, from_file};
 use crate::commands::cli::{EvidenceFormat, StacksArgs};
-use crate::evidence::burst::Question;
-use crate::report::stacks as report;
-use crate::targets::thread_names::{FINALIZER, names};
+use evidence::burst::Question;
+use report::stacks as report;
+use targets::thread_names::{FINALIZER, names};
 
 /// How long it watches unless asked otherwise: some hundred samples of each thread.
 const TIME: Duration = Duration::from_millis(300);

@@ -19,7 +19,7 @@ use crate::commands::cli::TopArgs;
 use crate::commands::listener::Listener;
 use crate::commands::output::{say, terminal_width};
 use crate::commands::top::own::OwnDaemon;
-use crate::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
+use report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
 
 mod own;
 

@@ -33,16 +33,16 @@ use gc_rules::rule::Evidence;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
-use crate::evidence::burst::{self, Done, Question, StoppedBy};
-use crate::evidence::census::{self as decision, CensusOptions, History, Plan};
-use crate::evidence::heap::{price, session};
-use crate::evidence::lock::Turn;
-use crate::evidence::profile::{self, Profiled, Subject};
 use crate::pipeline::{Pipeline, Want};
-use crate::process::RunKey;
-use crate::targets::host::clocks;
-use crate::targets::thread_names::{FINALIZER, names};
+use evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
+use evidence::burst::{self, Done, Question, StoppedBy};
+use evidence::census::{self as decision, CensusOptions, History, Plan};
+use evidence::heap::{price, session};
+use evidence::lock::Turn;
+use evidence::profile::{self, Profiled, Subject};
+use processes::RunKey;
+use targets::host::clocks;
+use targets::thread_names::{FINALIZER, names};
 
 use self::census::Censuses;
 pub(super) use self::marks::BurstMarks;
@@ -224,6 +224,7 @@ impl Bursts {
     }
 
     /// A second passed. `is_behind`: gcwatch has not read all that was written.
+    #[expect(clippy::too_many_lines, reason = "one pass over all wants")]
     pub(super) fn tick(&self, pipeline: &Pipeline, exporter: &Exporter, is_behind: bool, now: Instant) {
         let mut state = self.state();
         let state = &mut *state;

@@ -15,10 +15,10 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::files::{self, Beside};
 use crate::pipeline::{Pipeline, StoredState};
 use delivery::alerts::{Notifier, UnsentChange};
 use delivery::otlp::Note;
+use processes::files::{self, Beside};
 
 /// Its name in the state directory.
 const NAME: &str = "incidents.json";

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::targets::Alive;
-use crate::web::PartAge;
 use delivery::otlp::Exporter;
+use targets::Alive;
+use web::PartAge;
 
 /// A part that was not alive for so long is late. Ten times what it should be: the machine may be busy.
 const LATE: Duration = Duration::from_secs(10);

@@ -38,7 +38,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use self::queue::LogQueue;
 use super::incident_log::TARGET as INCIDENTS;
-use crate::config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
+use config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use delivery::otlp::Exporter;
 
 /// Targets whose events are the daemon's own.

@@ -14,11 +14,7 @@ use crate::daemon::liveness;
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
-use crate::guard::Guard;
-use crate::kubernetes::{self, Pods, StatsNow};
 use crate::pipeline::{Pipeline, RuleCounts};
-use crate::targets::Alive;
-use crate::web::{LiveInfo, OwnMetrics, PartAge};
 use delivery::alerts::Notifier;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::Exporter;
@@ -27,6 +23,10 @@ use delivery::otlp::stats::{SignalStats, Stats};
 use gc_telemetry::definition::anomaly::RULE_ID;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
+use kubernetes::{self, Pods, StatsNow};
+use targets::Alive;
+use targets::guard::Guard;
+use web::{LiveInfo, OwnMetrics, PartAge};
 
 /// Reloads, by outcome.
 #[derive(Debug, Default)]

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tracing::{error, info, warn};
 
-use crate::config::file::{READ_WITHIN, Watch};
-use crate::config::options::RuleSources;
-use crate::config::rule_files;
 use crate::pipeline::Pipeline;
-use crate::targets::Reading;
-use crate::web::RuleInfo;
+use config::file::{READ_WITHIN, Watch};
+use config::options::RuleSources;
+use config::rule_files;
 use delivery::clock::now_unix_ns;
 use gc_rules::load::{self, Loaded, SourceFile};
 use gc_rules::time::rfc3339;
+use targets::Reading;
+use web::RuleInfo;
 
 /// The state of the rule files.
 #[derive(Debug, Clone, Default, Serialize)]

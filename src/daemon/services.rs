@@ -16,7 +16,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::config::options::Options;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
@@ -24,16 +23,17 @@ use crate::daemon::own::{Own, RunParts};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
-use crate::evidence::black_box::BlackBox;
-use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
-use crate::targets::BlackBoxes;
-use crate::targets::host::clocks;
-use crate::web::{LiveInfo as _, OwnMetrics as _, PartAge};
+use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::{Lost, SignalStats};
 use delivery::otlp::{Exporter, Note, Running};
+use evidence::black_box::BlackBox;
+use kubernetes::{self, Pods};
+use targets::BlackBoxes;
+use targets::host::clocks;
+use web::{LiveInfo as _, OwnMetrics as _, PartAge};
 
 /// Limit on flushing the queues at shutdown.
 pub(super) const FLUSH: Duration = Duration::from_secs(4);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::targets::Silence;
+use targets::Silence;
 
 /// What came so much later than it should have is a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(5);

@@ -8,15 +8,16 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
-use crate::container::{KillCounts, Reader};
 use crate::daemon::Services;
-use crate::kubernetes::{self, settings::Settings};
-use crate::pipeline::{Measured, Pipeline, Run, Surroundings};
-use crate::process::RunKey;
-use crate::targets::exporting::Looks;
-use crate::targets::heap_limit::{MemoryReader, MemoryReading};
-use crate::targets::host;
+use crate::pipeline::{Measured, Pipeline, Run};
 use delivery::clock::now_unix_ns;
+use kubernetes::{self, settings::Settings};
+use processes::RunKey;
+use processes::container::{KillCounts, Reader};
+use processes::surroundings::Surroundings;
+use targets::exporting::Looks;
+use targets::heap_limit::{MemoryReader, MemoryReading};
+use targets::host;
 
 /// How often the figures of processes and their containers are read.
 const ROUND: Duration = Duration::from_secs(15);

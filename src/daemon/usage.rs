@@ -5,7 +5,7 @@ use std::fs;
 use dotnet_diagnostics::discovery::parse_stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 
-use crate::records::view::UsageRecord;
+use api::view::UsageRecord;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 

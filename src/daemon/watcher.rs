@@ -13,10 +13,8 @@ use gc_telemetry::value::text;
 
 use crate::daemon::own::Own;
 use crate::daemon::usage;
-use crate::records::view::{
-    ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, WatcherRecord,
-};
-use crate::web::{LiveInfo as _, PartAge, WatcherInfo};
+use api::view::{ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, WatcherRecord};
+use web::{LiveInfo as _, PartAge, WatcherInfo};
 
 impl WatcherInfo for Own {
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {

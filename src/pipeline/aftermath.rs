@@ -6,7 +6,7 @@ use delivery::alerts::{IncidentNotice, Notices, subject};
 use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_telemetry::origin::Origin;
 
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// Most processes whose incidents are kept; of more, those of the one that exited first end.
 const MOST: usize = 256;

@@ -1,132 +1,27 @@
-//! The records of `/api/v1/rules` and `/api/v1/alerts`. The names of their fields are a contract.
+//! The records of `/api/v1/rules` and `/api/v1/alerts`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
 use crate::pipeline::service::{SubjectAlert, SubjectName};
-use crate::process::one_name;
-use crate::records::event::hex;
+use api::event::hex;
+use api::view::{AlertView, FiringView, NearView, ParamView, RuleView};
 use gc_rules::alert::Alert;
 use gc_rules::engine::{RuleState, State};
 use gc_rules::record::AlertRecord;
-use gc_rules::rule::{On, Param, Rule, Severity, Status};
+use gc_rules::rule::{On, Param, Rule};
 use gc_rules::time::rfc3339;
 use gc_telemetry::value::text;
-
-/// An alert that fires.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AlertView {
-    /// The host's pid of the process; 0: the alert is of a service.
-    pub pid: u32,
-    /// The name of the process, or of the service's processes.
-    pub process: String,
-    /// `service.name` of its resource.
-    pub service_name: Option<String>,
-    /// When the condition began to hold, RFC 3339.
-    pub active: Option<String>,
-    /// When it began to fire.
-    pub since: Option<String>,
-    /// When the condition held last.
-    pub last: Option<String>,
-    /// The trace of the collection that it began on.
-    pub trace_id: Option<String>,
-    /// The alert.
-    #[serde(flatten)]
-    pub alert: AlertRecord,
-    #[serde(skip)]
-    started_unix_ns: u64,
-}
-
-/// A process, or a service, on which a rule fires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FiringView {
-    /// The host's pid; 0: it is a service.
-    pub pid: u32,
-    /// Its name, or that of the service's processes.
-    pub process: String,
-    /// What it is called everywhere.
-    pub name: String,
-    /// Since when, RFC 3339.
-    pub since: Option<String>,
-}
-
-/// A rule and its state in all processes.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RuleView {
-    /// Its id.
-    pub id: String,
-    /// Title.
-    pub title: String,
-    /// The group; of its rules only the most severe fires.
-    pub group: Option<String>,
-    /// Severity of its alerts.
-    pub severity: Severity,
-    /// How reliable it is.
-    pub status: Status,
-    /// When its condition is evaluated.
-    pub on: On,
-    /// False: it is switched off.
-    pub enabled: bool,
-    /// File, line and column.
-    pub location: String,
-    /// `ok`; `err`: evaluations of it failed.
-    pub health: &'static str,
-    /// How often it was evaluated, over all processes.
-    pub evaluations: u64,
-    /// How often that failed.
-    pub failures: u64,
-    /// What the newest failure was.
-    pub last_failure: Option<String>,
-    /// How many processes, or of a rule `on: service` services, are in each state: `inactive`, `pending`, `firing`,
-    /// `inhibited`, `unknown`, `not_selected`, `excepted`.
-    pub states: BTreeMap<&'static str, u64>,
-    /// The processes on which it fires.
-    pub firing: Vec<FiringView>,
-    /// The processes on which it is pending or inhibited by a more severe rule.
-    pub near: Vec<NearView>,
-    /// What it means.
-    pub description: String,
-    /// What to do.
-    pub remedy: String,
-    /// The source of its threshold.
-    pub source: String,
-    /// When it fires, as it is written.
-    pub when: String,
-    /// The processes that it is for, as it is written; empty: all.
-    pub select: String,
-    /// Its thresholds: names and values as they are written.
-    pub params: Vec<ParamView>,
-}
-
-/// A process on which a rule does not fire, but nearly.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct NearView {
-    /// `pending` or `inhibited`.
-    pub state: &'static str,
-    /// The process, and since when.
-    #[serde(flatten)]
-    pub at: FiringView,
-}
-
-/// A threshold of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ParamView {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: String,
-    /// Other values, each after the processes that it is for.
-    pub others: Vec<(String, String)>,
-}
+use processes::one_name;
 
 /// Limit of processes that are listed of a rule on which it nearly fires; all are counted.
 const MOST_NEAR: usize = 100;
+
+/// When an alert began to fire, Unix nanoseconds, and its record.
+type Started = (u64, AlertView);
 
 /// How many runs are in each state, and those in which the rule fires.
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
@@ -134,10 +29,10 @@ type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
 impl Pipeline {
     /// Every alert that fires: the most severe first, then the newest.
     pub fn alerts(&self) -> Vec<AlertView> {
-        let mut alerts: Vec<AlertView> = self.runs().iter().flat_map(|run| alerts_of(run)).collect();
+        let mut alerts: Vec<Started> = self.runs().iter().flat_map(|run| alerts_of(run)).collect();
         alerts.extend(self.subject_alerts().into_iter().map(of_subject));
-        alerts.sort_by_key(|alert| Reverse((alert.alert.severity, alert.started_unix_ns)));
-        alerts
+        alerts.sort_by_key(|(started, alert)| Reverse((alert.alert.severity, *started)));
+        alerts.into_iter().map(|(_, alert)| alert).collect()
     }
 
     /// Every rule in force, in the order of the files, with its states in all processes, or in that of a pid.
@@ -232,9 +127,9 @@ fn param(param: &Param) -> ParamView {
 }
 
 /// An alert of a service, or of gcwatch itself.
-fn of_subject(subject: SubjectAlert) -> AlertView {
+fn of_subject(subject: SubjectAlert) -> Started {
     let alert = &subject.alert;
-    AlertView {
+    let view = AlertView {
         pid: subject.run.pid,
         process: subject.process.to_string(),
         service_name: text(&subject.resource.attributes, "service.name"),
@@ -243,11 +138,11 @@ fn of_subject(subject: SubjectAlert) -> AlertView {
         last: rfc3339(alert.last_unix_ns),
         trace_id: None,
         alert: AlertRecord::new(alert, subject.group.as_deref()),
-        started_unix_ns: alert.started_unix_ns,
-    }
+    };
+    (alert.started_unix_ns, view)
 }
 
-fn alerts_of(run: &Run) -> Vec<AlertView> {
+fn alerts_of(run: &Run) -> Vec<Started> {
     let parts = run.parts();
     let Some(rules) = &parts.rules else { return Vec::new() };
     let view = |alert: Arc<Alert>| AlertView {
@@ -259,7 +154,7 @@ fn alerts_of(run: &Run) -> Vec<AlertView> {
         last: rfc3339(alert.last_unix_ns),
         trace_id: rules.span(&alert).map(|span| hex(&span.trace_id)),
         alert: AlertRecord::new(&alert, rules.group(&alert).as_deref()),
-        started_unix_ns: alert.started_unix_ns,
     };
-    rules.alerts().into_iter().map(view).collect()
+    let each = rules.alerts().into_iter();
+    each.map(|alert| (alert.started_unix_ns, view(alert))).collect()
 }

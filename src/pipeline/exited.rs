@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::pipeline::run::Run;
 use crate::pipeline::service::Death;
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// So many are kept, and beyond them only those that a listed incident names. One takes about 25 KiB.
 pub(crate) const MOST_EXITED: usize = 50;
@@ -98,7 +98,7 @@ fn words(death: &Death) -> &'static str {
 mod tests {
     use super::*;
     use crate::pipeline::settings::Clock;
-    use crate::process::{Identity, Provenance};
+    use processes::{Identity, Provenance};
 
     fn run(pid: u32) -> Arc<Run> {
         let identity = Identity {

@@ -9,8 +9,6 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Shared;
-use crate::process::{RunState, StreamProgress};
-use crate::targets::host::clocks;
 use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
 use gc_requests::request::Request;
@@ -18,6 +16,8 @@ use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
 use gc_rules::time::TimeBase;
 use gc_telemetry::spans::{Encoded, NotExported};
+use processes::{RunState, StreamProgress};
+use targets::host::clocks;
 
 /// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]

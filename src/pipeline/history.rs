@@ -36,8 +36,7 @@ use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::{TimeBase, moved};
 
-use crate::container::ledger::{HeapFigures, not_looked_at, old_objects};
-pub(crate) use bucket::{BUCKET_NS, Bucket, is_induced};
+pub(crate) use bucket::{BUCKET_NS, Bucket};
 use buckets::Buckets;
 pub(crate) use causes::{Cause, Causes};
 use kept::Kept;
@@ -45,6 +44,7 @@ pub(crate) use kept::Remembered;
 pub(crate) use mark::Mark;
 use packed::Queue;
 pub(crate) use pauses::Pauses;
+use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
 use stopped::Stopped;
 
 /// How far back the buckets go, the one that is open included.

@@ -9,8 +9,8 @@ use crate::pipeline::history::{BUCKET_NS, Bucket, stored};
 use crate::pipeline::overview_view::now_of;
 use crate::pipeline::process_view::columns;
 use crate::pipeline::registry::Pipeline;
-use crate::process::RunState;
-use crate::records::view::HistoryColumns;
+use api::view::HistoryColumns;
+use processes::RunState;
 
 /// Buckets that ended so long ago change no more: what belongs to a collection may be known late.
 const SETTLED: u64 = 12;

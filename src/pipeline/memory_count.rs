@@ -7,10 +7,10 @@ use delivery::clock::now_unix_ns;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::container::ledger::{HeapFigures, read};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
+use processes::container::ledger::{HeapFigures, read};
 
 /// How long whoever looks waits for it: 20 ms are usual. What comes later is in the next look.
 const PATIENCE: Duration = Duration::from_secs(2);

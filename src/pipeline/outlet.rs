@@ -1,4 +1,4 @@
-//! What the pipeline asks of the rest of the daemon: a way out, and what an orchestrator knows of a process.
+//! What the pipeline asks of the rest of the daemon: a way out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,11 +6,7 @@ use std::sync::Arc;
 use delivery::alerts::{IncidentNotice, Notices};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-
-use crate::container::ContainerIdentity;
-use crate::pipeline::service::Ended;
 
 /// Where spans, metrics and alerts go. An implementation never waits; what it cannot take it drops and counts.
 pub trait Outlet: Send + Sync + fmt::Debug {
@@ -22,16 +18,4 @@ pub trait Outlet: Send + Sync + fmt::Debug {
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices);
     /// Incidents of one process that receivers know already, from before gcwatch was restarted.
     fn resumed(&self, _resource: &Arc<Origin>, _incidents: Vec<IncidentNotice>) {}
-}
-
-/// Attributes of a process by where it runs: an orchestrator's metadata.
-pub trait Surroundings: Send + Sync + fmt::Debug {
-    /// Attributes of a process in this container, as far as they are known now; those that the process gave itself win.
-    /// Called under a lock: it does not wait.
-    fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
-
-    /// How a container ended; `None`: it is not known (yet), or it runs. Called as [`Self::attributes`].
-    fn ended(&self, _container: &ContainerIdentity) -> Option<Ended> {
-        None
-    }
 }

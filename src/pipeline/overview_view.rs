@@ -16,8 +16,8 @@ use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Noted;
-use crate::process::{Identity, RunKey, RunState};
-use crate::records::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
+use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
+use processes::{Identity, RunKey, RunState};
 
 /// Points of a row's half hour.
 const SPARK_POINTS: usize = 60;

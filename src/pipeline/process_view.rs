@@ -16,21 +16,12 @@ use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::view::{json_value, record_of};
-use crate::records::gc::type_name;
-use crate::records::view::{
-    CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, NoteRecord, PauseColumns,
-    ProcessRecord, ReportedRequests, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
+use api::gc::type_name;
+use api::view::{
+    CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, NoCollection, NoteRecord,
+    PauseColumns, ProcessRecord, ReportedRequests, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
 use delivery::clock::now_unix_ns;
-
-/// Why there is no record of a collection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoCollection {
-    /// There is no process of that pid, or nothing was ever read from it.
-    NoProcess,
-    /// The process has no collection of that number that is remembered. The oldest and the newest that are.
-    NoNumber(Option<(u64, u64)>),
-}
 
 impl Pipeline {
     /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
@@ -181,7 +172,7 @@ impl Pipeline {
         let who = parts.identity.who();
         Ok(CollectionRecord {
             pid,
-            name: crate::process::one_name(&who.name, &parts.identity.resource().attributes),
+            name: processes::one_name(&who.name, &parts.identity.resource().attributes),
             number,
             line,
             gc: kept.and_then(|kept| record_of(&kept, pid, who.ns_pid)),

@@ -12,19 +12,20 @@ use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::evidence::black_box::BlackBox;
-use crate::evidence::black_box::files::Files;
-use crate::evidence::flames::Flames;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
-use crate::pipeline::outlet::{Outlet, Surroundings};
+use crate::pipeline::outlet::Outlet;
 use crate::pipeline::run::{Measured, RuleCounts, Run};
 use crate::pipeline::service::{Death, SubjectAlert, SubjectName};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::pipeline::shared::{Counts, Noted, Shared};
-use crate::process::{Identity, RunKey, RunState};
-use crate::targets::clock::Clocks;
-use crate::targets::sink::Full;
+use evidence::black_box::BlackBox;
+use evidence::black_box::files::Files;
+use evidence::flames::Flames;
+use processes::surroundings::Surroundings;
+use processes::{Identity, RunKey, RunState};
+use targets::clock::Clocks;
+use targets::sink::Full;
 
 /// Most processes that are remembered although nothing is read from them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;

@@ -12,13 +12,13 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::{Feed, Pipeline};
-use crate::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
-use crate::recording::RecordingError;
-use crate::recording::source::Source;
-use crate::targets::sink::Full;
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::resource as row;
 use gc_telemetry::value::key_value;
+use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use recording::RecordingError;
+use recording::source::Source;
+use targets::sink::Full;
 
 /// The outcomes of a recording, one by one.
 #[derive(Debug)]

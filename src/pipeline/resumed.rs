@@ -27,7 +27,7 @@ use serde_json::{Value as Json, json};
 use crate::pipeline::aftermath::Changes;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::settings::Clock;
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// Most incidents that are stored; of more, the most severe and oldest.
 pub(crate) const MOST_STORED: usize = 1000;

@@ -36,8 +36,8 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::pipeline::service::{ServiceBook, ServiceKey};
 use crate::pipeline::settings::Clock;
-use crate::process::{Identity, RunKey, RunState};
-use crate::targets::clock::Clocks;
+use processes::{Identity, RunKey, RunState};
+use targets::clock::Clocks;
 
 pub use parts::Measured;
 pub(crate) use parts::Parts;

@@ -24,7 +24,7 @@ mod key;
 mod tests;
 
 pub(crate) use book::ServiceBook;
-pub use death::{Death, Ended};
+pub use death::Death;
 pub use judged::SubjectAlert;
 pub(crate) use judged::{Judged, SubjectName, WatcherLog};
 pub use key::ServiceKey;

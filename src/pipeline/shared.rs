@@ -13,20 +13,21 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::evidence::black_box::BlackBox;
-use crate::evidence::flames::Flames;
 use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
-use crate::pipeline::outlet::{Outlet, Surroundings};
+use crate::pipeline::outlet::Outlet;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::run::{RuleCounts, Run};
 use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
 use crate::pipeline::settings::{Clock, PipelineSettings};
-use crate::process::{Identity, Provenance, RunKey, RunState};
-use crate::targets::clock::Clocks;
-use crate::targets::wall_clock::WallClock;
+use evidence::black_box::BlackBox;
+use evidence::flames::Flames;
+use processes::surroundings::Surroundings;
+use processes::{Identity, Provenance, RunKey, RunState};
+use targets::clock::Clocks;
+use targets::wall_clock::WallClock;
 
 /// What the pipeline counted since it began, over all runs, also those that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

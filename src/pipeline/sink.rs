@@ -6,8 +6,8 @@ use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::{Feed, Pipeline};
-use crate::process::{Identity, RunKey, RunState, StreamProgress};
-use crate::targets::sink::{Full, RunSink, Sink};
+use processes::{Identity, RunKey, RunState, StreamProgress};
+use targets::sink::{Full, RunSink, Sink};
 
 impl Sink for Pipeline {
     type Run = Feed;

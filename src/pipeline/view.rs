@@ -4,173 +4,74 @@ use std::collections::BTreeMap;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::pipeline::history::Remembered;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
 use crate::pipeline::shared::Noted;
-use crate::process::{Identity, RunState};
-use crate::records::gc::{GcRecord, Subject};
+use api::gc::{GcRecord, Subject};
+use api::view::TargetView;
 use clr_gc::gc::Collection;
 use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::value::text;
+use processes::{Identity, RunState};
 
-/// One process: who it is, and how it is read.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TargetView {
-    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's
-    /// name.
-    pub pid: u32,
-    /// Its pid in its own pid namespace.
-    pub ns_pid: Option<u32>,
-    /// The entry assembly's name, else the executable's.
-    pub name: String,
-    /// `service.name` of its resource.
-    pub service_name: Option<String>,
-    /// The runtime's version.
-    pub runtime: Option<String>,
-    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`,
-    /// `ended`.
-    pub state: &'static str,
-    /// For `unattachable`: one word, as in `gcwatch ps`.
-    pub reason: Option<String>,
-    /// One sentence on the state.
-    pub detail: Option<String>,
-    /// When the state began, RFC 3339.
-    pub since: Option<String>,
-    /// When it was attached to for the first time, RFC 3339: where its totals begin.
-    pub first_attached: Option<String>,
-    /// Sessions begun.
-    pub sessions: u64,
-    /// How often what another tool's session left behind in it was healed.
-    pub healings: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Events read.
-    pub events: u64,
-    /// Events that the runtime dropped; null where it numbers nothing.
-    pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
-    pub undecodable_events: u64,
-    /// Collections observed.
-    pub collections: u64,
-    /// Of those, how many lie in a loss of events.
-    pub lossy: u64,
-    /// Of those, of how many a part was never seen.
-    pub incomplete: u64,
-    /// Number of the newest one.
-    pub last_collection: Option<u32>,
-    /// From its end until it was processed, nanoseconds.
-    pub lag_ns: Option<u64>,
-    /// What shows that it exports the metrics of its runtime itself; null: nothing does.
-    pub exports_runtime: Option<&'static str>,
-    /// The attributes of its resource.
-    pub resource: serde_json::Map<String, serde_json::Value>,
-}
-
-impl RunState {
-    /// One word, the value of the attribute `gcwatch.target.state`.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Excluded => "excluded",
-            Self::OverLimit => "over_limit",
-            Self::HeldElsewhere { .. } => "held_elsewhere",
-            Self::Unattachable { .. } => "unattachable",
-            Self::Attaching => "attaching",
-            Self::Attached => "attached",
-            Self::Detached { .. } => "detached",
-            Self::Ended => "ended",
-        }
-    }
-
-    /// Why nothing is read, where that lasts; one of a small set.
-    pub(crate) fn not_attached(&self) -> Option<String> {
-        match self {
-            Self::Unattachable { reason, .. } => Some(reason.clone()),
-            Self::Excluded => Some("excluded".to_owned()),
-            Self::OverLimit => Some("over-limit".to_owned()),
-            Self::HeldElsewhere { .. } => Some("held-elsewhere".to_owned()),
-            Self::Found | Self::Attaching | Self::Attached | Self::Detached { .. } | Self::Ended => None,
-        }
-    }
-
-    fn reason(&self) -> Option<String> {
-        match self {
-            Self::Unattachable { reason, .. } => Some(reason.clone()),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn detail(&self) -> Option<String> {
-        match self {
-            Self::Unattachable { detail, .. } | Self::Detached { detail } => Some(detail.clone()),
-            Self::HeldElsewhere { holder } => Some(format!("read by {holder}")),
-            _ => None,
-        }
+fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since_unix_ns: u64) -> TargetView {
+    TargetView {
+        pid: identity.key.pid,
+        ns_pid: identity.ns_pid,
+        name: identity.name.clone(),
+        service_name: text(resource, "service.name"),
+        runtime: identity.runtime.clone(),
+        state: state.word(),
+        reason: state.reason(),
+        detail: state.detail(),
+        since: rfc3339(since_unix_ns),
+        first_attached: None,
+        sessions: 0,
+        healings: 0,
+        bytes: 0,
+        events: 0,
+        lost_events: None,
+        undecodable_events: 0,
+        collections: 0,
+        lossy: 0,
+        incomplete: 0,
+        last_collection: None,
+        lag_ns: None,
+        exports_runtime: None,
+        resource: resource
+            .iter()
+            .map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))
+            .collect(),
     }
 }
 
-impl TargetView {
-    fn of(identity: &Identity, resource: &[KeyValue], state: &RunState, since_unix_ns: u64) -> Self {
-        Self {
-            pid: identity.key.pid,
-            ns_pid: identity.ns_pid,
-            name: identity.name.clone(),
-            service_name: text(resource, "service.name"),
-            runtime: identity.runtime.clone(),
-            state: state.word(),
-            reason: state.reason(),
-            detail: state.detail(),
-            since: rfc3339(since_unix_ns),
-            first_attached: None,
-            sessions: 0,
-            healings: 0,
-            bytes: 0,
-            events: 0,
-            lost_events: None,
-            undecodable_events: 0,
-            collections: 0,
-            lossy: 0,
-            incomplete: 0,
-            last_collection: None,
-            lag_ns: None,
-            exports_runtime: None,
-            resource: resource
-                .iter()
-                .map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))
-                .collect(),
-        }
-    }
-
-    fn of_run(run: &Run) -> Self {
-        let parts = run.parts();
-        let (session, history) = (&parts.session, &parts.history);
-        let progress = session.progress();
-        Self {
-            first_attached: session.first_attach_unix_ns.and_then(rfc3339),
-            sessions: session.sessions,
-            healings: session.healings,
-            bytes: progress.bytes,
-            events: progress.events,
-            lost_events: progress.lost_events,
-            undecodable_events: progress.undecodable,
-            collections: history.collections,
-            lossy: history.lossy,
-            incomplete: history.incomplete,
-            last_collection: history.figures().number,
-            lag_ns: session.lag_ns,
-            exports_runtime: parts.exports_runtime,
-            ..Self::of(
-                parts.identity.who(),
-                &parts.identity.resource().attributes,
-                &session.state,
-                session.since_unix_ns,
-            )
-        }
+fn target_of(run: &Run) -> TargetView {
+    let parts = run.parts();
+    let (session, history) = (&parts.session, &parts.history);
+    let progress = session.progress();
+    TargetView {
+        first_attached: session.first_attach_unix_ns.and_then(rfc3339),
+        sessions: session.sessions,
+        healings: session.healings,
+        bytes: progress.bytes,
+        events: progress.events,
+        lost_events: progress.lost_events,
+        undecodable_events: progress.undecodable,
+        collections: history.collections,
+        lossy: history.lossy,
+        incomplete: history.incomplete,
+        last_collection: history.figures().number,
+        lag_ns: session.lag_ns,
+        exports_runtime: parts.exports_runtime,
+        ..target(
+            parts.identity.who(),
+            &parts.identity.resource().attributes,
+            &session.state,
+            session.since_unix_ns,
+        )
     }
 }
 
@@ -200,13 +101,13 @@ impl Pipeline {
 
     /// Every process that is known, by pid.
     pub fn targets(&self) -> Vec<TargetView> {
-        let mut targets: Vec<TargetView> = self.runs().iter().map(|run| TargetView::of_run(run)).collect();
+        let mut targets: Vec<TargetView> = self.runs().iter().map(|run| target_of(run)).collect();
         targets.extend(self.noted().iter().map(
             |Noted {
                  identity,
                  state,
                  since_unix_ns,
-             }| TargetView::of(identity, &identity.resource, state, *since_unix_ns),
+             }| target(identity, &identity.resource, state, *since_unix_ns),
         ));
         targets.sort_by_key(|target| target.pid);
         targets

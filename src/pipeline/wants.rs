@@ -6,14 +6,14 @@ use gc_rules::incident::{Finding, Share, id_of};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
-use crate::evidence::automatic::Condition;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
-use crate::process::{RunKey, RunState};
 use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
+use evidence::automatic::Condition;
 use gc_telemetry::origin::Origin;
+use processes::{RunKey, RunState};
 
 /// The kinds of evidence that take a burst, or a heap dump.
 const OF_BURSTS: [Evidence; 4] = [

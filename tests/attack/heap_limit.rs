@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gcwatch::process::RunState;
+use processes::RunState;
 use test_support::add_tests;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
@@ -128,7 +128,7 @@ fn a_full_heap_is_left_alone() {
         target.await_ticks(3);
         let run = supervised.log.run(target.pid()).unwrap();
         assert!(waits(&run) && run.opened == 0, "{:?}", run.states);
-        let all_the_same = gcwatch::targets::options::TargetOptions {
+        let all_the_same = targets::options::TargetOptions {
             attach_at_heap_limit: true,
             ..options
         };

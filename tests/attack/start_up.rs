@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gcwatch::targets::options::{Filter, TargetOptions};
 use strict_yaml::pattern::Pattern;
+use targets::options::{Filter, TargetOptions};
 use test_support::add_tests;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;

@@ -7,16 +7,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
+use config::options::Options;
+use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Links, Webhook};
 use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
-use gcwatch::config::options::Options;
-use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, PipelineSettings};
-use gcwatch::process::{Identity, RunKey, RunState};
+use processes::{Identity, RunKey, RunState};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -221,7 +221,7 @@ async fn an_alert_fires_once_and_resolves() {
         runtime: None,
         native_aot: None,
         resource: notices::resource().attributes,
-        provenance: gcwatch::process::Provenance::default(),
+        provenance: processes::Provenance::default(),
     };
     let mut feed = services.pipeline.open(identity).unwrap();
     let now = std::time::SystemTime::now()

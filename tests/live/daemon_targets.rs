@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcwatch::process::RunState;
-use gcwatch::targets::Unfinished;
-use gcwatch::targets::options::{Filter, TargetOptions};
+use processes::RunState;
 use rustix::process::Signal;
 use strict_yaml::pattern::Pattern;
+use targets::Unfinished;
+use targets::options::{Filter, TargetOptions};
 
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};

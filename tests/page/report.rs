@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use api::gc::Subject;
 use clr_gc::stream::Scope;
 use gc_rules::time::TimeBase;
-use gcwatch::recording::source::Source;
-use gcwatch::recording::{ProcessHistory, Recording};
-use gcwatch::records::gc::Subject;
-use gcwatch::{report, web};
+use gcwatch::view;
+use recording::source::Source;
+use recording::{ProcessHistory, Recording};
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};
 
@@ -138,7 +138,7 @@ fn collections_of_two_processes_are_apart() {
         ..*first
     };
     recording.processes.push((subject, second));
-    let page = web::report::page(&report::view::page(vec![report::view::recorded(
+    let page = web::report::page(&view::page(vec![view::recorded(
         &recording,
         TimeBase::at(0),
         None,

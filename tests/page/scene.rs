@@ -3,21 +3,21 @@
 use std::net::SocketAddr;
 
 use clr_gc::gc::Outcome;
+use config::options::Options;
 use delivery::clock::now_unix_ns;
 use gc_requests::payload::Ended;
 use gc_requests::request::{Hit, Request};
 use gc_rules::field::MemoryFacts;
 use gc_rules::time::TimeBase;
 use gc_telemetry::value::key_value;
-use gcwatch::config::options::Options;
-use gcwatch::container::{Figures, Memory};
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Player, complete_at};
 use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
-use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
-use gcwatch::web::options::WebOptions;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use processes::container::{Figures, Memory};
+use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use test_support::recordings;
+use web::options::WebOptions;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const MIB: u64 = 1 << 20;

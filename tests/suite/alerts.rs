@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use config::options::Options;
+use config::options::RuleSources;
 use delivery::alerts::Notifier;
 use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings::{self, Compression, Protocol, Secret};
 use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
-use gcwatch::config::options::Options;
-use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{self, Clock};

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use clap::Parser;
+use config::environment::Environment;
+use config::flags::ConfigFlags;
+use config::options::LogFormat;
+use config::problem::Problems;
+use config::{Config, Loaded, Sources, file, page, schema};
 use delivery::otlp::settings::{Compression, Protocol, Receiver};
 use gc_telemetry::options::{HistogramBuckets, Temporality};
-use gcwatch::config::environment::Environment;
-use gcwatch::config::flags::ConfigFlags;
-use gcwatch::config::options::LogFormat;
-use gcwatch::config::problem::Problems;
-use gcwatch::config::{Config, Loaded, Sources, file, page, schema};
 use proptest::prelude::*;
 use test_support::golden;
 
@@ -121,10 +121,7 @@ fn nothing_need_be_set() {
         assert_eq!(receiver.timeout, Duration::from_secs(10));
     }
     assert_eq!(config.options.listen.unwrap().to_string(), "127.0.0.1:9464");
-    assert_eq!(
-        config.options.targets,
-        gcwatch::targets::options::TargetOptions::default()
-    );
+    assert_eq!(config.options.targets, targets::options::TargetOptions::default());
     assert_eq!(
         config.options.pipeline.spans,
         gc_telemetry::options::SpanOptions::default()
@@ -842,7 +839,7 @@ async fn a_writer_beside_it_holds_nothing_up() {
 fn files_are_read_or_the_reason_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let load = |name: &str| gcwatch::config::load(&flags(&["--config", &path(name), "--listen", "127.0.0.1:5"]));
+    let load = |name: &str| config::load(&flags(&["--config", &path(name), "--listen", "127.0.0.1:5"]));
     fs::write(path("good"), "log: {level: error}\n").unwrap();
     let good = load("good").unwrap();
     assert_eq!(good.config.options.listen.unwrap().port(), 5);

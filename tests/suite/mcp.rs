@@ -6,10 +6,10 @@ mod stdio;
 use std::net::SocketAddr;
 
 use delivery::otlp::settings::Secret;
-use gcwatch::web::options::{Mcp, Protects};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use web::options::{Mcp, Protects};
 
 use crate::web::{json as record, options, services_of, services_with};
 

@@ -8,18 +8,19 @@ use delivery::alerts::{Notice, Notices};
 use gc_rules::time::TimeBase;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use gcwatch::container::{ContainerIdentity, Figures};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
-use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Surroundings};
-use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
-use gcwatch::recording::Recording;
-use gcwatch::recording::source::Source;
+use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings};
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use processes::container::{ContainerIdentity, Figures};
+use processes::surroundings::Surroundings;
+use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use recording::Recording;
+use recording::source::Source;
 
 /// Keeps what leaves.
 #[derive(Debug, Default)]

@@ -14,14 +14,14 @@ use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings};
-use gcwatch::process::{Identity, RunKey, RunState};
-use gcwatch::targets::clocks;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use processes::{Identity, RunKey, RunState};
+use targets::clocks;
 
 use test_support::notices::{self, rules};
 
@@ -115,7 +115,7 @@ fn feed(pipeline: &Pipeline) -> Feed {
         runtime: None,
         native_aot: None,
         resource: vec![notices::attribute("service.name", "checkout")],
-        provenance: gcwatch::process::Provenance::default(),
+        provenance: processes::Provenance::default(),
     };
     let mut feed = pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(BASE.into()));
@@ -560,7 +560,7 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
     let seen = |runtime: &str, settings: &[(&str, Value)]| {
         let (pipeline, _kept) = pipeline(Clock::Recorded, SpanOptions::default());
         let mut feed = feed(&pipeline);
-        let figures = gcwatch::container::Figures {
+        let figures = processes::container::Figures {
             memory_limit: Some(LIMIT),
             ..Default::default()
         };

@@ -18,8 +18,8 @@ use gc_rules::load::{load, shipped};
 use gc_rules::review::{Review, Reviewed, repeated};
 use gc_rules::rule::RuleSet;
 use gc_rules::time::TimeBase;
-use gcwatch::recording::Recording;
-use gcwatch::recording::source::Source;
+use recording::Recording;
+use recording::source::Source;
 use test_support::{golden, recordings};
 
 const SECOND: i64 = 1_000_000_000;

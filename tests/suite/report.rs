@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::process::{Command, Output, Stdio};
 
+use api::gc::Subject;
 use clr_gc::stream::Scope;
 use gc_rules::time::TimeBase;
-use gcwatch::recording::source::Source;
-use gcwatch::recording::{ProcessHistory, Recording};
-use gcwatch::records::gc::Subject;
-use gcwatch::{report, web};
+use gcwatch::view;
+use recording::source::Source;
+use recording::{ProcessHistory, Recording};
 use serde_json::Value;
 use test_support::repository;
 
@@ -45,8 +45,8 @@ fn record(page: &str) -> Value {
 
 /// The page of a recording.
 fn page_of(recording: &Recording, base: TimeBase) -> String {
-    let one = report::view::recorded(recording, base, None, false, 1);
-    web::report::page(&report::view::page(vec![one])).unwrap()
+    let one = view::recorded(recording, base, None, false, 1);
+    web::report::page(&view::page(vec![one])).unwrap()
 }
 
 /// What the process that renders the recording of an incident makes of these bytes.

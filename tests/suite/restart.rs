@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
+use config::options::Options;
+use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings, Webhook};
 use delivery::clock::now_unix_ns;
 use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
-use gcwatch::config::options::Options;
-use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, Feed, PipelineSettings};
-use gcwatch::process::{Identity, Provenance, RunKey, RunState};
-use gcwatch::targets::clocks;
+use processes::{Identity, Provenance, RunKey, RunState};
 use serde_json::Value;
+use targets::clocks;
 use tempfile::TempDir;
 
 use test_support::receiver::{LONG, Receiver, Reply};

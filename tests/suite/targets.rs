@@ -8,10 +8,10 @@ use std::time::Duration;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
-use gcwatch::process::RunState;
-use gcwatch::targets::Unfinished;
-use gcwatch::targets::options::{Filter, TargetOptions};
+use processes::RunState;
 use strict_yaml::pattern::Pattern;
+use targets::Unfinished;
+use targets::options::{Filter, TargetOptions};
 
 use test_support::recordings::bytes as recording;
 use test_support::supervised::{Run, Supervised};

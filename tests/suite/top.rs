@@ -1,8 +1,8 @@
 //! `gcwatch top`: what it draws, and what keys do.
 
-use gcwatch::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
 use test_support::golden;
 
 fn state() -> State {

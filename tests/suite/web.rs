@@ -4,18 +4,18 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use config::options::Options;
+use config::options::RuleSources;
 use delivery::otlp::settings::Secret;
 use gc_rules::time::TimeBase;
-use gcwatch::config::options::Options;
-use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
-use gcwatch::process::{Identity, RunKey, RunState};
-use gcwatch::report::top;
-use gcwatch::web::options::{Protects, TlsFiles, WebOptions};
+use processes::{Identity, RunKey, RunState};
+use report::top;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use web::options::{Protects, TlsFiles, WebOptions};
 
 pub(crate) fn options() -> Options {
     Options {
@@ -360,7 +360,7 @@ async fn names_are_shown_as_text() {
         runtime: None,
         native_aot: None,
         resource: Vec::new(),
-        provenance: gcwatch::process::Provenance::default(),
+        provenance: processes::Provenance::default(),
     };
     services.pipeline.note(&identity, RunState::Excluded);
     let address = services.address().unwrap();
@@ -483,8 +483,8 @@ async fn a_process_has_its_history() {
     let record = json(address, &format!("/api/v1/processes/{pid}")).await;
     assert_eq!(record["grafana_url"], dashboard);
     let mut source =
-        gcwatch::recording::source::Source::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
-    let analyzed = gcwatch::recording::Recording::read(&mut source, clr_gc::stream::Scope::Collections, |_| ());
+        recording::source::Source::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
+    let analyzed = recording::Recording::read(&mut source, clr_gc::stream::Scope::Collections, |_| ());
     let totals = &analyzed.processes[0].1.totals;
     let sum = |column: &serde_json::Value| -> u64 {
         column

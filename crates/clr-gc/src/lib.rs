@@ -66,8 +66,8 @@
 //! }
 //! ```
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod event;
 pub mod gc;

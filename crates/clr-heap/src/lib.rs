@@ -26,8 +26,8 @@
 //! * Types are counted by the runtime's number, not by name: nested types come without their outer type.
 //! * Nothing is dropped silently, and unknown is `None`.
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod cost;
 pub mod diff;

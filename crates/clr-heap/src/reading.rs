@@ -546,6 +546,7 @@ impl State {
         })
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn event(&mut self, event: &Event<'_>) {
         self.follow(event.capture_thread, event.sequence);
         if event.tag == TAG_METHOD {

@@ -29,8 +29,8 @@
 //! * Unknown is `None`: a request without an activity has no start, one that overlaps lost events has no time lost.
 //! * The memory of a live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`impact::MAX_IMPACTS`].
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod impact;
 pub mod payload;

@@ -54,7 +54,7 @@ use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
-pub use black_box::{Recordings, Share, recording_id};
+pub use black_box::{BegunRecordings, Recordings, Share, recording_id};
 pub use found::{
     Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
     FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MOST_FOUND, MOST_LIVING,

@@ -39,8 +39,8 @@
 //! * **Files are harmless.** Any file is refused with its errors, or evaluated in bounded time; after a refusal the
 //!   previous rules continue.
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod account;
 pub mod alert;

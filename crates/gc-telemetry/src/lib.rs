@@ -29,8 +29,8 @@
 //! * **Bounded**: spans by a rate ([`options::SpanOptions::max_per_second`]), series by a limit
 //!   ([`options::MetricOptions::max_series`]), histograms by their buckets. What is over a limit is counted.
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod anomaly;
 pub mod definition;

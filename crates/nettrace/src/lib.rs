@@ -90,8 +90,8 @@
 //! anew with every block. Labels that override version, level, keywords or opcode of an event give it a definition of
 //! its own, for which [`Options::interest`] is asked too. Labels other than that and activity ids are skipped.
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod blob;
 mod capture;

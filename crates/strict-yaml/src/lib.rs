@@ -22,8 +22,8 @@
 //! * **Bounded.** Nesting, number of values and bytes are limited while reading; no anchors, aliases or tags.
 //! * **Independent of the kind of document**: the configuration and the rule files of gcwatch provide their schemas.
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod check;
 pub mod decode;

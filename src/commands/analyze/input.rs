@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clr_gc::stream::Scope;
 
 use crate::commands::output::say;
-use crate::recording::Recording;
-use crate::recording::source::Source;
-use crate::report::units::plural;
+use recording::Recording;
+use recording::source::Source;
+use report::units::plural;
 
 /// The files, and those in directories, in the order of their names; what is no recording by its name is left out.
 pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {

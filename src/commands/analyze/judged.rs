@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
-use crate::config::rule_files;
-use crate::recording::{ProcessHistory, Recording};
-use crate::records::gc::Subject;
-use crate::records::view::Found;
-use crate::report::anomalies::JudgedRecord;
+use api::gc::Subject;
+use api::view::Found;
+use config::rule_files;
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
@@ -17,6 +15,8 @@ use gc_rules::load::{load, shipped};
 use gc_rules::review::Review;
 use gc_rules::rule::RuleSet;
 use gc_rules::time::TimeBase;
+use recording::{ProcessHistory, Recording};
+use report::anomalies::JudgedRecord;
 
 /// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
 /// reported.

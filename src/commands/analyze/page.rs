@@ -12,12 +12,11 @@ use super::judged::{found, passes, reviews, time_base};
 use super::reported::reported;
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
-use crate::files::Beside;
-use crate::recording::source::Source;
-use crate::report::units::Bytes;
-use crate::report::view;
-use crate::web;
+use crate::view;
 use gc_rules::rule::RuleSet;
+use processes::files::Beside;
+use recording::source::Source;
+use report::units::Bytes;
 
 /// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
 pub(super) fn html(
@@ -67,7 +66,7 @@ pub(super) fn html(
 }
 
 /// Writes the page of the recording on standard input to standard output, by the shipped rules, without the command
-/// line: what [`rendered`](crate::evidence::black_box::page::rendered) starts.
+/// line: what [`rendered`](evidence::black_box::page::rendered) starts.
 pub fn of_standard_input(name: &str) -> ExitCode {
     match rendered(name) {
         Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,

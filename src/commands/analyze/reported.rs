@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::input::SCOPE;
 use super::judged::{found, reviews, time_base};
-use crate::recording::Recording;
-use crate::recording::source::Source;
-use crate::records::view::{ReportedRecording, Unseen};
-use crate::report::view;
+use crate::view;
+use api::view::{ReportedRecording, Unseen};
 use gc_rules::load::{load, shipped};
+use recording::Recording;
+use recording::source::Source;
 
 /// All of a recording, with what the shipped rules find in it and without its command line.
 ///

@@ -11,11 +11,11 @@ use super::input::complain;
 use super::start_time;
 use crate::commands::cli::Format;
 use crate::commands::output::{Output, say};
-use crate::recording::Recording;
-use crate::recording::source::{Source, SourceError};
-use crate::records::gc::GcRecord;
-use crate::report::detail::{Detail, DetailRecord};
-use crate::report::{detail, memory};
+use api::gc::GcRecord;
+use recording::Recording;
+use recording::source::{Source, SourceError};
+use report::detail::{Detail, DetailRecord};
+use report::{detail, memory};
 
 /// Limit of standard input that is kept in memory to be read twice.
 const MAX_KEPT_BYTES: u64 = 1 << 30;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::value::FormatArgs;
-use crate::config::flags::ConfigFlags;
+use config::flags::ConfigFlags;
 
 /// `gcwatch run`
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::value::{FormatArgs, PidArgs, duration};
-use crate::config::flags::ConfigFlags;
+use config::flags::ConfigFlags;
 
 /// `gcwatch top`
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use std::path::Path;
 use dotnet_diagnostics::text::shown;
 
 use super::verdict::nothing_there;
-use crate::report::doctor::Diagnosis;
-use crate::targets::options::{Filter, TargetOptions};
+use report::doctor::Diagnosis;
+use targets::options::{Filter, TargetOptions};
 
 /// The verdict on a directory of `targets.sockets` without a socket.
 pub(super) fn no_socket_in(path: &Path) -> Diagnosis {

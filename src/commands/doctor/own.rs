@@ -5,9 +5,9 @@ use std::path::Path;
 use dotnet_diagnostics::discovery::{Capability, Credentials};
 use dotnet_diagnostics::text::shown;
 
-use crate::report::doctor::SelfRecord;
-use crate::targets::descriptors::Descriptors;
-use crate::targets::options::TargetOptions;
+use report::doctor::SelfRecord;
+use targets::descriptors::Descriptors;
+use targets::options::TargetOptions;
 
 /// The host's pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";

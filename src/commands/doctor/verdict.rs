@@ -10,11 +10,11 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 use tokio::task::spawn_blocking;
 
 use super::Looked;
-use crate::report::doctor::Diagnosis;
-use crate::targets::exporting::{exports_runtime, hint};
-use crate::targets::facts::Facts;
-use crate::targets::heap_limit;
-use crate::targets::silence::why_silent;
+use report::doctor::Diagnosis;
+use targets::exporting::{exports_runtime, hint};
+use targets::facts::Facts;
+use targets::heap_limit;
+use targets::silence::why_silent;
 
 /// Deadline for a runtime's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);

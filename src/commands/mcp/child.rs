@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::mcp::source::{Printed, Refusal};
+use mcp::source::{Printed, Refusal};
 
 /// How long a command may take, with waiting for its turn. Then it is asked to end, which closes its session.
 const WITHIN: Duration = Duration::from_secs(90);

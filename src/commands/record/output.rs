@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::files;
+use processes::files;
 
 /// Pieces that wait to be written, 64 KiB each at most.
 const QUEUE: usize = 16;

@@ -8,7 +8,7 @@ use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Scope};
 use nettrace::Ending;
 
-use crate::report::units::{Bytes, Span, plural};
+use report::units::{Bytes, Span, plural};
 
 /// Figures of the stream so far, by the same reconstruction that reads it later.
 pub(super) struct Progress {

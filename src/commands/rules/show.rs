@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::cli::{Format, RulesShowArgs};
 use crate::commands::output::{Output, say};
-use crate::config::rule_files;
-use crate::report::rules::{self, ShowRecord};
+use config::rule_files;
 use gc_rules::load::{SourceFile, shipped, shipped_tests};
 use gc_rules::page::catalogue;
+use report::rules::{self, ShowRecord};
 
 /// Shows one rule; `false`: there is none of that id, or the files are invalid.
 ///

@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::commands::cli::{Format, RulesTestArgs};
 use crate::commands::output::{Output, say};
-use crate::config::rule_files;
-use crate::recording::source::Source;
-use crate::recording::{ProcessHistory, Recording};
-use crate::report::units::plural;
+use config::rule_files;
 use gc_rules::load::{Level, Problem, SourceFile, load};
 use gc_rules::rule::RuleSet;
 use gc_rules::test_file::document::Test;
 use gc_rules::test_file::{TestFile, run as run_test};
+use recording::source::Source;
+use recording::{ProcessHistory, Recording};
+use report::units::plural;
 
 /// Suffix of the names of test files.
 const ENDING: &str = ".test.yaml";

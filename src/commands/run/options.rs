@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use delivery::clock::now_unix_ns;
 
-use crate::config::options::Options;
-use crate::config::{Config, texts};
-use crate::process::RunKey;
-use crate::targets::own_identity;
+use config::options::Options;
+use config::{Config, texts};
+use processes::RunKey;
+use targets::own_identity;
 
 /// When this process began, near enough: the same at every reload, so that one that changes nothing changes nothing.
 static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);

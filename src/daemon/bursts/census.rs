@@ -17,10 +17,10 @@ use dotnet_diagnostics::Client;
 use gc_rules::incident::{Finding, FoundCensus, Share};
 
 use super::{Outcome, WantKey, remember};
-use crate::evidence::census::{self, CensusOptions, First, History, Plan};
-use crate::evidence::heap::child::{Computing, Form, What};
-use crate::evidence::heap::session::{self, Done};
-use crate::evidence::heap::{MOST_BYTES, free_half};
+use evidence::census::{self, CensusOptions, First, History, Plan};
+use evidence::heap::child::{Computing, Form, What};
+use evidence::heap::session::{self, Done};
+use evidence::heap::{MOST_BYTES, free_half};
 
 /// First dumps that wait for their second; of more, the oldest incident has no comparison.
 const MOST_FIRST: usize = 4;
@@ -130,7 +130,7 @@ mod tests {
     use gc_rules::rule::Evidence;
 
     use super::*;
-    use crate::process::RunKey;
+    use processes::RunKey;
 
     fn key(incident: u64) -> WantKey {
         let run = RunKey { pid: 7, start_time: 5 };

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::incident_file::{NO_SURPRISE, boot_id};
-use crate::files::Beside;
-use crate::process::RunKey;
+use processes::RunKey;
+use processes::files::Beside;
 
 /// Its name in the state directory.
 const NAME: &str = "bursts.json";

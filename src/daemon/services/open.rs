@@ -11,7 +11,6 @@ use gc_telemetry::origin::Origin;
 use tokio::sync::watch;
 
 use super::Services;
-use crate::config::options::Options;
 use crate::daemon::OWN_RUN;
 use crate::daemon::bursts::{BurstMarks, Bursts};
 use crate::daemon::incident_file::{Content, IncidentFile, boot_id};
@@ -19,15 +18,16 @@ use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::state::StateDirectory;
-use crate::evidence::black_box::BlackBox;
-use crate::kubernetes::{self, Pods};
 use crate::pipeline::{HistoryFolder, Pipeline};
-use crate::process::RunKey;
-use crate::targets::Reading;
-use crate::web::{self, Server, Site};
+use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::{Exporter, Note};
+use evidence::black_box::BlackBox;
+use kubernetes::{self, Pods};
+use processes::RunKey;
+use targets::Reading;
+use web::{self, Server, Site};
 
 /// How long the start waits for the state directory.
 const STATE_WITHIN: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ impl Services {
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let mut site = Site::new(
-                pipeline.clone(),
+                Arc::new(pipeline.clone()),
                 Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
                 Arc::clone(&own) as Arc<dyn web::LiveInfo>,
                 Arc::clone(&rules) as Arc<dyn web::RuleInfo>,

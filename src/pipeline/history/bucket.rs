@@ -1,6 +1,7 @@
 //! Ten seconds of a run.
 
-use clr_gc::event::{GcReason, GcType};
+use api::gc::is_induced;
+use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
 use super::packed::{Pass, Record};
@@ -62,12 +63,6 @@ pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize
         (Some(generation), Some(place)) => generation * 3 + place,
         _ => KINDS - 1,
     }
-}
-
-/// Whether code asked for it, and no tool.
-pub(crate) fn is_induced(collection: &Collection) -> bool {
-    let is_asked_for = |reason: GcReason| reason.to_string().starts_with("Induced");
-    collection.requested_by_tool != Some(true) && collection.reason.is_some_and(is_asked_for)
 }
 
 /// The class of a length.

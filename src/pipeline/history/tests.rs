@@ -6,8 +6,8 @@ use clr_gc::stream::Scope;
 use test_support::recordings;
 
 use super::*;
-use crate::recording::source::Source;
-use crate::recording::{ProcessHistory, Recording};
+use recording::source::Source;
+use recording::{ProcessHistory, Recording};
 
 const SECOND: i64 = 1_000_000_000;
 /// Bound of all that is remembered of a run.

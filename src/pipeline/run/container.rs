@@ -7,7 +7,7 @@ use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-use crate::container::{Figures, Usage};
+use processes::container::{Figures, Usage};
 
 /// The figures of a run's container.
 #[derive(Debug, Default)]

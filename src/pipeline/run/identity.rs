@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::service::ServiceKey;
-use crate::process::Identity;
+use processes::Identity;
 
 /// What a runtime says of the limit of its heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ mod tests {
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
     use super::*;
-    use crate::process::{Provenance, RunKey};
+    use processes::{Provenance, RunKey};
 
     fn attribute(key: &str, value: &str) -> KeyValue {
         key_value(key, Value::StringValue(value.to_owned()))

@@ -8,7 +8,7 @@ use gc_rules::ledger::Ledger;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
 
-use crate::container::ledger::Series;
+use processes::container::ledger::Series;
 
 /// How often pages are counted at most, for a person who looks.
 const ASKED_NS: u64 = 10_000_000_000;

@@ -18,8 +18,6 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::container::Figures;
-use crate::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
 use crate::pipeline::history::History;
 use crate::pipeline::run::container::RunContainer;
 use crate::pipeline::run::identity::{RunIdentity, SaidLimit};
@@ -29,8 +27,10 @@ use crate::pipeline::run::rules::RunRules;
 use crate::pipeline::run::session::RunSession;
 use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
 use crate::pipeline::settings::PipelineSettings;
-use crate::process::{Identity, StreamProgress};
-use crate::targets::clock::Clocks;
+use processes::container::Figures;
+use processes::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
+use processes::{Identity, StreamProgress};
+use targets::clock::Clocks;
 
 /// Everything of a run that changes.
 #[derive(Debug)]

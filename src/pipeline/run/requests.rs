@@ -7,7 +7,7 @@ use gc_requests::request::Request;
 use gc_rules::field::RequestFacts;
 use gc_rules::time::TimeBase;
 
-use crate::records::view::{ReportedRequests, RequestTally};
+use api::view::{ReportedRequests, RequestTally};
 
 /// The time over which requests are counted, in parts.
 const PARTS: u64 = 6;

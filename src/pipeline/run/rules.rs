@@ -18,7 +18,7 @@ use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::process::{Identity, RunKey};
+use processes::{Identity, RunKey};
 
 /// What a rule's evaluations came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl RunRules {
     }
 
     /// The events of the process are kept: severe incidents are recorded.
-    pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<Recordings>) {
+    pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<dyn Recordings>) {
         self.incidents
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
     }

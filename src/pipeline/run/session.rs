@@ -17,9 +17,9 @@ use gc_rules::time::moved;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
-use crate::process::{RunState, StreamProgress};
-use crate::targets::clock::Clocks;
-use crate::targets::wall_clock::WallClock;
+use processes::{RunState, StreamProgress};
+use targets::clock::Clocks;
+use targets::wall_clock::WallClock;
 
 /// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
 /// 200 ms, and says so every second.

@@ -12,12 +12,13 @@ use gc_rules::rule::Severity;
 use gc_rules::time::moved;
 use gc_telemetry::origin::Origin;
 
-use crate::container::ContainerIdentity;
 use crate::pipeline::service::book::living::Living;
 pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
-use crate::pipeline::service::death::{Death, Ended};
+use crate::pipeline::service::death::Death;
 use crate::pipeline::service::key::{ServiceKey, place, version};
-use crate::process::RunKey;
+use processes::RunKey;
+use processes::container::ContainerIdentity;
+use processes::surroundings::Ended;
 
 /// Limit of services that are remembered.
 pub(crate) const MAX_SERVICES: usize = 1024;

@@ -2,23 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::container::ContainerIdentity;
-use crate::process::RunKey;
+use processes::RunKey;
+use processes::container::ContainerIdentity;
+use processes::surroundings::Ended;
 
 /// Shorter lives are not what a service is for.
 pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
 
 /// How long the exit code of a pod's container is waited for.
 const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
-
-/// What an orchestrator knows of the end of a container.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// It was killed for memory.
-    pub oom_killed: bool,
-    /// It ended with a failure, and was started again or will be.
-    pub failed: bool,
-}
 
 /// How a process ended, as far as it is known from outside. `None`: unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]

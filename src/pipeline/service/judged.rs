@@ -26,7 +26,7 @@ pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
 use crate::pipeline::service::key::ServiceKey;
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// Changes of alerts with the resource that they are of.
 pub(crate) type Changes = Vec<(Arc<Origin>, Notices)>;

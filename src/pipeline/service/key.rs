@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gc_telemetry::value::{text, texts};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::process::{Identity, Provenance, RunKey};
+use processes::{Identity, Provenance, RunKey};
 
 /// What owns a pod, the one that outlives rollouts first.
 const OWNERS: [&str; 6] = [

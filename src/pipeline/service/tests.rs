@@ -13,8 +13,8 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use super::*;
-use crate::container::ContainerIdentity;
-use crate::process::{Identity, Provenance, RunKey};
+use processes::container::ContainerIdentity;
+use processes::{Identity, Provenance, RunKey};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;

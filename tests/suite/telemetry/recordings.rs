@@ -8,9 +8,9 @@ use gc_rules::time::TimeBase;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
 use gc_telemetry::spans::{NotExported, Traced, Tracer};
-use gcwatch::recording::Recording;
-use gcwatch::recording::source::Source;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use recording::Recording;
+use recording::source::Source;
 use test_support::recordings;
 pub(crate) use test_support::recordings::names;
 

@@ -8,10 +8,10 @@ use gc_rules::incident::{Holding, IncidentEnding, Incidents};
 use gc_rules::load::{SourceFile, load};
 use gc_rules::rule::{Rule, RuleSet};
 use gc_telemetry::spans::SpanIds;
-use gcwatch::process::RunKey;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use processes::RunKey;
 
 /// 2026-01-02 03:04:05 UTC.
 pub const STARTED: u64 = 1_767_323_045_000_000_000;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clr_gc::gc::{Collection, Open, Outcome};
 use gc_rules::time::TimeBase;
-use gcwatch::process::{Identity, RunKey, RunState, StreamProgress};
-use gcwatch::targets::options::TargetOptions;
-use gcwatch::targets::sink::Full;
-use gcwatch::targets::sink::{RunSink, Sink};
-use gcwatch::targets::{Readers, Unfinished, supervise};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use processes::{Identity, RunKey, RunState, StreamProgress};
+use targets::options::TargetOptions;
+use targets::sink::Full;
+use targets::sink::{RunSink, Sink};
+use targets::{Readers, Unfinished, supervise};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 

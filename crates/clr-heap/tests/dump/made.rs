@@ -123,6 +123,7 @@ impl Made {
     }
 
     /// The dump without an event; [`Part::Start`]: without the collection.
+    #[expect(clippy::too_many_lines, reason = "a stream is written event by event, in its order")]
     pub(crate) fn stream_without(&self, without: Option<Part>) -> Vec<u8> {
         let header = TraceHeader {
             format: Format::V4,

@@ -1,7 +1,8 @@
 //! Which incidents are recorded, and what their recordings are called.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use super::record::id_of;
 use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
@@ -22,10 +23,20 @@ pub struct Share {
     pub service: Arc<str>,
 }
 
+/// Where recordings begin, for all processes: a [`BegunRecordings`] behind whatever lock its owner has.
+pub trait Recordings: Debug + Send + Sync {
+    /// [`BegunRecordings::begin`].
+    ///
+    /// # Errors
+    ///
+    /// The id of the one that is there already; nothing begins.
+    fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>>;
+}
+
 /// The recordings that began in the last ten minutes ([`RECORDS_EVERY_NS`]), of all processes: each rule of a service
 /// has one in that time.
 #[derive(Debug, Default)]
-pub struct Recordings(Mutex<VecDeque<Begun>>);
+pub struct BegunRecordings(VecDeque<Begun>);
 
 #[derive(Debug)]
 struct Begun {
@@ -36,14 +47,14 @@ struct Begun {
     id: Arc<str>,
 }
 
-impl Recordings {
+impl BegunRecordings {
     /// One begins, for a rule or another reason.
     ///
     /// # Errors
     ///
     /// The id of the one that is there already; nothing begins.
-    pub fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
-        let mut begun = self.begun();
+    pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
+        let begun = &mut self.0;
         begun.retain(|one| one.at.abs_diff(at_unix_ns) < RECORDS_EVERY_NS);
         if let Some(one) = begun.iter().find(|one| one.rule == *rule && one.share == *share) {
             return Err(Arc::clone(&one.id));
@@ -61,19 +72,14 @@ impl Recordings {
     }
 
     /// It was not written: the next one may begin.
-    pub fn forget(&self, id: &str) {
-        self.begun().retain(|one| *one.id != *id);
+    pub fn forget(&mut self, id: &str) {
+        self.0.retain(|one| *one.id != *id);
     }
 
     /// Whose the recording with this id is; `None`: it is none of those.
     pub fn share(&self, id: &str) -> Option<Share> {
-        let begun = self.begun();
-        let mut begun = begun.iter();
+        let mut begun = self.0.iter();
         begun.find(|one| *one.id == *id).map(|one| one.share.clone())
-    }
-
-    fn begun(&self) -> MutexGuard<'_, VecDeque<Begun>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,13 +89,13 @@ pub(super) struct Recorder {
     run: RunKey,
     process: Arc<str>,
     share: Share,
-    recordings: Arc<Recordings>,
+    recordings: Arc<dyn Recordings>,
     /// When the newest recording began, and its id.
     newest: Option<(u64, Arc<str>)>,
 }
 
 impl Recorder {
-    pub(super) fn new(run: RunKey, process: Arc<str>, share: Share, recordings: Arc<Recordings>) -> Self {
+    pub(super) fn new(run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) -> Self {
         Self {
             run,
             process,
@@ -156,33 +162,46 @@ mod tests {
     /// Guarantee: each rule and service has one in ten minutes, whose id the others get; what is kept is bounded.
     #[test]
     fn each_rule_of_a_service_has_one_in_ten_minutes() {
-        let recordings = Recordings::default();
+        let mut recordings = BegunRecordings::default();
         let share = |tenant: &str, service: &str| Share {
             tenant: tenant.into(),
             service: service.into(),
         };
-        let begin = |tenant: &str, service: &str, rule: &str, at: u64, id: &str| {
+        let begin = |recordings: &mut BegunRecordings, tenant: &str, service: &str, rule: &str, at: u64, id: &str| {
             recordings.begin(&share(tenant, service), &rule.into(), at, &id.into())
         };
         let (start, later) = (RECORDS_EVERY_NS, RECORDS_EVERY_NS + 1);
-        assert_eq!(begin("a", "shop", "slow", start, "1"), Ok(()));
+        assert_eq!(begin(&mut recordings, "a", "shop", "slow", start, "1"), Ok(()));
         for (number, (tenant, service, rule)) in [("b", "shop", "slow"), ("a", "cart", "slow"), ("a", "shop", "full")]
             .iter()
             .enumerate()
         {
-            assert_eq!(begin(tenant, service, rule, later, &format!("other {number}")), Ok(()));
+            assert_eq!(
+                begin(
+                    &mut recordings,
+                    tenant,
+                    service,
+                    rule,
+                    later,
+                    &format!("other {number}")
+                ),
+                Ok(())
+            );
         }
         let last = start + RECORDS_EVERY_NS - 1;
-        assert_eq!(begin("a", "shop", "slow", last, "2"), Err("1".into()));
+        assert_eq!(begin(&mut recordings, "a", "shop", "slow", last, "2"), Err("1".into()));
         assert_eq!(recordings.share("other 0"), Some(share("b", "shop")));
-        assert_eq!(begin("a", "shop", "slow", last + 1, "3"), Ok(()));
+        assert_eq!(begin(&mut recordings, "a", "shop", "slow", last + 1, "3"), Ok(()));
         assert_eq!(recordings.share("1"), None);
         recordings.forget("3");
-        assert_eq!(begin("a", "shop", "slow", last + 2, "4"), Ok(()));
+        assert_eq!(begin(&mut recordings, "a", "shop", "slow", last + 2, "4"), Ok(()));
         for number in 0..2 * MOST_BEGUN {
-            assert_eq!(begin("c", &number.to_string(), "slow", last, "any"), Ok(()));
+            assert_eq!(
+                begin(&mut recordings, "c", &number.to_string(), "slow", last, "any"),
+                Ok(())
+            );
         }
-        assert_eq!(recordings.begun().len(), MOST_BEGUN);
+        assert_eq!(recordings.0.len(), MOST_BEGUN);
     }
 
     /// Scenario: processes with usual, foreign, long and no names.

@@ -73,7 +73,7 @@ impl Incidents {
 
     /// The events of the process are kept: incidents that are severe are recorded from now on, unless `recordings`
     /// has one of the same rule and service.
-    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: Share, recordings: Arc<Recordings>) {
+    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) {
         self.recorder
             .get_or_insert_with(|| Recorder::new(run, process, share, recordings));
     }

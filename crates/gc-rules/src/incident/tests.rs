@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::{
-    IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share, StoredIncident,
+    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share,
+    StoredIncident,
 };
 use crate::alert::RunKey;
 use crate::engine::tests::story::{BEGIN, S, Story, What, unix_ns};
@@ -312,8 +313,19 @@ fn an_incident_carries_what_its_rules_gather() {
     }
 }
 
+/// As the daemon has it.
+#[derive(Debug, Default)]
+#[expect(clippy::disallowed_types, reason = "a test of what is shared shares it")]
+struct Begun(std::sync::Mutex<BegunRecordings>);
+
+impl Recordings for Begun {
+    fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
+        self.0.lock().unwrap().begin(share, rule, at_unix_ns, id)
+    }
+}
+
 /// The events of the process are kept, as one of a service.
-fn keep(process: &mut Process, pid: u32, recordings: &Arc<Recordings>) {
+fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
     let share = Share {
         tenant: "user 1000".into(),
         service: "shop".into(),
@@ -321,7 +333,7 @@ fn keep(process: &mut Process, pid: u32, recordings: &Arc<Recordings>) {
     let run = RunKey { pid, start_time: 9 };
     process
         .incidents
-        .keep_events(run, "My.Shop".into(), share, Arc::clone(recordings));
+        .keep_events(run, "My.Shop".into(), share, recordings.clone());
 }
 
 /// Scenario: a process of a service in a crash loop has a critical incident, and so has the next one, within ten

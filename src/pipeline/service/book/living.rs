@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::rule::{Rule, Severity};
 
-use crate::container::ContainerIdentity;
+use processes::container::ContainerIdentity;
 
 /// Limit of rules that are remembered of a process at once.
 const MAX_FIRING: usize = 128;

@@ -10,7 +10,7 @@ use gc_telemetry::value::text;
 
 use crate::pipeline::service::book::living::Living;
 use crate::pipeline::service::death::Death;
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// The time over which deaths are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;

@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
 use crate::pipeline::service::key::ServiceKey;
-use crate::process::RunKey;
+use processes::RunKey;
 
 /// Attributes of a process that are not its service's.
 const OF_PROCESS: [&str; 7] = [

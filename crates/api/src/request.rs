@@ -1,0 +1,74 @@
+//! The record of a request.
+
+use gc_requests::request::{Hit, Request};
+use nettrace::TraceHeader;
+use serde::Serialize;
+
+/// `kind: "request"`: a request of a web service, and what collections took of it. Times are nanoseconds of the
+/// stream's own clock (on Linux `CLOCK_MONOTONIC`).
+#[derive(Debug, Serialize)]
+pub struct RequestRecord {
+    kind: &'static str,
+    trace_id: Option<String>,
+    span_id: Option<String>,
+    parent_span_id: Option<String>,
+    sampled: Option<bool>,
+    start_ns: Option<i64>,
+    end_ns: i64,
+    duration_ns: Option<i64>,
+    /// `None`: its start is not known, or events were lost in it.
+    stopped_ns: Option<i64>,
+    /// Stops in it; `pauses` has the first of them.
+    stops: Option<u32>,
+    pauses: Vec<PauseRecord>,
+    status: Option<u16>,
+    failed: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct PauseRecord {
+    start_ns: i64,
+    end_ns: i64,
+    gc_number: Option<u32>,
+    generation: Option<u32>,
+    background: bool,
+}
+
+impl RequestRecord {
+    /// Of a request, with the header of its stream.
+    pub fn new(request: &Request, header: Option<&TraceHeader>) -> Self {
+        let sync = header.map_or(0, |header| header.offset_ns(0).saturating_neg());
+        let at = |offset: i64| sync.saturating_add(offset);
+        let ended = &request.ended;
+        Self {
+            kind: "request",
+            trace_id: ended.trace_id.map(|id| hex(&id)),
+            span_id: ended.span_id.map(|id| hex(&id)),
+            parent_span_id: ended.parent_span_id.map(|id| hex(&id)),
+            sampled: ended.sampled,
+            start_ns: request.start.map(at),
+            end_ns: at(request.end),
+            duration_ns: request.duration_ns(),
+            stopped_ns: request.stopped_ns,
+            stops: request.stopped_ns.map(|_| request.stops),
+            pauses: request.hits.iter().map(|hit| pause(hit, at)).collect(),
+            status: ended.status,
+            failed: ended.failed,
+        }
+    }
+}
+
+fn pause(hit: &Hit, at: impl Fn(i64) -> i64) -> PauseRecord {
+    PauseRecord {
+        start_ns: at(hit.begin),
+        end_ns: at(hit.end),
+        gc_number: hit.collection,
+        generation: hit.generation,
+        background: hit.background,
+    }
+}
+
+/// An id as W3C Trace Context writes it.
+pub fn hex(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,25 @@
+//! What people look at: the records that the API serves to the page, to `gcwatch top` and to others.
+//!
+//! Sizes in bytes, durations in nanoseconds, times in RFC 3339 or (in columns) in Unix milliseconds. Unknown values are
+//! null: never 0, never omitted. Names are a contract: they stay, new ones may be added.
+
+mod alert;
+mod process;
+mod report;
+mod requests;
+mod row;
+mod target;
+mod watcher;
+
+pub use alert::{AlertView, FiringView, NearView, ParamView, RuleView};
+pub use process::{
+    CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
+    NoCollection, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
+};
+pub use report::{Found, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
+pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
+pub use row::{MinuteRecord, OverviewRecord, ProcessRow, RowMemory, SparkRecord};
+pub use target::TargetView;
+pub use watcher::{
+    ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord,
+};

@@ -1,0 +1,214 @@
+//! The keys of `otlp`.
+
+use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
+use crate::values::Endpoint;
+use delivery::otlp::settings::{self, Compression, Protocol};
+use strict_yaml::units::{ByteSize, HumanDuration};
+
+/// Where spans, metrics and log records are sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Otlp {
+    /// If false, nothing is sent over OTLP; `/metrics` is still served.
+    pub(crate) enabled: bool,
+    /// The receiver: scheme, host and port. With HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
+    #[schemars(extend("x-default" = "http://localhost:4317, with HTTP http://localhost:4318"))]
+    pub(crate) endpoint: Option<Endpoint>,
+    /// The OTLP protocol.
+    pub(crate) protocol: Protocol,
+    /// Headers of every request: names and values. Values are never shown.
+    #[schemars(extend("x-secret" = true))]
+    pub(crate) headers: BTreeMap<String, Hidden>,
+    /// Headers whose value is in a file (such as a mounted Kubernetes secret) or an environment variable:
+    /// `authorization: {file: /run/secrets/token}`.
+    #[schemars(extend("x-secret" = true))]
+    pub(crate) headers_from: BTreeMap<String, SecretSource>,
+    /// Timeout of one request.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub(crate) timeout: HumanDuration,
+    /// How requests are compressed.
+    pub(crate) compression: Compression,
+    /// PEM file of the certificate authorities to trust instead of the system's.
+    pub(crate) certificate: Option<PathBuf>,
+    /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// PEM file of its private key; needs `client_certificate`.
+    pub(crate) client_key: Option<PathBuf>,
+    /// For a gRPC endpoint without a scheme: true is http, false is https.
+    pub(crate) insecure: Option<bool>,
+    /// Overrides for spans.
+    pub(crate) traces: SignalKeys,
+    /// Overrides for metrics.
+    pub(crate) metrics: SignalKeys,
+    /// Overrides for log records.
+    pub(crate) logs: SignalKeys,
+    /// Overrides for profiles, which are sent with `evidence.profiles: on`.
+    pub(crate) profiles: SignalKeys,
+    /// Limits of queues and requests, the same for each signal.
+    pub(crate) limits: Limits,
+    /// The queue on disk, for what receivers do not take: only with `state.directory`.
+    pub(crate) queue: Queue,
+}
+
+impl Default for Otlp {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            endpoint: None,
+            protocol: Protocol::Grpc,
+            headers: BTreeMap::new(),
+            headers_from: BTreeMap::new(),
+            timeout: HumanDuration(Duration::from_secs(10)),
+            compression: Compression::None,
+            certificate: None,
+            client_certificate: None,
+            client_key: None,
+            insecure: None,
+            traces: SignalKeys::default(),
+            metrics: SignalKeys::default(),
+            logs: SignalKeys::default(),
+            profiles: SignalKeys::default(),
+            limits: Limits::default(),
+            queue: Queue::default(),
+        }
+    }
+}
+
+/// The queue on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Queue {
+    /// Most bytes on disk, compressed, of all signals together; the oldest are dropped for what is new, and counted. The
+    /// default holds at least an hour of 200 processes with 10 collections a second each.
+    #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB"))]
+    pub(crate) max_bytes: ByteSize,
+    /// What is older is dropped and counted. With a queue on disk, this holds instead of `otlp.limits.retry_for`.
+    #[schemars(extend("x-minimum" = "1m", "x-maximum" = "30d"))]
+    pub(crate) max_age: HumanDuration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            max_bytes: ByteSize(3 << 30),
+            max_age: HumanDuration(Duration::from_secs(24 * 3600)),
+        }
+    }
+}
+
+/// Overrides for one signal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SignalKeys {
+    /// If false, the signal is not sent.
+    pub(crate) enabled: bool,
+    /// The receiver; with HTTP the complete URL, used as it is.
+    pub(crate) endpoint: Option<Endpoint>,
+    /// The OTLP protocol.
+    pub(crate) protocol: Option<Protocol>,
+    /// Headers of every request, instead of all common headers.
+    #[schemars(extend("x-secret" = true))]
+    pub(crate) headers: BTreeMap<String, Hidden>,
+    /// Headers from files or environment variables, instead of all common headers.
+    #[schemars(extend("x-secret" = true))]
+    pub(crate) headers_from: BTreeMap<String, SecretSource>,
+    /// Timeout of one request.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub(crate) timeout: Option<HumanDuration>,
+    /// How requests are compressed.
+    pub(crate) compression: Option<Compression>,
+    /// PEM file of the certificate authorities to trust instead of the system's.
+    pub(crate) certificate: Option<PathBuf>,
+    /// PEM file of gcwatch's own certificate chain.
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// PEM file of its private key.
+    pub(crate) client_key: Option<PathBuf>,
+    /// For a gRPC endpoint without a scheme: true is http, false is https.
+    pub(crate) insecure: Option<bool>,
+}
+
+impl Default for SignalKeys {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            endpoint: None,
+            protocol: None,
+            headers: BTreeMap::new(),
+            headers_from: BTreeMap::new(),
+            timeout: None,
+            compression: None,
+            certificate: None,
+            client_certificate: None,
+            client_key: None,
+            insecure: None,
+        }
+    }
+}
+
+/// The source of a secret; one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(crate) struct SecretSource {
+    /// A file; white space at its end is removed. It is read again at every reload.
+    pub(crate) file: Option<PathBuf>,
+    /// An environment variable of gcwatch.
+    pub(crate) env: Option<String>,
+}
+
+/// Limits of queues and requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// Items (spans, log records, or metrics of one process) in the queue of a signal; if there are more, the oldest is
+    /// dropped and counted.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub(crate) queue_items: u32,
+    /// Encoded bytes in the queue of a signal.
+    #[schemars(extend("x-minimum" = "64KiB", "x-maximum" = "4GiB"))]
+    pub(crate) queue_bytes: ByteSize,
+    /// Items in a request.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) batch_items: u32,
+    /// Encoded bytes in a request, before compression. Most receivers refuse more than 4MiB.
+    #[schemars(extend("x-minimum" = "16KiB", "x-maximum" = "64MiB"))]
+    pub(crate) batch_bytes: ByteSize,
+    /// How long an item waits for a larger batch, while less than 256 KiB wait.
+    #[schemars(extend("x-maximum" = "1m"))]
+    pub(crate) batch_delay: HumanDuration,
+    /// How long a failed request is retried before it is dropped and counted. With `state.directory`, `otlp.queue.max_age`
+    /// holds instead.
+    #[schemars(extend("x-maximum" = "24h"))]
+    pub(crate) retry_for: HumanDuration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let limits = settings::Limits::default();
+        let count = |items: usize| u32::try_from(items).unwrap_or(u32::MAX);
+        let bytes = |bytes: usize| ByteSize(u64::try_from(bytes).unwrap_or(u64::MAX));
+        Self {
+            queue_items: count(limits.queue_items),
+            queue_bytes: bytes(limits.queue_bytes),
+            batch_items: count(limits.batch_items),
+            batch_bytes: bytes(limits.batch_bytes),
+            batch_delay: HumanDuration(limits.batch_delay),
+            retry_for: HumanDuration(limits.retry_for),
+        }
+    }
+}
+
+impl From<&Limits> for settings::Limits {
+    fn from(keys: &Limits) -> Self {
+        let count = |items: u32| usize::try_from(items).unwrap_or(usize::MAX);
+        let bytes = |bytes: ByteSize| usize::try_from(bytes.0).unwrap_or(usize::MAX);
+        Self {
+            queue_items: count(keys.queue_items),
+            queue_bytes: bytes(keys.queue_bytes),
+            batch_items: count(keys.batch_items),
+            batch_bytes: bytes(keys.batch_bytes),
+            batch_delay: keys.batch_delay.0,
+            retry_for: keys.retry_for.0,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The keys of `requests`.
+
+use super::targets::FilterKeys;
+use super::{Deserialize, Duration, JsonSchema, Serialize};
+use gc_requests::route::{Route, Routes};
+use gc_telemetry::spans::VictimOptions;
+use strict_yaml::pattern::Pattern;
+use strict_yaml::units::HumanDuration;
+use strict_yaml::words;
+use targets::options::{Filter, RequestOptions};
+
+words! {
+    /// Where requests are known from.
+    #[derive(Default)]
+    pub enum RequestMode {
+        /// They are not.
+        #[default]
+        Off = "off",
+        /// The events of ASP.NET Core (8 and later), in a second session of the process: about 5 µs of its CPU for each
+        /// request. The application's own tracing stays as it is.
+        DiagnosticSource = "diagnosticsource",
+    }
+}
+
+/// What replaces the keys by which services sent their own spans to gcwatch.
+const SPANS_REMOVED: &str = "gcwatch takes no spans in any more; `requests.mode: diagnosticsource` knows every request, \
+                             sampled or not, with nothing to set up beside the service (docs/requests.md)";
+
+/// What collections take of the requests of web services. A change is for processes that are attached to from then on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
+pub(crate) struct Requests {
+    /// Where requests are known from. `diagnosticsource`: from the events of ASP.NET Core 8 and later, in a second
+    /// session of each process; about 5 µs of its CPU for a request, and nothing changes in its own tracing. Another
+    /// tool that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of dotnet-monitor) and gcwatch
+    /// stop each other's events: the last one gets them.
+    #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
+    pub(crate) mode: RequestMode,
+    /// Only processes that match one of these filters; without filters, all.
+    pub(crate) include: Vec<FilterKeys>,
+    /// Except processes that match one of these filters.
+    pub(crate) exclude: Vec<FilterKeys>,
+    /// Maximum size of the event buffers of that session, in megabytes of the process's memory.
+    #[schemars(range(min = 1, max = 1024))]
+    pub(crate) buffer_mb: u32,
+    /// A process with more requests a second, for ten seconds, is not asked for its events any more.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) max_per_second: u32,
+    /// Classes of requests by their paths, for `gcwatch.requests` and `gcwatch.request.gc_pause.duration`: the first
+    /// that fits counts, in the attribute `gcwatch.request.route`. Where there are some, paths are asked for; they may
+    /// hold secrets, and are kept nowhere.
+    #[schemars(length(max = 32), extend("x-restart" = true))]
+    pub(crate) routes: Vec<RouteKeys>,
+    /// Names of `ActivitySource`s whose activities count as requests as well, each source as a class of its own: jobs of
+    /// a hosted worker, messages, outgoing calls (`System.Net.Http`, `Grpc.Net.Client`). They are asked for only in
+    /// processes in which an OpenTelemetry SDK was seen at work, whose tracing that does not change. With `mode:
+    /// diagnosticsource`.
+    #[schemars(length(max = 8), extend("x-restart" = true))]
+    pub(crate) sources: Vec<String>,
+    /// How long stops are remembered: what a longer request lost is unknown.
+    #[schemars(extend("x-minimum" = "1s", "x-maximum" = "10m"))]
+    pub(crate) longest: HumanDuration,
+    /// How long a collection waits for the requests that it stopped before it is reported, also to rules.
+    #[schemars(extend("x-maximum" = "30s"))]
+    pub(crate) wait: HumanDuration,
+    /// Pauses as spans in the traces of the requests that they stopped.
+    pub(crate) spans: RequestSpans,
+}
+
+/// A class of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RouteKeys {
+    /// Its name, as metrics have it.
+    #[schemars(length(min = 1, max = 64))]
+    pub(crate) name: String,
+    /// Which paths it is for: `*` is for any characters, as in `/orders/*/pay`.
+    #[schemars(length(min = 1, max = 256))]
+    pub(crate) path: String,
+}
+
+impl Requests {
+    /// The classes.
+    pub(crate) fn routes(&self) -> Routes {
+        let of_paths = self.routes.iter().map(|keys| Route {
+            name: keys.name.as_str().into(),
+            path: Some(Pattern(keys.path.clone())),
+        });
+        let of_sources = self.sources.iter().map(|name| Route {
+            name: name.as_str().into(),
+            path: None,
+        });
+        Routes::new(of_paths.chain(of_sources))
+    }
+}
+
+/// Which requests get the pauses into their own traces: sampled ones that lost much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RequestSpans {
+    /// If false, none.
+    pub(crate) enabled: bool,
+    /// Requests that lost at least this much,
+    #[schemars(extend("x-maximum" = "1h"))]
+    pub(crate) min_lost: HumanDuration,
+    /// or at least this share of their time, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) min_share: f64,
+    /// Maximum number of requests per process and second that get spans; the others are counted.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub(crate) max_per_second: u32,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        let options = RequestOptions::default();
+        Self {
+            mode: RequestMode::default(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            buffer_mb: options.buffer_mb,
+            max_per_second: options.max_per_second,
+            routes: Vec::new(),
+            sources: Vec::new(),
+            longest: HumanDuration(options.longest),
+            wait: HumanDuration(options.wait),
+            spans: RequestSpans::default(),
+        }
+    }
+}
+
+impl Default for RequestSpans {
+    fn default() -> Self {
+        let options = VictimOptions::default();
+        Self {
+            enabled: options.enabled,
+            min_lost: HumanDuration(options.min_lost),
+            min_share: options.min_share,
+            max_per_second: options.max_per_second,
+        }
+    }
+}
+
+impl From<&Requests> for RequestOptions {
+    fn from(keys: &Requests) -> Self {
+        Self {
+            enabled: keys.mode == RequestMode::DiagnosticSource,
+            include: keys.include.iter().map(Filter::from).collect(),
+            exclude: keys.exclude.iter().map(Filter::from).collect(),
+            buffer_mb: keys.buffer_mb,
+            max_per_second: keys.max_per_second,
+            routes: keys.routes(),
+            longest: keys.longest.0.max(Duration::from_secs(1)),
+            wait: keys.wait.0,
+        }
+    }
+}
+
+impl From<&RequestSpans> for VictimOptions {
+    fn from(keys: &RequestSpans) -> Self {
+        Self {
+            enabled: keys.enabled,
+            min_lost: keys.min_lost.0,
+            min_share: keys.min_share,
+            max_per_second: keys.max_per_second,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! I/O of the configuration: the file, the environment of the process, changes of files.
+
+mod read;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the daemon reads changed files once they are written"
+)]
+mod watch;
+
+pub use read::load;
+pub(crate) use read::read_bounded;
+pub use watch::Watch;
+pub use watch::{READ_WITHIN, yaml_files};

@@ -1,0 +1,231 @@
+//! Awaits changes of files.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::inotify::WatchFlags;
+use tokio::time::Instant;
+
+use targets::Reading;
+use targets::inotify::{Changes, Inotify};
+
+/// How long nothing must happen before a change is reported: editors write in several steps, Kubernetes renames.
+const QUIET: Duration = Duration::from_millis(200);
+/// A file that is written continuously is read after this time.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// How often the files are read without a notification (network file systems send none).
+const SLOW_LOOK: Duration = Duration::from_secs(60);
+/// The same without inotify.
+const FAST_LOOK: Duration = Duration::from_secs(5);
+/// Between two reads of notifications: limits the cost of a continuous writer.
+const REST: Duration = Duration::from_millis(20);
+/// Notifications that are read at once. Where reading causes notifications (a trace of gcwatch in the same directory)
+/// there is no last one.
+const MOST_EVENTS: usize = 1024;
+/// How long reading the files may take.
+pub const READ_WITHIN: Duration = Duration::from_secs(5);
+/// Larger files are compared by size and time only.
+const LARGEST: u64 = 4 << 20;
+
+/// Maximum number of files of a directory.
+const MOST_FILES: usize = 1000;
+
+/// Awaits a change of the contents of several files, or of the YAML files of a directory: written in place, replaced by
+/// a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+#[derive(Debug)]
+pub struct Watch {
+    paths: Vec<PathBuf>,
+    seen: Vec<Option<u64>>,
+    notifications: io::Result<Changes>,
+    /// There was a notification that no call has returned for yet: a cancelled call loses nothing.
+    pending: bool,
+    reading: Reading,
+}
+
+impl Watch {
+    /// Begins to watch; changes are relative to the current contents. Needs a tokio runtime. Missing files may appear.
+    /// Blocking: it reads the files.
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        let notifications = Changes::begin();
+        if let Ok(notifications) = &notifications {
+            watch(notifications.inotify(), &paths);
+        }
+        // After the watch began, so that no change is missed.
+        let seen = fingerprints(&paths);
+        Self {
+            paths,
+            seen,
+            notifications,
+            pending: false,
+            reading: Reading::default(),
+        }
+    }
+
+    /// Why inotify does not work; then the files are read every few seconds.
+    pub fn degraded(&self) -> Option<&io::Error> {
+        self.notifications.as_ref().err()
+    }
+
+    /// Waits until the contents of a file differ from those at the last return (or the beginning), and nothing happened
+    /// for 200 ms. Cancel safe.
+    pub async fn changed(&mut self) {
+        loop {
+            if !self.pending {
+                match &self.notifications {
+                    Ok(notifications) => tokio::select! {
+                        read = next(notifications) => if let Err(error) = read {
+                            self.notifications = Err(error);
+                        },
+                        () = tokio::time::sleep(SLOW_LOOK) => {}
+                    },
+                    Err(_) => tokio::time::sleep(FAST_LOOK).await,
+                }
+                self.pending = true;
+            }
+            self.quiet().await;
+            let now = self.look().await;
+            self.pending = false;
+            if let Some(now) = now.filter(|now| *now != self.seen) {
+                self.seen = now;
+                return;
+            }
+        }
+    }
+
+    /// Reads the files on a thread that may block: a network file system can be slow. `None`: it does not respond.
+    async fn look(&self) -> Option<Vec<Option<u64>>> {
+        let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
+        let paths = self.paths.clone();
+        let read = self.reading.within(READ_WITHIN, move || {
+            // Links may lead to other directories now; these are watched before the files are read.
+            if let Some(inotify) = inotify {
+                watch(&inotify, &paths);
+            }
+            fingerprints(&paths)
+        });
+        read.await.ok()
+    }
+
+    /// Waits until there is no notification for a while.
+    async fn quiet(&mut self) {
+        let Ok(notifications) = &self.notifications else {
+            return;
+        };
+        let end = Instant::now() + LONGEST_WAIT;
+        while Instant::now() < end {
+            match tokio::time::timeout(QUIET, next(notifications)).await {
+                Ok(Ok(())) => tokio::time::sleep(REST).await,
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Watches the directories that determine what `paths` are; blocking.
+fn watch(inotify: &Inotify, paths: &[PathBuf]) {
+    let what = WatchFlags::CREATE
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::MODIFY
+        | WatchFlags::MOVED_TO
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::DELETE;
+    // All of them again: a replaced directory keeps its name. One that cannot be watched is still read periodically.
+    for directory in directories(paths) {
+        let _ = inotify.add(&directory, what);
+    }
+}
+
+/// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
+async fn next(notifications: &Changes) -> io::Result<()> {
+    let mut taken = 0;
+    while taken == 0 {
+        notifications.next(MOST_EVENTS, |_| taken += 1).await?;
+    }
+    Ok(())
+}
+
+/// The YAML files of a directory, sorted by name, except hidden ones. A mounted ConfigMap is a directory of links.
+///
+/// # Errors
+///
+/// When it is not a directory, cannot be read, or has too many files.
+pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let text = name.to_string_lossy();
+        if text.starts_with('.') || !(text.ends_with(".yaml") || text.ends_with(".yml")) {
+            continue;
+        }
+        if files.len() >= MOST_FILES {
+            let message = format!("it has more than {MOST_FILES} YAML files");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        files.push(directory.join(name));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Every directory that determines what `paths` are: their own, and those of symbolic links.
+fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut directories = BTreeSet::new();
+    let inside = paths.iter().filter_map(|path| {
+        let files = yaml_files(path).ok()?;
+        directories.insert(path.clone());
+        Some(files)
+    });
+    let inside: Vec<PathBuf> = inside.flatten().collect();
+    for path in paths.iter().chain(&inside) {
+        let mut link = path.clone();
+        // As many links as the kernel follows; bounds cycles.
+        for _ in 0..40 {
+            let Some(directory) = link.parent() else { break };
+            let directory = if directory.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                directory
+            };
+            directories.insert(directory.to_owned());
+            match std::fs::read_link(&link) {
+                Ok(target) => link = directory.join(target),
+                Err(_) => break,
+            }
+        }
+        // The directory itself may be behind links (`..data`).
+        if let Ok(real) = path.canonicalize() {
+            directories.extend(real.parent().map(Path::to_owned));
+        }
+    }
+    directories
+}
+
+fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
+    paths.iter().map(|path| fingerprint(path)).collect()
+}
+
+/// A hash of the contents; `None`: there is no such file. Never shown: the file may contain a secret.
+fn fingerprint(path: &Path) -> Option<u64> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let mut hasher = DefaultHasher::new();
+    if metadata.is_dir() {
+        for file in yaml_files(path).ok()? {
+            let is_file = std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file());
+            (&file, is_file.then(|| fingerprint(&file))).hash(&mut hasher);
+        }
+        return Some(hasher.finish());
+    }
+    if !metadata.is_file() {
+        return None;
+    }
+    if metadata.len() > LARGEST {
+        metadata.len().hash(&mut hasher);
+        metadata.modified().ok().hash(&mut hasher);
+    } else {
+        std::fs::read(path).ok()?.hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}

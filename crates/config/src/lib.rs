@@ -1,0 +1,287 @@
+//! The configuration: flags over environment over one YAML file, all keys optional.
+//!
+//! ```text
+//! file         -> yaml: values, positions ---+
+//! environment  -> environment: values -------+--> check: against the schema --> layers: merged, with origins
+//! flags        -> flags: values -------------+          ^                              |
+//!                                                document: the types                   v
+//!                                       (schema, page, print come from them)   resolve: the options of each part
+//! ```
+//!
+//! [`Config::read`] is pure: texts in, options or problems out, all problems at once. [`load`] reads the file and the
+//! environment of the process, [`file::Watch`] awaits a change.
+//!
+//! # Layers
+//!
+//! 1. `values`, `document`: the types of the keys, from which the schema, the page and the check come
+//! 2. [`environment`], [`flags`], `layers`: the sources, merged, with the origin of each value
+//! 3. `resolve`, [`options`], [`pipeline`]: the options that each part has, of its own types
+//! 4. [`file`], [`rule_files`]: the edge: reads files, and awaits their changes
+//!
+//! # Invariants
+//!
+//! * **Every problem at once**, each with the place that it comes from.
+//! * **A part owns its options**: this crate makes them, and knows no more of a part.
+//! * **A secret is shown nowhere**: not in an error, not in what is printed.
+
+// Time is a value: no clock is asked here (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::pipeline::{Clock, PipelineSettings};
+use gc_telemetry::options::{MetricOptions, SpanOptions};
+use gc_telemetry::value::key_value;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use strict_yaml::check::Schema;
+use strict_yaml::path::KeyPath;
+use targets::options::TargetOptions;
+
+mod change;
+mod document;
+pub mod environment;
+pub mod file;
+pub mod flags;
+mod layers;
+pub mod options;
+pub mod page;
+pub mod pipeline;
+mod print;
+pub mod problem;
+mod resolve;
+pub mod rule_files;
+pub mod schema;
+pub(crate) mod values;
+
+use document::Document;
+use environment::Environment;
+pub use file::load;
+use flags::ConfigFlags;
+use layers::{Layers, Origins};
+use options::{LogOptions, Options, SelfTelemetryOptions};
+use problem::{Origin, Problem, Problems};
+pub use resolve::ReadFile;
+use resolve::Resolver;
+
+/// The sources of a configuration.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// The file: its name for messages, and its text.
+    pub file: Option<(&'a str, &'a str)>,
+    /// The environment, all of it.
+    pub environment: &'a Environment,
+    /// The flags.
+    pub flags: &'a ConfigFlags,
+    /// Reads the files that `headers_from` names.
+    pub read_file: ReadFile<'a>,
+}
+
+impl fmt::Debug for Sources<'_> {
+    /// Without the contents: secrets are in them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources")
+            .field("file", &self.file.map(|(name, _)| name))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A configuration with its warnings.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Reported at the start and at each reload: invalid environment variables, keys without effect.
+    pub warnings: Vec<Problem>,
+    /// The files that it was read from: the configuration file and those of secrets. When one changes, it must be read
+    /// again.
+    pub files: Vec<PathBuf>,
+}
+
+/// All keys, set or default, and the options of the daemon's parts.
+#[derive(Debug, Clone)]
+pub struct Config {
+    document: Document,
+    origins: Origins,
+    /// The log on standard error.
+    pub log: LogOptions,
+    /// Telemetry of gcwatch itself over OTLP.
+    pub self_telemetry: SelfTelemetryOptions,
+    /// What the parts are built from, but for gcwatch's own resource, which is not configured alone.
+    pub options: Options,
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    ///
+    /// All errors of the file and the flags. Errors of the environment are warnings.
+    pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
+        let schema = Schema::new(&schema::SCHEMA, &values::FORMATS);
+        let (mut layers, mut problems, mut warnings) =
+            Layers::read(sources.file, sources.environment, sources.flags, schema);
+        // An environment variable that conflicts with other keys is dropped, and the rest is resolved again.
+        loop {
+            let (merged, origins) = layers.merged();
+            let document: Document = match serde_json::from_value(merged) {
+                Ok(document) => document,
+                // What the check accepts, the types accept; a test ensures that.
+                Err(error) if problems.is_empty() => {
+                    let message = format!("the configuration is inconsistent: {error}");
+                    problems.push(Problem {
+                        origin: Origin::Default,
+                        path: KeyPath::default(),
+                        message,
+                    });
+                    return Err(Problems(problems));
+                }
+                Err(_) => return Err(Problems(problems)),
+            };
+            let mut resolver = Resolver {
+                origins: &origins,
+                environment: sources.environment,
+                read_file: sources.read_file,
+                findings: Vec::new(),
+            };
+            let otlp = resolver.otlp(&document);
+            let alerts = resolver.alerts(&document);
+            let resource = resolver.resource(&document);
+            let web = resolver.web(&document);
+            resolver.sections(&document);
+            let findings = resolver.findings;
+            let mut dropped = Vec::new();
+            let mut new_warnings = Vec::new();
+            let mut errors = Vec::new();
+            for finding in findings {
+                // An error of one of the keys alone is reported already.
+                if problems.iter().any(|problem| finding.with.contains(&problem.path)) {
+                    continue;
+                }
+                let mut problem = Problem {
+                    origin: origins.of(&finding.path).clone(),
+                    path: finding.path,
+                    message: finding.message,
+                };
+                match (&problem.origin, finding.is_error) {
+                    (Origin::Environment(name), true) => {
+                        dropped.push(name.clone());
+                        problem.message = environment::not_used(&problem.message);
+                        warnings.push(problem);
+                    }
+                    (_, true) => errors.push(problem),
+                    (_, false) => new_warnings.push(problem),
+                }
+            }
+            if !dropped.is_empty() {
+                dropped.iter().for_each(|name| layers.drop_variable(name));
+                continue;
+            }
+            problems.extend(errors);
+            if !problems.is_empty() {
+                problems.sort_by(|one, other| one.origin.cmp(&other.origin));
+                return Err(Problems(problems));
+            }
+            new_warnings.sort_by(|one, other| one.origin.cmp(&other.origin));
+            warnings.extend(new_warnings);
+            let self_telemetry = resolve::self_telemetry(&document, &origins);
+            let targets = TargetOptions {
+                requests: (&document.requests).into(),
+                ..(&document.targets).into()
+            };
+            let pipeline = PipelineSettings {
+                spans: SpanOptions {
+                    requests: (&document.requests.spans).into(),
+                    ..(&document.spans).into()
+                },
+                metrics: MetricOptions {
+                    routes: document.requests.routes(),
+                    ..(&document.metrics).into()
+                },
+                max_runs: targets.max_targets,
+                clock: Clock::Live,
+                resource: texts(resource),
+                ..PipelineSettings::default()
+            };
+            let options = Options {
+                targets,
+                pipeline,
+                otlp,
+                state_directory: document.state.directory.clone(),
+                rules: (&document.rules).into(),
+                alerts,
+                black_box: (&document.evidence.black_box).into(),
+                bursts: (&document.evidence).into(),
+                census: (&document.evidence).into(),
+                kubernetes: (&document.kubernetes).into(),
+                listen: document.listen.0,
+                web,
+                own_resource: Vec::new(),
+                export_own_metrics: self_telemetry.metrics,
+            };
+            let config = Self {
+                log: resolve::log(&document),
+                self_telemetry,
+                options,
+                document,
+                origins,
+            };
+            let files = config.secret_files();
+            return Ok(Loaded {
+                config,
+                warnings,
+                files,
+            });
+        }
+    }
+
+    /// Whether anybody named an OTLP receiver, in the file, the environment or by a flag.
+    pub fn names_otlp(&self) -> bool {
+        ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs", "otlp.profiles"]
+            .iter()
+            .any(|section| *self.origins.of(&KeyPath::of(section).key("endpoint")) != Origin::Default)
+    }
+
+    fn secret_files(&self) -> Vec<PathBuf> {
+        let otlp = &self.document.otlp;
+        let sections = [
+            &otlp.headers_from,
+            &otlp.traces.headers_from,
+            &otlp.metrics.headers_from,
+            &otlp.logs.headers_from,
+            &otlp.profiles.headers_from,
+        ];
+        let sources = sections.into_iter().flat_map(|section| section.values());
+        let alerts = &self.document.alerts;
+        let alertmanagers = alerts.alertmanagers.iter().flat_map(|keys| keys.headers_from.values());
+        let webhooks = alerts.webhooks.iter().flat_map(|keys| {
+            let own = [&keys.url_from, &keys.secret_from];
+            keys.headers_from.values().chain(own.into_iter().flatten())
+        });
+        let web = self
+            .document
+            .web
+            .users_from
+            .values()
+            .chain(&self.document.web.token_from);
+        let sources = sources.chain(alertmanagers).chain(webhooks).chain(web);
+        sources.filter_map(|source| source.file.clone()).collect()
+    }
+
+    /// The configuration as a YAML file with the origin of each value, without secrets.
+    pub fn print(&self) -> String {
+        print::print(self)
+    }
+
+    /// The keys that differ from those of `new` and need a restart.
+    pub fn restart(&self, new: &Self) -> Vec<KeyPath> {
+        change::restart(&self.document, &new.document)
+    }
+}
+
+/// Attributes of a resource.
+pub fn texts(attributes: impl IntoIterator<Item = (String, String)>) -> Vec<KeyValue> {
+    let attribute = |(key, value): (String, String)| key_value(&key, Value::StringValue(value));
+    attributes.into_iter().map(attribute).collect()
+}

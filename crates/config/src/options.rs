@@ -1,0 +1,107 @@
+//! Options of the daemon as a whole.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use delivery::alerts::settings::AlertSettings;
+use delivery::otlp::settings::OtlpSettings;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use strict_yaml::words;
+
+use crate::pipeline::PipelineSettings;
+use evidence::automatic::BurstOptions;
+use evidence::black_box::BlackBoxOptions;
+use evidence::census::CensusOptions;
+use kubernetes::settings::Settings;
+use targets::options::TargetOptions;
+use web::options::WebOptions;
+
+/// What the parts of the daemon are built from, and changed by. By default, the shipped rules are evaluated, and
+/// nothing leaves or listens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    /// Which processes are attached to, and how.
+    pub targets: TargetOptions,
+    /// How collections become spans and metrics.
+    pub pipeline: PipelineSettings,
+    /// The OTLP receivers.
+    pub otlp: OtlpSettings,
+    /// The directory of what outlives the daemon.
+    pub state_directory: Option<PathBuf>,
+    /// The rule files.
+    pub rules: RuleSources,
+    /// The receivers of alerts.
+    pub alerts: AlertSettings,
+    /// Whether severe incidents are recorded, and how much of that is kept.
+    pub black_box: BlackBoxOptions,
+    /// Whether incidents have bursts.
+    pub bursts: BurstOptions,
+    /// Whether incidents have heap dumps.
+    pub census: CensusOptions,
+    /// How the pods of processes are looked up in Kubernetes.
+    pub kubernetes: Settings,
+    /// The address of `/metrics` and the API; `None`: there is no listener.
+    pub listen: Option<SocketAddr>,
+    /// Who may see what of it.
+    pub web: WebOptions,
+    /// Attributes of the daemon's own resource.
+    pub own_resource: Vec<KeyValue>,
+    /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
+    pub export_own_metrics: bool,
+}
+
+words! {
+    /// The format of log lines.
+    #[derive(Default)]
+    pub enum LogFormat {
+        /// Plain text.
+        #[default]
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
+}
+
+/// The log on standard error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOptions {
+    /// A filter as `tracing_subscriber::EnvFilter` reads it: `info`, `info,gcwatch::targets=debug`.
+    pub filter: String,
+    /// The format of log lines.
+    pub format: LogFormat,
+    /// Lines on incidents, whatever the filter is.
+    pub incidents: bool,
+}
+
+/// Telemetry of gcwatch itself over OTLP, to the same receivers as the targets' telemetry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelfTelemetryOptions {
+    /// Spans: attach, export, reload.
+    pub traces: bool,
+    /// Metrics: losses, queues, retries.
+    pub metrics: bool,
+    /// The log as log records, with this filter; `None`: no log records.
+    pub logs: Option<String>,
+    /// The `service.name` of gcwatch itself.
+    pub service_name: String,
+    /// Further attributes of its resource: names and strings.
+    pub attributes: Vec<(String, String)>,
+}
+
+/// Sources of rules. Later files can change rules of earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleSources {
+    /// Load the shipped rules, before the files.
+    pub shipped: bool,
+    /// Files, and directories whose `*.yaml` and `*.yml` files are read in the order of their names, except tests.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Default for RuleSources {
+    fn default() -> Self {
+        Self {
+            shipped: true,
+            paths: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The headers of requests, and the sources of their values.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::Resolver;
+use crate::document::SecretSource;
+use crate::values::Hidden;
+use delivery::otlp::settings::Secret;
+use strict_yaml::path::KeyPath;
+
+/// Headers that OTLP or HTTP set themselves.
+const RESERVED: [&str; 11] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "grpc-encoding",
+    "grpc-timeout",
+    "host",
+    "keep-alive",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Resolver<'_> {
+    /// The headers of a section, sorted by name. Of duplicates, the one of the higher origin is used.
+    pub(super) fn headers(
+        &mut self,
+        section: &KeyPath,
+        given: &BTreeMap<String, Hidden>,
+        elsewhere: &BTreeMap<String, SecretSource>,
+    ) -> Vec<(String, Secret)> {
+        let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
+        let direct = given.iter().map(|(name, value)| {
+            let path = section.key("headers").key(name);
+            (name, path, Ok(value.0.clone()))
+        });
+        let read: Vec<_> = elsewhere
+            .iter()
+            .map(|(name, source)| {
+                let path = section.key("headers_from").key(name);
+                (name, path, self.secret(source))
+            })
+            .collect();
+        for (name, path, value) in direct.chain(read) {
+            let name = name.to_ascii_lowercase();
+            if let Err(message) = header_name(&name) {
+                self.error(path, message);
+                continue;
+            }
+            if let Some((other, _)) = headers.get(&name) {
+                match self.origins.of(&path).rank().cmp(&self.origins.of(other).rank()) {
+                    Ordering::Less => continue,
+                    Ordering::Equal => {
+                        let message = format!("duplicate header; also set as {other}");
+                        self.error(path, message);
+                        continue;
+                    }
+                    Ordering::Greater => {}
+                }
+            }
+            let value = value.and_then(|value| match header_value(value.reveal()) {
+                Ok(()) => Ok(value),
+                Err(message) => Err(message.to_owned()),
+            });
+            match value {
+                Ok(value) => {
+                    headers.insert(name, (path, value));
+                }
+                // Where neither or both of its keys are set, that is reported already.
+                Err(message) => self.error_with(path.clone(), vec![path], message),
+            }
+        }
+        headers.into_iter().map(|(name, (_, value))| (name, value)).collect()
+    }
+
+    pub(super) fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
+        let text = match (&source.file, &source.env) {
+            (Some(file), None) => {
+                (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+            }
+            (None, Some(name)) => match self.environment.get(name) {
+                Some(text) => text.clone(),
+                None => return Err(format!("the environment variable {name} is not set")),
+            },
+            _ => return Err("requires either `file` or `env`".to_owned()),
+        };
+        Ok(Secret::new(text.trim_end()))
+    }
+}
+
+fn header_name(name: &str) -> Result<(), String> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err("invalid header name".to_owned());
+    }
+    if RESERVED.contains(&name) {
+        return Err(format!("the header {name} is set by the protocol"));
+    }
+    if name.ends_with("-bin") {
+        return Err("headers with names that end in -bin are not supported".to_owned());
+    }
+    Ok(())
+}
+
+/// Messages quote nothing of a value.
+fn header_value(value: &str) -> Result<(), &'static str> {
+    if value.contains("${") {
+        return Err("`${…}` is not expanded in a header; use `headers_from` with `env` or `file`");
+    }
+    let visible = |byte: u8| (0x20..0x7f).contains(&byte) || byte == b'\t';
+    if !value.bytes().all(visible) {
+        return Err("the value (not shown) has a line break or a character that is not ASCII");
+    }
+    if value.trim().is_empty() {
+        return Err("the value is empty");
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The JSON schema of the configuration, generated from its types.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use strict_yaml::schema::tidy;
+
+use super::document::Document;
+
+/// The schema, made once.
+pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<Document>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The schema as the text of `docs/gcwatch.schema.json`, for editors.
+pub fn text() -> String {
+    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    format!("{:#}\n", *SCHEMA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::FORMATS;
+    use crate::{environment, flags};
+    use strict_yaml::check::{Schema, unknown_keywords};
+    use strict_yaml::path::KeyPath;
+
+    /// Scenario: the schema as `schemars` makes it.
+    /// Guarantee: the check of a file supports all of its keywords.
+    #[test]
+    fn the_check_supports_the_schema() {
+        assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
+    }
+
+    /// Scenario: the tables of variables and flags.
+    /// Guarantee: each sets an existing key.
+    #[test]
+    fn variables_and_flags_set_existing_keys() {
+        let schema = Schema::new(&SCHEMA, &FORMATS);
+        let variables = environment::variables().into_iter().map(|variable| variable.path);
+        for path in variables.chain(flags::FLAGS.map(|(_, path)| path.to_owned())) {
+            assert!(schema.property(&KeyPath::of(&path)).is_some(), "{path}");
+        }
+    }
+}

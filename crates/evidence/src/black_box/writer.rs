@@ -1,0 +1,256 @@
+//! Writes recordings: the thread of the black box.
+
+mod recording;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gc_rules::incident::{Recordings as _, Share};
+
+use super::FOLLOWS;
+use super::begun::Begun;
+use super::files::Files;
+use processes::RunKey;
+use recording::{Failed, Recording};
+use targets::black_box::{BlackBoxes, More};
+
+/// How often what follows an incident is written.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How long what is left of a dead process is kept in memory: whether the kernel killed it is known within seconds.
+const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// What deaths are recorded for, as rules have ids.
+const DIED: &str = "died";
+
+/// Most incidents that are remembered.
+const MOST_SEEN: usize = 1024;
+
+/// Most recordings at a time; each takes a file and some memory.
+const MOST_OPEN: usize = 64;
+
+/// The writer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    boxes: Arc<BlackBoxes>,
+    files: Arc<Files>,
+    /// Whose the recordings are.
+    recordings: Arc<Begun>,
+    open: Vec<Recording>,
+    /// Processes that exited.
+    dead: HashMap<RunKey, Dead>,
+    /// The newest incidents: none is recorded twice, also when its file was deleted for others.
+    seen: VecDeque<Arc<str>>,
+    next_tick: Option<Instant>,
+}
+
+/// A process that exited.
+#[derive(Debug)]
+struct Dead {
+    /// How long it is remembered.
+    until: Instant,
+    share: Share,
+    /// An incident was recorded to its end, or its death.
+    is_recorded: bool,
+}
+
+impl Writer {
+    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>, recordings: Arc<Begun>) -> Self {
+        Self {
+            boxes,
+            files,
+            recordings,
+            open: Vec::new(),
+            dead: HashMap::new(),
+            seen: VecDeque::new(),
+            next_tick: None,
+        }
+    }
+
+    /// When [`Self::tick`] is due; `None`: never.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next_tick
+    }
+
+    /// An incident of the run began.
+    pub(super) fn incident(&mut self, run: RunKey, id: &Arc<str>, now: Instant) {
+        if self.seen.contains(id) || self.files.knows(id) {
+            return;
+        }
+        if self.seen.len() >= MOST_SEEN {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(Arc::clone(id));
+        // The one before is complete: it has what was up to now.
+        while let Some(place) = self.open.iter().position(|open| open.run == run) {
+            self.finish(place);
+        }
+        let share = self.recordings.share(id);
+        if self.open.len() >= MOST_OPEN && !self.make_place(share.as_ref()) {
+            self.files.drop_one();
+            self.recordings.forget(id);
+            tracing::warn!(target: "gcwatch::evidence", "{id} is not recorded: {MOST_OPEN} incidents are being recorded already");
+            return;
+        }
+        if let Some(recording) = self.begin(run, share, id, now + FOLLOWS) {
+            self.open.push(recording);
+        }
+    }
+
+    /// Of the tenant with most places, of its service with most, the oldest recording ends now, if either has at least two
+    /// more than this one.
+    fn make_place(&mut self, share: Option<&Share>) -> bool {
+        fn tenant(share: Option<&Share>) -> Option<&str> {
+            share.map(|share| &*share.tenant)
+        }
+        let shares = || self.open.iter().map(|open| open.share.as_ref());
+        let of_tenant = |one: Option<&Share>| shares().filter(|other| tenant(*other) == tenant(one)).count();
+        let of_service = |one: Option<&Share>| shares().filter(|other| *other == one).count();
+        let most = shares().max_by_key(|one| (of_tenant(*one), of_service(*one)));
+        let gives = |one: Option<&Share>| {
+            let is_same = tenant(one) == tenant(share);
+            of_tenant(one) >= of_tenant(share) + 2 || is_same && of_service(one) >= of_service(share) + 2
+        };
+        let Some(most) = most.filter(|most| gives(*most)) else {
+            return false;
+        };
+        let each = self
+            .open
+            .iter()
+            .enumerate()
+            .filter(|(_, open)| open.share.as_ref() == most);
+        let oldest = each.min_by_key(|(_, open)| open.until).map(|(place, _)| place);
+        if let Some(place) = oldest {
+            self.finish(place);
+        }
+        oldest.is_some()
+    }
+
+    /// The process exited.
+    pub(super) fn ended(&mut self, run: RunKey, share: Share, now: Instant) {
+        let mut is_recorded = false;
+        while let Some(place) = self.open.iter().position(|open| open.run == run) {
+            let id = self.open.get(place).map(|open| Arc::clone(&open.id));
+            self.finish(place);
+            if let Some(id) = id {
+                self.files.has_end(run, &id);
+            }
+            is_recorded = true;
+        }
+        let until = now + REMEMBERED;
+        self.dead.insert(
+            run,
+            Dead {
+                until,
+                share,
+                is_recorded,
+            },
+        );
+    }
+
+    /// The process died of its memory.
+    pub(super) fn died(&mut self, run: RunKey, at_unix_ns: u64, id: &Arc<str>) {
+        // Recorded already, or its stream was not read.
+        let Some(dead) = self.dead.get_mut(&run).filter(|dead| !dead.is_recorded) else {
+            return;
+        };
+        dead.is_recorded = true;
+        if self.files.knows(id)
+            || self
+                .recordings
+                .begin(&dead.share, &DIED.into(), at_unix_ns, id)
+                .is_err()
+        {
+            return;
+        }
+        let share = Some(dead.share.clone());
+        if let Some(recording) = self.begin(run, share, id, Instant::now()) {
+            self.open.push(recording);
+            self.finish(self.open.len() - 1);
+            self.files.has_end(run, id);
+        }
+    }
+
+    /// Time passed.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let mut place = 0;
+        while let Some(open) = self.open.get_mut(place) {
+            match open.go_on(&self.boxes) {
+                Ok(More::Perhaps) if now < open.until => place += 1,
+                Ok(_) => self.finish(place),
+                Err(failed) => self.abandon(place, &failed),
+            }
+        }
+        // Hostile streams may be long.
+        while self.open.iter().map(|open| open.bytes).sum::<u64>() > self.files.max_bytes() {
+            let each = self.open.iter().enumerate();
+            let Some((largest, _)) = each.max_by_key(|(_, open)| open.bytes) else {
+                break;
+            };
+            self.finish(largest);
+        }
+        let boxes = &self.boxes;
+        self.dead.retain(|run, dead| {
+            let is_remembered = now < dead.until;
+            if !is_remembered {
+                boxes.forget(*run);
+            }
+            is_remembered
+        });
+        self.next_tick = if self.open.is_empty() {
+            self.dead.values().map(|dead| dead.until).min()
+        } else {
+            Some(now + EVERY)
+        };
+    }
+
+    /// Completes all.
+    pub(super) fn stop(&mut self) {
+        while !self.open.is_empty() {
+            self.finish(0);
+        }
+    }
+
+    fn begin(&self, run: RunKey, share: Option<Share>, id: &Arc<str>, until: Instant) -> Option<Recording> {
+        // Nothing is kept of a process that is not read.
+        let Some(kept) = self.boxes.follow(run) else {
+            self.recordings.forget(id);
+            return None;
+        };
+        match Recording::begin((run, share), id, &kept, &self.files, until) {
+            Ok(recording) => Some(recording),
+            Err(failed) => {
+                self.boxes.unfollow(run);
+                self.fail(id, &failed);
+                None
+            }
+        }
+    }
+
+    fn finish(&mut self, place: usize) {
+        let mut recording = self.open.swap_remove(place);
+        let last = recording.go_on(&self.boxes);
+        self.boxes.unfollow(recording.run);
+        let id = Arc::clone(&recording.id);
+        match last.and_then(|_| recording.complete(&self.files)) {
+            Ok(text) => tracing::info!(target: "gcwatch::evidence", "{text}"),
+            Err(failed) => self.fail(&id, &failed),
+        }
+    }
+
+    fn abandon(&mut self, place: usize, failed: &Failed) {
+        let recording = self.open.swap_remove(place);
+        self.boxes.unfollow(recording.run);
+        self.fail(&recording.id, failed);
+    }
+
+    fn fail(&self, id: &str, failed: &Failed) {
+        self.files.abandon(id);
+        self.recordings.forget(id);
+        tracing::warn!(target: "gcwatch::evidence", "the recording {id} of the black box cannot be written: {failed}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Flame graphs of the bursts that incidents had: in memory, compressed, the newest few. They are for the page, and
+//! gone with gcwatch; what they are made of is in the incident's record.
+
+use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use crate::black_box::files::URL;
+use processes::RunKey;
+
+/// Most compressed bytes of one; a larger one is not kept. A graph of a thousand frames takes 20 KiB.
+const MOST_ONE: usize = 128 << 10;
+/// Most of all of them together: the oldest give way.
+const MOST_ALL: usize = 512 << 10;
+/// The beginning of a graph's name, and its end.
+const START: &str = "flame-";
+const ENDING: &str = ".svg";
+
+/// The graphs by their names.
+#[derive(Debug, Default)]
+pub struct Flames {
+    kept: Mutex<VecDeque<(String, Vec<u8>)>>,
+}
+
+impl Flames {
+    /// Keeps the graph of a run's incident. Returns where it is served; `None`: it is too large.
+    pub fn put(&self, run: RunKey, incident: u64, svg: &str) -> Option<String> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(svg.as_bytes()).ok()?;
+        let packed = encoder.finish().ok().filter(|packed| packed.len() <= MOST_ONE)?;
+        let name = format!("{START}{}-{}-{incident}{ENDING}", run.pid, run.start_time);
+        let url = format!("{URL}{name}");
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(known, _)| *known != name);
+        let mut bytes = packed.len() + kept.iter().map(|(_, packed)| packed.len()).sum::<usize>();
+        while bytes > MOST_ALL {
+            let Some((_, oldest)) = kept.pop_front() else { break };
+            bytes -= oldest.len();
+        }
+        kept.push_back((name, packed));
+        Some(url)
+    }
+
+    /// The graph of that name (SVG); `None`: it is not there, or not any more.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, packed) = kept.iter().find(|(known, _)| known == name)?;
+        let mut svg = String::new();
+        GzDecoder::new(packed.as_slice()).read_to_string(&mut svg).ok()?;
+        Some(svg)
+    }
+}
+
+/// Whether it has the form of a graph's name.
+pub fn is_name(name: &str) -> bool {
+    name.starts_with(START) && name.ends_with(ENDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: more graphs than there is room for, of one incident twice, and one that is too large.
+    /// Guarantee: the newest are there as they were given, the oldest are not, and the bound holds.
+    #[test]
+    fn the_newest_are_kept() {
+        let flames = Flames::default();
+        let run = |pid| RunKey { pid, start_time: 9 };
+        let mut random = fastrand::Rng::with_seed(7);
+        // What does not compress takes its room.
+        let mut svg = |bytes: usize| -> String { (0..bytes).map(|_| random.alphanumeric()).collect() };
+        let first = svg(100_000);
+        assert_eq!(
+            flames.put(run(1), 1, &first).unwrap(),
+            "/api/v1/evidence/flame-1-9-1.svg"
+        );
+        assert_eq!(flames.get("flame-1-9-1.svg").unwrap(), first);
+        assert!(flames.put(run(1), 1, "again").is_some());
+        assert_eq!(flames.get("flame-1-9-1.svg").unwrap(), "again");
+        assert!(flames.put(run(2), 1, &svg(400_000)).is_none());
+        for pid in 3..20 {
+            assert!(flames.put(run(pid), 1, &svg(100_000)).is_some());
+        }
+        assert!(flames.get("flame-1-9-1.svg").is_none() && flames.get("flame-3-9-1.svg").is_none());
+        assert!(flames.get("flame-19-9-1.svg").is_some() && is_name("flame-19-9-1.svg"));
+        let kept = flames.kept.lock().unwrap();
+        assert!(kept.iter().map(|(_, packed)| packed.len()).sum::<usize>() <= MOST_ALL);
+    }
+}

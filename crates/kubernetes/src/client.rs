@@ -1,0 +1,156 @@
+//! One request to a Kubernetes server: token, deadlines, bodies within bounds, and what a status means. What moves
+//! bytes is behind [`Transport`], so that tests need neither sockets nor real time.
+
+use std::future::Future;
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+use hyper::body::Bytes;
+use tokio::time::timeout;
+
+use super::error::Failed;
+use super::object::Status;
+use super::token::{Token, TokenFile};
+use processes::text::bounded;
+
+/// Most bytes of an error's body that are read.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+/// How long a request may take until its answer begins, and an answer until it is complete.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// No server can silence gcwatch for longer.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// Sends requests. It follows no redirect and repeats nothing that the server may have seen.
+pub(crate) trait Transport: Send + Sync {
+    /// The body of an answer.
+    type Body: Body;
+
+    /// Sends `GET path` and waits until the answer begins. `path` has its query, if any. A transport that cannot keep
+    /// the token secret on its way leaves it out.
+    fn get(
+        &self,
+        path: &str,
+        authorization: Option<HeaderValue>,
+    ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
+}
+
+/// A body that is read piece by piece.
+pub(crate) trait Body: Send {
+    /// The next piece; `None`: it is complete. Nothing is lost when this is dropped before it is done.
+    fn chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, Failed>> + Send;
+}
+
+/// An answer that has begun.
+#[derive(Debug)]
+pub(crate) struct Answer<B> {
+    pub(crate) status: StatusCode,
+    /// The header `Retry-After`.
+    pub(crate) retry_after: Option<HeaderValue>,
+    pub(crate) body: B,
+}
+
+/// A Kubernetes server, and who gcwatch is to it.
+#[derive(Debug)]
+pub(crate) struct Client<T> {
+    transport: T,
+    server: String,
+    token: Option<TokenFile>,
+}
+
+impl<T: Transport> Client<T> {
+    pub(crate) const fn new(transport: T, server: String, token: Option<TokenFile>) -> Self {
+        Self {
+            transport,
+            server,
+            token,
+        }
+    }
+
+    /// What the server is called in messages.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The body of an answer that is no error. A token that was rejected, and replaced in its file meanwhile, is sent
+    /// once more at once.
+    pub(crate) async fn get(&self, path: &str) -> Result<T::Body, Failed> {
+        let token = self.token().await;
+        let first = self.attempt(path, token.as_ref()).await;
+        if !matches!(first, Err(Failed::Unauthorized(_))) {
+            return first;
+        }
+        match self.token().await {
+            Some(newer) if Some(&newer) != token.as_ref() => self.attempt(path, Some(&newer)).await,
+            _ => first,
+        }
+    }
+
+    /// The whole body of an answer of at most `limit` bytes.
+    pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, Failed> {
+        let body = self.get(path).await?;
+        within(ANSWER_WITHIN, whole(body, limit)).await
+    }
+
+    /// The token as it is now, where there is one.
+    async fn token(&self) -> Option<Token> {
+        Some(self.token.as_ref()?.current().await)
+    }
+
+    async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, Failed> {
+        let request = self.transport.get(path, token.map(Token::header));
+        let answer = within(ANSWER_WITHIN, request).await?;
+        if answer.status.is_success() {
+            return Ok(answer.body);
+        }
+        let body = within(ANSWER_WITHIN, whole(answer.body, MAX_ERROR_BYTES)).await;
+        let mut refused: Status = body
+            .ok()
+            .and_then(|body| serde_json::from_slice(&body).ok())
+            .unwrap_or_default();
+        if let (Some(message), Some(token)) = (&mut refused.message, token) {
+            *message = token.redact(message);
+        }
+        let retry_after = answer
+            .retry_after
+            .and_then(|header| header.to_str().ok()?.trim().parse().ok());
+        Err(refusal(answer.status, &refused, retry_after))
+    }
+}
+
+/// What an answer that is an error means. `retry_after` is the header in seconds; no Kubernetes server sends a date
+/// there.
+pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> Failed {
+    let answer = match &details.message {
+        Some(message) => format!("{status}: {}", bounded(message)),
+        None => status.to_string(),
+    };
+    let seconds = retry_after.or_else(|| details.details.as_ref()?.retry_after_seconds);
+    match status {
+        StatusCode::GONE => Failed::Expired,
+        StatusCode::UNAUTHORIZED => Failed::Unauthorized(answer),
+        StatusCode::FORBIDDEN => Failed::Forbidden(answer),
+        _ => Failed::Refused {
+            answer,
+            retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER)),
+        },
+    }
+}
+
+/// The result of `future`, or that it took too long.
+pub(crate) async fn within<V>(limit: Duration, future: impl Future<Output = Result<V, Failed>>) -> Result<V, Failed> {
+    timeout(limit, future).await.unwrap_or(Err(Failed::Slow(limit)))
+}
+
+async fn whole(mut body: impl Body, limit: usize) -> Result<Vec<u8>, Failed> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.chunk().await? {
+        if bytes.len().saturating_add(piece.len()) > limit {
+            return Err(Failed::TooLong(limit));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::script::{End, Script, Step};
+
+fn client(script: &Script, token: Option<&Path>) -> Client<Script> {
+    let token = token.map(|path| TokenFile::open(path.to_owned()).unwrap());
+    Client::new(script.clone(), "the script".to_owned(), token)
+}
+
+fn refused(message: &str) -> Step {
+    Step::whole(401, serde_json::json!({"message": message}).to_string())
+}
+
+fn tokens(script: &Script) -> Vec<String> {
+    let asked = script.asked().into_iter();
+    asked
+        .filter_map(|asked| Some(asked.authorization?.to_str().unwrap().to_owned()))
+        .collect()
+}
+
+/// While it lives, the paused clock does not advance by itself: a token is read on a thread of its own, for which that
+/// clock would not wait. After ten seconds something has waited for the clock, and it advances.
+fn halted_clock() -> mpsc::Sender<()> {
+    let (sender, receiver) = mpsc::channel();
+    tokio::task::spawn_blocking(move || receiver.recv_timeout(Duration::from_secs(10)));
+    sender
+}
+
+/// Scenario: the token is replaced while a request with the old one is under way, and the old one is rejected.
+/// Guarantee: the new one is sent at once, and once; a rejected token that was not replaced is not sent again.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_replaced_is_sent_at_once() {
+    let _halted = halted_clock();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "old").unwrap();
+    let mut script = Script::new([refused("old"), Step::whole(200, "{}"), refused("new"), refused("never")]);
+    let replaced = path.clone();
+    script.meanwhile = Some(Arc::new(move |number| {
+        if number == 1 {
+            std::fs::write(&replaced, "new").unwrap();
+        }
+    }));
+    let begin = Instant::now();
+    let client = client(&script, Some(&path));
+    assert_eq!(client.whole("/pods", 10).await.unwrap(), b"{}");
+    let error = client.whole("/pods", 10).await.unwrap_err();
+    assert!(matches!(error, Failed::Unauthorized(_)), "{error}");
+    assert_eq!(tokens(&script), ["Bearer old", "Bearer new", "Bearer new"]);
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+}
+
+/// Scenario: a server repeats the token in its refusal.
+/// Guarantee: neither the error nor any `Debug` of the client contains it.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_repeats_the_token_does_not_reveal_it() {
+    let _halted = halted_clock();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "s3cr3t-token").unwrap();
+    let script = Script::new([refused("who is s3cr3t-token?\u{1b}[31m")]);
+    let client = client(&script, Some(&path));
+    let error = client.whole("/pods", 10).await.unwrap_err();
+    let shown = format!("{error} {error:?} {:?}", client.token);
+    assert!(!shown.contains("s3cr3t") && !shown.contains('\u{1b}'), "{shown}");
+    assert!(error.to_string().contains("who is <redacted>?"), "{error}");
+}
+
+/// Scenario: no answer; an answer whose body does not end; one that breaks; one longer than it may be; an error without
+/// an end.
+/// Guarantee: each is an error of its own kind, within twice the limit of time.
+#[tokio::test(start_paused = true)]
+async fn answers_are_bounded_in_time_and_size() {
+    let pieces = || vec![Bytes::from_static(b"12345"), Bytes::from_static(b"67890")];
+    let script = Script::new([
+        Step::Nothing,
+        Step::Answer(200, None, pieces(), End::Silence),
+        Step::Answer(200, None, pieces(), End::Broken),
+        Step::Answer(200, None, pieces(), End::InOrder),
+        Step::Answer(200, None, pieces(), End::InOrder),
+        Step::Answer(500, None, pieces(), End::Silence),
+    ]);
+    let client = client(&script, None);
+    let mut found = Vec::new();
+    for limit in [10, 10, 10, 9, 10, 10] {
+        let begin = Instant::now();
+        found.push(match client.whole("/pods", limit).await {
+            Ok(bytes) => bytes.len().to_string(),
+            Err(error) => error.to_string(),
+        });
+        assert!(begin.elapsed() <= 2 * ANSWER_WITHIN);
+    }
+    assert_eq!(
+        found,
+        [
+            "no answer within 30s",
+            "no answer within 30s",
+            "the answer broke off: the script says so",
+            "the answer is longer than 9 bytes",
+            "10",
+            "the server answered 500 Internal Server Error",
+        ]
+    );
+}
+
+/// Scenario: refusals with `Retry-After` as seconds, as a date, as an invalid number, and in the body.
+/// Guarantee: the requested delay, at most ten minutes; an invalid one is ignored.
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_read() {
+    let refused = |status, header| Step::Answer(status, header, Vec::new(), End::InOrder);
+    let body = r#"{"message": "later", "details": {"retryAfterSeconds": 7}}"#;
+    let script = Script::new([
+        refused(429, Some("120")),
+        refused(503, Some(" 2 ")),
+        refused(429, Some("999999999999")),
+        refused(429, Some("Sun, 06 Nov 1994 08:49:37 GMT")),
+        refused(429, Some("-1")),
+        Step::whole(429, body),
+        refused(500, None),
+    ]);
+    let client = client(&script, None);
+    let mut delays = Vec::new();
+    for _ in 0..7 {
+        let error = client.whole("/pods", 10).await.unwrap_err();
+        delays.push(error.retry_after().map(|delay| delay.as_secs()));
+    }
+    assert_eq!(delays, [Some(120), Some(2), Some(600), None, None, Some(7), None]);
+}

@@ -1,0 +1,135 @@
+//! All known pods, by uid and by container.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use super::pod::Pod;
+use processes::container::ContainerIdentity;
+use processes::surroundings::{Ended, Surroundings};
+
+/// Limit of pods that are kept: a node has a few hundred at most.
+pub(crate) const MAX_PODS: usize = 4096;
+
+/// All known pods.
+#[derive(Debug, Default)]
+pub struct Pods(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_uid: HashMap<String, Arc<Pod>>,
+    /// The uid by a container's id, and by the uid in the control group of a static pod.
+    uids: HashMap<String, String>,
+}
+
+impl Known {
+    fn remove(&mut self, uid: &str) -> bool {
+        let Some(pod) = self.by_uid.remove(uid) else {
+            return false;
+        };
+        for name in names(&pod) {
+            if self.uids.get(name).is_some_and(|known| known == uid) {
+                self.uids.remove(name);
+            }
+        }
+        true
+    }
+
+    fn put(&mut self, pod: Pod) -> Put {
+        match self.by_uid.get(&pod.uid) {
+            Some(known) if **known == pod => return Put::Same,
+            None if self.by_uid.len() >= MAX_PODS => return Put::Full,
+            _ => {}
+        }
+        let uid = pod.uid.clone();
+        self.remove(&uid);
+        for name in names(&pod) {
+            self.uids.insert(name.to_owned(), uid.clone());
+        }
+        self.by_uid.insert(uid, Arc::new(pod));
+        Put::Changed
+    }
+}
+
+/// The outcome of adding a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It was known just so.
+    Same,
+    /// It is new or differs from what was known.
+    Changed,
+    /// It is not kept: the limit is reached.
+    Full,
+}
+
+fn names(pod: &Pod) -> impl Iterator<Item = &str> {
+    let containers = pod.containers.iter().filter_map(|container| container.id.as_deref());
+    containers.chain(pod.hash.as_deref())
+}
+
+impl Pods {
+    /// Keeps a pod, and replaces what was known of it.
+    pub(crate) fn put(&self, pod: Pod) -> Put {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).put(pod)
+    }
+
+    /// Forgets a pod. Returns whether it was known.
+    pub(crate) fn remove(&self, uid: &str) -> bool {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
+    }
+
+    /// Replaces all pods by these. Returns whether anything changed, and how many pods are beyond the limit.
+    pub(crate) fn replace(&self, pods: Vec<Pod>) -> (bool, usize) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let new: std::collections::HashSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
+        let gone: Vec<String> = known.by_uid.keys().filter(|uid| !new.contains(*uid)).cloned().collect();
+        let mut changed = !gone.is_empty();
+        for uid in gone {
+            known.remove(&uid);
+        }
+        let mut full = 0;
+        for pod in pods {
+            match known.put(pod) {
+                Put::Same => {}
+                Put::Changed => changed = true,
+                Put::Full => full += 1,
+            }
+        }
+        (changed, full)
+    }
+
+    /// The number of known pods.
+    pub fn count(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_uid.len()
+    }
+}
+
+impl Known {
+    fn pod_of(&self, container: &ContainerIdentity) -> Option<&Arc<Pod>> {
+        let id = container.container_id.as_deref();
+        // The container's id comes first: a static pod has another uid in its control group than at the API server.
+        let by_container = id.and_then(|id| self.uids.get(id));
+        let by_pod = container.pod_uid.as_ref().map(|uid| self.uids.get(uid).unwrap_or(uid));
+        by_container.or(by_pod).and_then(|uid| self.by_uid.get(uid))
+    }
+}
+
+impl Surroundings for Pods {
+    fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let id = container.container_id.as_deref();
+        known
+            .pod_of(container)
+            .map(|pod| pod.attributes(id))
+            .unwrap_or_default()
+    }
+
+    fn ended(&self, container: &ContainerIdentity) -> Option<Ended> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.pod_of(container)?.ended(container.container_id.as_deref()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use serde_json::json;
+
+use super::*;
+use crate::settings::Settings;
+
+fn pod(uid: &str, name: &str, containers: &[(&str, &str)], hash: Option<&str>) -> Pod {
+    let specs: Vec<_> = containers.iter().map(|(name, _)| json!({"name": name})).collect();
+    let statuses = containers
+        .iter()
+        .map(|(name, id)| json!({"name": name, "containerID": format!("cri-o://{id}")}));
+    let object = json!({
+        "metadata": {"name": name, "uid": uid, "annotations": hash.map(|hash| json!({"kubernetes.io/config.hash": hash}))},
+        "spec": {"containers": specs}, "status": {"containerStatuses": statuses.collect::<Vec<_>>()}
+    });
+    Pod::new(&serde_json::from_value(object).unwrap(), &Settings::default()).unwrap()
+}
+
+fn name(pods: &Pods, container: Option<&str>, pod: Option<&str>) -> Option<String> {
+    let attributes = pods.attributes(&ContainerIdentity {
+        container_id: container.map(str::to_owned),
+        pod_uid: pod.map(str::to_owned),
+    });
+    gc_telemetry::value::text(&attributes, "k8s.pod.name")
+}
+
+/// Scenario: pods that come, change and go; a static pod; a container that is not in its pod's status yet.
+/// Guarantee: a pod is found by its container, its uid and its hash; a pod that was replaced or removed is not found by
+/// any of its old names.
+#[test]
+fn pods_are_found() {
+    let pods = Pods::default();
+    assert_eq!(pods.put(pod("u1", "one", &[("a", "c1")], None)), Put::Changed);
+    assert_eq!(pods.put(pod("u1", "one", &[("a", "c1")], None)), Put::Same);
+    assert_eq!(
+        pods.put(pod("u2", "static", &[("a", "c2")], Some("hash"))),
+        Put::Changed
+    );
+    assert_eq!(name(&pods, Some("c1"), None).as_deref(), Some("one"));
+    assert_eq!(name(&pods, Some("new"), Some("u1")).as_deref(), Some("one"));
+    assert_eq!(name(&pods, None, Some("hash")).as_deref(), Some("static"));
+    assert_eq!(name(&pods, None, None), None);
+    // The container was restarted: it has another id.
+    assert_eq!(pods.put(pod("u1", "one", &[("a", "c3")], None)), Put::Changed);
+    assert_eq!(name(&pods, Some("c1"), None), None);
+    assert_eq!(name(&pods, Some("c3"), None).as_deref(), Some("one"));
+    assert!(pods.remove("u1") && !pods.remove("u1"));
+    assert_eq!(name(&pods, Some("c3"), Some("u1")), None);
+    assert_eq!(pods.count(), 1);
+}
+
+/// Scenario: a container that was killed for memory and started again, one that failed, one that was asked to end, one
+/// that waits to be started again.
+/// Guarantee: how each ended is known by its own id, that of the one that runs is not, and a change of it is noticed.
+#[test]
+fn ends_of_containers_are_known() {
+    let status = |id: &str, ended: serde_json::Value, waits: bool| {
+        let key = if waits { "state" } else { "lastState" };
+        json!({"name": "a", "containerID": format!("containerd://{id}"), key: {"terminated": ended}})
+    };
+    let pod = |status: serde_json::Value| {
+        let object = json!({
+            "metadata": {"name": "one", "uid": "u1"},
+            "spec": {"containers": [{"name": "a"}]}, "status": {"containerStatuses": [status]}
+        });
+        Pod::new(&serde_json::from_value(object).unwrap(), &Settings::default()).unwrap()
+    };
+    let pods = Pods::default();
+    let ended = |id: &str| {
+        pods.ended(&ContainerIdentity {
+            container_id: Some(id.to_owned()),
+            pod_uid: Some("u1".to_owned()),
+        })
+    };
+    let end = |id: &str, reason: &str, code: i32| json!({"containerID": format!("containerd://{id}"), "reason": reason, "exitCode": code});
+    pods.put(pod(
+        json!({"name": "a", "containerID": "containerd://c1", "state": {"running": {}}}),
+    ));
+    assert_eq!(ended("c1"), None);
+    let cases = [
+        ("OOMKilled", 137, true, true),
+        ("Error", 134, false, true),
+        ("Error", 143, false, false),
+        ("Completed", 0, false, false),
+    ];
+    for (reason, code, oom_killed, failed) in cases {
+        for waits in [true, false] {
+            let changed = pods.put(pod(status(
+                if waits { "c1" } else { "c2" },
+                end("c1", reason, code),
+                waits,
+            )));
+            assert_eq!(changed, Put::Changed);
+            assert_eq!(ended("c1"), Some(Ended { oom_killed, failed }), "{reason} {code}");
+            assert_eq!(ended("c2"), None);
+        }
+    }
+}
+
+/// Scenario: lists of all pods: the same again, a shorter one, and one beyond the limit.
+/// Guarantee: pods not in the list are forgotten; changes are noticed; pods beyond the limit are counted.
+#[test]
+fn a_list_takes_the_place_of_all() {
+    let pods = Pods::default();
+    let list = || vec![pod("u1", "one", &[], None), pod("u2", "two", &[], None)];
+    assert_eq!(pods.replace(list()), (true, 0));
+    assert_eq!(pods.replace(list()), (false, 0));
+    assert_eq!(pods.replace(vec![pod("u2", "two", &[], None)]), (true, 0));
+    assert_eq!(pods.count(), 1);
+    let many = (0..MAX_PODS + 3).map(|number| pod(&format!("m{number}"), "many", &[], None));
+    assert_eq!(pods.replace(many.collect()), (true, 3));
+    assert_eq!(pods.count(), MAX_PODS);
+}

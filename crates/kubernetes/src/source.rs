@@ -1,0 +1,310 @@
+//! Follows one source for as long as gcwatch runs: asks, waits longer after each failure, asks again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use delivery::transport::backoff::Backoff;
+use reqwest::Url;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::client::{Client, Transport};
+use super::cluster::{Cluster, ServiceAccount};
+use super::error::{Failed, SetupError};
+use super::pod::Pod;
+use super::pods::{Pods, Put};
+use super::settings::{Settings, Source};
+use super::stats::Stats;
+use super::token::TokenFile;
+use super::transport::{Http, Trust};
+use super::watch::{Event, Watch, kubelet, list};
+use processes::text::bounded;
+
+/// Pauses after failures: from one second to one minute.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+
+/// Changes that follow one another within this time are reported together.
+const TOGETHER: Duration = Duration::from_millis(200);
+
+/// Follows the source that the settings name. Completes when there is none; `changed` is called when what is known of
+/// pods changed.
+pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, changed: impl Fn() + Send) {
+    let source = match settings.source {
+        Source::Auto if Cluster::is_at_hand() => Source::ApiServer,
+        Source::Auto => Source::Nowhere,
+        chosen => chosen,
+    };
+    let client = match source {
+        Source::Auto | Source::Nowhere => return,
+        Source::ApiServer => api_server(),
+        // The service account is valid for the kubelet, too; outside of a pod there is none.
+        Source::Kubelet => {
+            let account = Cluster::from_environment().ok().map(|cluster| cluster.account);
+            kubelet_client(&settings, account.filter(ServiceAccount::is_mounted))
+        }
+    };
+    let client = match client {
+        Ok(client) => client,
+        Err(error) => {
+            warn!(target: "gcwatch::kubernetes", "pod metadata is not available: {error}");
+            stats.failure();
+            return;
+        }
+    };
+    if source == Source::ApiServer && settings.node.is_none() {
+        warn!(
+            target: "gcwatch::kubernetes",
+            "watching the pods of all nodes; set NODE_NAME or kubernetes.node_name to watch those of this node only"
+        );
+    }
+    let follower = Follower {
+        backoff: BACKOFF,
+        client,
+        settings,
+        pods,
+        stats,
+        changed,
+        is_denied: AtomicBool::new(false),
+    };
+    match source {
+        Source::Kubelet => follower.poll().await,
+        _ => follower.watch().await,
+    }
+}
+
+fn api_server() -> Result<Client<Http>, SetupError> {
+    let Cluster { url, account } = Cluster::from_environment()?;
+    let token = TokenFile::open(account.token)?;
+    let http = Http::new(&url, Trust::File(account.certificates))?;
+    Ok(Client::new(http, named("the API server", &url), Some(token)))
+}
+
+/// The token is sent to a kubelet with a certificate of the cluster, of the file in the settings, or to whoever answers
+/// where the settings say so.
+fn kubelet_client(settings: &Settings, account: Option<ServiceAccount>) -> Result<Client<Http>, SetupError> {
+    let url = settings.kubelet_url.trim();
+    let url = Url::parse(url).map_err(|error| SetupError::Url(error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(SetupError::Url("it has a user or a password".to_owned()));
+    }
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return Err(SetupError::Url(bounded(url.as_str())));
+    }
+    let (token, certificates) = match account {
+        Some(account) => (Some(TokenFile::open(account.token)?), Some(account.certificates)),
+        None => (None, None),
+    };
+    let trust = match settings.kubelet_certificate.clone().or(certificates) {
+        _ if !settings.kubelet_verify => Trust::Anyone,
+        Some(file) => Trust::File(file),
+        None => Trust::System,
+    };
+    let http = Http::new(&url, trust)?;
+    Ok(Client::new(http, named("the kubelet", &url), token))
+}
+
+/// What a server is called in messages.
+fn named(kind: &str, url: &Url) -> String {
+    format!("{kind} at {}", url.as_str().trim_end_matches('/'))
+}
+
+/// One source, and what is done with its answers.
+pub(crate) struct Follower<T, F> {
+    /// Pauses after failures.
+    pub(crate) backoff: Backoff,
+    pub(crate) client: Client<T>,
+    pub(crate) settings: Settings,
+    pub(crate) pods: Arc<Pods>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) changed: F,
+    /// The last failure was about rights or the token: somebody must act.
+    pub(crate) is_denied: AtomicBool,
+}
+
+impl<T: Transport, F: Fn()> Follower<T, F> {
+    /// Lists all pods, and watches what changes. Never completes.
+    pub(crate) async fn watch(self) {
+        let node = self.settings.node.clone();
+        let node = node.as_deref();
+        let mut pause = self.backoff.clone();
+        let mut version: Option<String> = None;
+        loop {
+            let from = match version.take() {
+                Some(version) => version,
+                None => match list(&self.client, node, |object| self.kept(&object)).await {
+                    Ok((pods, version)) => {
+                        self.listed(pods);
+                        version
+                    }
+                    Err(failed) => {
+                        self.failed(&failed);
+                        wait(&mut pause, Some(&failed)).await;
+                        continue;
+                    }
+                },
+            };
+            // What this watch does not deliver, the next one does: it continues at the newest version received.
+            let mut newest = from.clone();
+            if let Err(failed) = self.watched(node, from, &mut newest, &mut pause).await {
+                let is_expired = matches!(failed, Failed::Expired);
+                if is_expired {
+                    self.stats.failure();
+                } else {
+                    self.failed(&failed);
+                }
+                version = (!is_expired).then_some(newest);
+                wait(&mut pause, Some(&failed)).await;
+            } else {
+                version = Some(newest);
+            }
+        }
+    }
+
+    /// One watch until the server ends it in order.
+    async fn watched(
+        &self,
+        node: Option<&str>,
+        from: String,
+        newest: &mut String,
+        pause: &mut Backoff,
+    ) -> Result<(), Failed> {
+        let mut watch = Watch::begin(&self.client, node, from).await?;
+        self.current();
+        let mut has_unreported_changes = false;
+        let mut had_events = false;
+        loop {
+            let next = if has_unreported_changes {
+                match timeout(TOGETHER, watch.next()).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        (self.changed)();
+                        has_unreported_changes = false;
+                        continue;
+                    }
+                }
+            } else {
+                watch.next().await
+            };
+            newest.clone_from(&watch.version);
+            let event = match next {
+                Ok(Some(event)) => event,
+                other => {
+                    if has_unreported_changes {
+                        (self.changed)();
+                    }
+                    // A server that ends each watch at once is not asked again without a pause.
+                    return match other {
+                        Ok(_) if !had_events => {
+                            wait(pause, None).await;
+                            Ok(())
+                        }
+                        Ok(_) => Ok(()),
+                        Err(failed) => Err(failed),
+                    };
+                }
+            };
+            had_events = true;
+            pause.reset();
+            has_unreported_changes |= self.take(event);
+        }
+    }
+
+    /// Whether something of a pod changed.
+    fn take(&self, event: Event) -> bool {
+        match event {
+            Event::Put(object) => {
+                self.stats.event();
+                let Some(pod) = self.kept(&object) else { return false };
+                match self.pods.put(pod) {
+                    Put::Same => false,
+                    Put::Changed => true,
+                    Put::Full => {
+                        self.stats.left_out(1);
+                        false
+                    }
+                }
+            }
+            Event::Deleted(object) => {
+                self.stats.event();
+                object.metadata.uid.is_some_and(|uid| self.pods.remove(&uid))
+            }
+            Event::Bookmark => false,
+            Event::Unreadable => {
+                self.stats.left_out(1);
+                false
+            }
+        }
+    }
+
+    /// Asks the kubelet in intervals. Never completes.
+    pub(crate) async fn poll(self) {
+        let mut pause = self.backoff.clone();
+        loop {
+            match kubelet(&self.client).await {
+                Ok(objects) => {
+                    let pods = objects.iter().filter_map(|object| self.kept(object)).collect();
+                    self.listed(pods);
+                    self.current();
+                    pause.reset();
+                    // Not all nodes' agents at the same moment.
+                    sleep(self.settings.kubelet_interval.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+                }
+                Err(failed) => {
+                    self.failed(&failed);
+                    wait(&mut pause, Some(&failed)).await;
+                }
+            }
+        }
+    }
+
+    fn kept(&self, object: &super::object::PodObject) -> Option<Pod> {
+        let pod = Pod::new(object, &self.settings);
+        if pod.is_none() {
+            self.stats.left_out(1);
+        }
+        pod
+    }
+
+    fn listed(&self, pods: Vec<Pod>) {
+        self.stats.list();
+        let (changed, full) = self.pods.replace(pods);
+        if full > 0 {
+            self.stats.left_out(full as u64);
+        }
+        if changed {
+            (self.changed)();
+        }
+    }
+
+    /// The source answers. Logged once per change.
+    fn current(&self) {
+        self.is_denied.store(false, Ordering::Relaxed);
+        if self.stats.set_current(true) {
+            let (pods, server) = (self.pods.count(), self.client.server());
+            info!(target: "gcwatch::kubernetes", "pod metadata is current: {pods} pods from {server}");
+        }
+    }
+
+    /// The source does not answer as it must. Logged once per change, and again when it begins to deny access.
+    fn failed(&self, failed: &Failed) {
+        let first = self.stats.failure() == 0;
+        let denies_now = failed.is_denied() && !self.is_denied.swap(true, Ordering::Relaxed);
+        if self.stats.set_current(false) || first || denies_now {
+            let (pods, server) = (self.pods.count(), self.client.server());
+            warn!(
+                target: "gcwatch::kubernetes",
+                "pod metadata is not current, keeping {pods} known pods: {server}: {failed}; retrying"
+            );
+        }
+    }
+}
+
+/// Waits after a failure: as long as the backoff says, and no shorter than the server asks for.
+async fn wait(pause: &mut Backoff, failed: Option<&Failed>) {
+    let asked = failed.and_then(Failed::retry_after).unwrap_or_default();
+    sleep(pause.next(fastrand::f64()).max(asked)).await;
+}
+
+#[cfg(test)]
+mod tests;

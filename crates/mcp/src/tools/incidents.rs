@@ -1,0 +1,165 @@
+//! `incidents`: what is wrong and was, with what explains it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Listed, read, schema};
+use crate::page::{UNITS, list, page, pick, rfc3339, text, trimmed};
+use crate::source::{Answer, Asker, Refusal, Source};
+
+pub(super) const TOOL: Listed = Listed {
+    name: "incidents",
+    title: "Incidents",
+    description: "What is wrong with the .NET processes of this host, or was: open incidents first, then ended ones, \
+                  each with its symptom, figures and causes. Ask this first. With `id`: one in full, with what to do, \
+                  what the process was stopped for, where its memory was, the code that was found, and evidence.",
+    arguments: schema::<Arguments>,
+};
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Open,
+    Ended,
+    #[default]
+    All,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// One in full.
+    id: Option<String>,
+    /// Which ones.
+    #[serde(default)]
+    state: State,
+    /// Of this process only.
+    pid: Option<u32>,
+    /// Part of the name of the service or process, in any case.
+    name: Option<String>,
+    /// Rows.
+    #[serde(default = "rows")]
+    limit: usize,
+    /// `next` of the answer before.
+    after: Option<String>,
+}
+
+fn rows() -> usize {
+    5
+}
+
+/// Values of a list of one in full.
+const MOST: usize = 6;
+
+pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
+    let arguments: Arguments = read(arguments)?;
+    let overview = asker.record("/api/v1/overview").await?;
+    of(&overview, &arguments)
+}
+
+fn of(overview: &Value, arguments: &Arguments) -> Answer {
+    let at = overview.get("at_ms").and_then(Value::as_u64).and_then(rfc3339);
+    let all = list(overview, "incidents");
+    if let Some(id) = &arguments.id {
+        let found = all.iter().find(|incident| text(incident, "id") == Some(id));
+        let incident = found.ok_or_else(|| {
+            Refusal::new(
+                format!("no incident {id:?} is remembered"),
+                "ask `incidents` without `id`: ended ones are forgotten for newer ones",
+            )
+        })?;
+        return Ok(json!({ "at": at, "incident": whole(incident), "units": UNITS }));
+    }
+    let is_meant = |incident: &&Value| {
+        let is_open = text(incident, "state") == Some("firing");
+        let is_of = |pid: u32| incident.get("pid").and_then(Value::as_u64) == Some(pid.into());
+        let has = |name: &String| {
+            let texts = ["service", "process"].iter().filter_map(|field| text(incident, field));
+            texts
+                .map(str::to_lowercase)
+                .any(|text| text.contains(&name.to_lowercase()))
+        };
+        (arguments.state == State::All || is_open == (arguments.state == State::Open))
+            && arguments.pid.is_none_or(is_of)
+            && arguments.name.as_ref().is_none_or(has)
+    };
+    let meant: Vec<&Value> = all.iter().filter(is_meant).collect();
+    let id = |incident: &&Value| text(incident, "id").unwrap_or_default().to_owned();
+    let (rows, next) = page(&meant, id, arguments.after.as_deref(), arguments.limit)?;
+    Ok(json!({
+        "at": at,
+        "host": overview.get("host"),
+        "total": meant.len(),
+        "incidents": rows.iter().map(|incident| row(incident)).collect::<Vec<_>>(),
+        "next": next,
+        "units": UNITS,
+    }))
+}
+
+/// An incident as a row.
+pub(super) fn row(incident: &Value) -> Value {
+    let fields = [
+        "id", "state", "severity", "symptom", "title", "summary", "since", "until?", "pid", "process?", "service?",
+    ];
+    let mut row = pick(incident, &fields);
+    let causes = list(incident, "causes").iter();
+    let causes: Vec<_> = causes
+        .map(|cause| Value::Object(pick(cause, &["rule", "title", "share"])))
+        .collect();
+    row.insert("causes".to_owned(), trimmed(causes.into(), 3));
+    Value::Object(row)
+}
+
+/// All of it but for what is said elsewhere in it, or empty.
+pub(super) fn whole(incident: &Value) -> Value {
+    let said_elsewhere = ["kind", "rule", "labels", "annotations", "resource"];
+    let mut incident = incident.clone();
+    if let Some(fields) = incident.as_object_mut() {
+        fields.retain(|name, _| !said_elsewhere.contains(&name.as_str()));
+        // What is null of a ledger is unknown, of all else it is not there.
+        fields.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
+    }
+    trimmed(incident, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: Value) -> Arguments {
+        read(arguments.as_object().unwrap().clone()).unwrap()
+    }
+
+    /// Scenario: an open incident and one that ended; open ones are asked for, those of a process, one in full, and one
+    /// that is not there.
+    /// Guarantee: those and no others; the one in full has its lists short and counted; a refusal says what to ask.
+    #[test]
+    fn incidents_are_chosen() {
+        let overview = json!({ "at_ms": 1_800_000_000_000_u64, "host": "h", "incidents": [
+            { "id": "a", "state": "firing", "pid": 1, "title": "x", "labels": { "a": "b" }, "resource": {},
+              "members": [1, 2, 3, 4, 5, 6, 7, 8], "causes": [{ "title": "why", "share": 0.5, "remedy": "r" }] },
+            { "id": "b", "state": "ended", "pid": 2, "service": "Shop", "title": "y", "causes": [] },
+        ] });
+        let ids = |arguments: Value| -> Vec<String> {
+            let answer = of(&overview, &asked(arguments)).unwrap();
+            let rows = answer["incidents"].as_array().unwrap().iter();
+            rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(ids(json!({})), ["a", "b"]);
+        assert_eq!(ids(json!({ "state": "open" })), ["a"]);
+        assert_eq!(ids(json!({ "state": "ended" })), ["b"]);
+        assert_eq!(ids(json!({ "pid": 2 })), ["b"]);
+        assert_eq!(ids(json!({ "name": "SHO" })), ["b"]);
+        assert_eq!(ids(json!({ "limit": 1 })), ["a"]);
+        assert_eq!(ids(json!({ "after": "a" })), ["b"]);
+        let one = of(&overview, &asked(json!({ "id": "a" }))).unwrap();
+        assert_eq!(one["incident"]["members_left_out"], 2);
+        assert!(one["incident"].get("labels").is_none() && one["incident"].get("resource").is_none());
+        assert_eq!(one["at"], "2027-01-15T08:00:00Z");
+        let refusal = of(&overview, &asked(json!({ "id": "c" }))).unwrap_err();
+        assert!(refusal.error.contains("\"c\"") && refusal.remedy.is_some());
+        let wrong: Result<Arguments, _> = read(json!({ "ids": 1 }).as_object().unwrap().clone());
+        assert!(wrong.unwrap_err().error.contains("ids"));
+    }
+}

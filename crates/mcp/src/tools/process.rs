@@ -1,0 +1,207 @@
+//! `process`: one process; parts of its record on demand.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Listed, history, incidents, processes, read, schema};
+use crate::page::{UNITS, instant_ms, list, pick, rfc3339, trimmed};
+use crate::source::{Answer, Asker, Source};
+
+pub(super) const TOOL: Listed = Listed {
+    name: "process",
+    title: "One process",
+    description: "One .NET process: what it was stopped for in the last minutes (parts that add up), where its memory is \
+                  and which part grows, its incidents and notes, and what is not known and why. `parts` adds: `account` \
+                  (since gcwatch attached), `causes` of collections, `history` of the last half hour at a `resolution`, \
+                  `settings` of the collector, `stream` (how it is read), `resource`.",
+    arguments: schema::<Arguments>,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    Account,
+    Causes,
+    History,
+    Settings,
+    Stream,
+    Resource,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+enum Resolution {
+    #[serde(rename = "10s")]
+    TenSeconds,
+    #[serde(rename = "1m")]
+    Minute,
+    #[default]
+    #[serde(rename = "5m")]
+    FiveMinutes,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Pid on the host, from `processes` or `incidents`.
+    pid: u32,
+    /// What else is wanted.
+    #[serde(default)]
+    parts: Vec<Part>,
+    /// Length of a step of `history`.
+    #[serde(default)]
+    resolution: Resolution,
+    /// Where `history` begins, RFC 3339 or a time before now (`20m`).
+    since: Option<String>,
+}
+
+/// Values of a list, and of one that was asked for.
+const MOST: usize = 4;
+const MOST_ASKED: usize = 20;
+
+pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
+    let arguments: Arguments = read(arguments)?;
+    let record = asker.record(&format!("/api/v1/processes/{}", arguments.pid)).await?;
+    of(&record, &arguments)
+}
+
+fn of(record: &Value, arguments: &Arguments) -> Answer {
+    let now_ms = record.get("at_ms").and_then(Value::as_u64).unwrap_or(0);
+    let since = arguments
+        .since
+        .as_deref()
+        .map(|since| instant_ms(since, now_ms))
+        .transpose()?;
+    let field = |name: &str| record.get(name).cloned().unwrap_or_default();
+    let attached = record.get("history").and_then(|history| history.get("attached_ms"));
+    let incidents: Vec<_> = list(record, "incidents").iter().map(incidents::row).collect();
+    let notes = list(record, "notes").iter();
+    let notes: Vec<_> = notes
+        .map(|note| Value::Object(pick(note, &["rule", "title", "summary"])))
+        .collect();
+    let mut answer = json!({
+        "at": rfc3339(now_ms),
+        "process": record.get("process").map(processes::row),
+        "monitored_since": attached.and_then(Value::as_u64).and_then(rfc3339),
+        "stopped_recently": trimmed(field("account_recent"), MOST),
+        "memory": memory(&field("memory")),
+        "requests_of_minute": field("requests"),
+    });
+    let Some(fields) = answer.as_object_mut() else {
+        return Ok(answer);
+    };
+    let lists = json!({ "incidents": incidents, "notes": notes });
+    fields.extend(trimmed(lists, MOST - 1).as_object().cloned().unwrap_or_default());
+    fields.insert("not_known".to_owned(), field("unseen"));
+    for part in &arguments.parts {
+        let (name, value) = match part {
+            Part::Account => ("account", trimmed(field("account"), MOST_ASKED)),
+            Part::Causes => ("causes", trimmed(field("causes"), MOST_ASKED)),
+            Part::Settings => ("settings", settings(record)),
+            Part::Stream => ("stream", field("stream")),
+            Part::Resource => ("resource", field("resource")),
+            Part::History => {
+                let step_ms = arguments.resolution.ms();
+                let steps = history::steps(&field("history"), since.unwrap_or(0), step_ms);
+                ("history", history::columns(&steps, step_ms))
+            }
+        };
+        fields.insert(name.to_owned(), value);
+    }
+    fields.insert("units".to_owned(), UNITS.into());
+    Ok(answer)
+}
+
+impl Resolution {
+    fn ms(self) -> u64 {
+        match self {
+            Self::TenSeconds => 10_000,
+            Self::Minute => 60_000,
+            Self::FiveMinutes => 300_000,
+        }
+    }
+}
+
+/// The ledger with the lines that are known, or else what is known of the heap.
+fn memory(memory: &Value) -> Value {
+    let known = |value: &Value| {
+        let fields = value.as_object().into_iter().flatten();
+        let known = fields.filter(|(_, value)| !value.is_null() && !value.is_object());
+        known
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect::<Map<_, _>>()
+    };
+    let Some(ledger) = memory.get("ledger").filter(|ledger| ledger.is_object()) else {
+        let mut lines = known(memory);
+        lines.insert("ledger".to_owned(), Value::Null);
+        return Value::Object(lines);
+    };
+    let mut lines = known(ledger);
+    let fields = ledger.as_object().into_iter().flatten();
+    let unknown = fields
+        .filter(|(_, value)| value.is_null())
+        .map(|(name, _)| name.as_str());
+    lines.insert("unknown_lines".to_owned(), unknown.collect());
+    let growth = ledger.get("growth").map(known).unwrap_or_default();
+    lines.insert("growth_per_minute_by_line".to_owned(), Value::Object(growth));
+    lines.extend(pick(
+        memory,
+        &[
+            "heap_committed",
+            "heap_limit",
+            "heap_limit_note?",
+            "heap_count?",
+            "resident",
+        ],
+    ));
+    Value::Object(lines)
+}
+
+/// Names and values; what they mean is in the record.
+fn settings(record: &Value) -> Value {
+    let settings = list(record, "settings").iter();
+    let pairs = settings.filter_map(|one| Some((one.get("name")?.as_str()?.to_owned(), one.get("value")?.clone())));
+    Value::Object(pairs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a process with a ledger of which a line is unknown, more parts of an account than are answered, and
+    /// history; first without parts, then with all of them.
+    /// Guarantee: unknown lines are not made up, what is cut is counted, what is not known is said; parts come when they
+    /// are asked for.
+    #[test]
+    fn parts_come_on_demand() {
+        let record = json!({
+            "at_ms": 1_800_000_000_000_u64,
+            "process": { "pid": 7, "name": "shop", "state": "attached", "minute": null },
+            "account_recent": { "total": 10, "parts": [1, 2, 3, 4, 5, 6] },
+            "memory": { "heap_committed": 9, "heap_limit": null, "resident": 12,
+                        "ledger": { "usage": 12, "native": null, "growth": { "usage": 4, "live": null } } },
+            "history": { "attached_ms": 1_799_999_000_000_u64, "start_ms": [1_799_999_990_000_u64], "stopped_ns": [5] },
+            "settings": [{ "name": "a.b", "value": true, "description": "d" }],
+            "unseen": [{ "what": "kernel", "why": "no rights" }],
+            "stream": { "sessions": 1 },
+        });
+        let asked = |arguments: Value| of(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+        let brief = asked(json!({ "pid": 7 }));
+        assert_eq!(brief["stopped_recently"]["parts_left_out"], 2);
+        assert_eq!(brief["memory"]["usage"], 12);
+        assert_eq!(
+            (brief["memory"].get("native"), &brief["memory"]["unknown_lines"]),
+            (None, &json!(["native"]))
+        );
+        assert_eq!(brief["memory"]["growth_per_minute_by_line"], json!({ "usage": 4 }));
+        assert_eq!(brief["not_known"][0]["what"], "kernel");
+        assert!(brief.get("history").is_none() && brief.get("settings").is_none());
+        let whole =
+            asked(json!({ "pid": 7, "parts": ["history", "settings", "stream"], "resolution": "10s", "since": "1m" }));
+        assert_eq!(whole["history"]["stopped_ns"], json!([5]));
+        assert_eq!(
+            (&whole["settings"], &whole["stream"]["sessions"]),
+            (&json!({ "a.b": true }), &json!(1))
+        );
+    }
+}

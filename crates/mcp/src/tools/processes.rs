@@ -1,0 +1,271 @@
+//! `processes`: a row for each, in the order of what is asked.
+
+use std::cmp::Reverse;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Listed, history, read, schema};
+use crate::page::{UNITS, instant_ms, list, page, pick, rfc3339, text};
+use crate::source::{Answer, Asker, Source};
+
+pub(super) const TOOL: Listed = Listed {
+    name: "processes",
+    title: "Processes",
+    description: "The .NET processes of this host as rows: how long each was stopped by the garbage collector in the last \
+                  minute (or `since` a time, such as a deployment, within half an hour), its longest pause, allocation, \
+                  heap, memory and limit, and why one is not monitored. To find or to rank processes.",
+    arguments: schema::<Arguments>,
+};
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Sort {
+    #[default]
+    Stopped,
+    Longest,
+    Allocated,
+    Heap,
+    Memory,
+    Name,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    #[default]
+    Monitored,
+    NotMonitored,
+    Exited,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Part of the name, service, namespace, pod or executable, in any case.
+    name: Option<String>,
+    /// Which ones.
+    #[serde(default)]
+    state: State,
+    /// What comes first: the most of it; `name`: by name.
+    #[serde(default)]
+    sort: Sort,
+    /// Stopped time from here on, RFC 3339 or a time before now (`20m`).
+    since: Option<String>,
+    /// Rows.
+    #[serde(default = "rows")]
+    limit: usize,
+    /// `next` of the answer before.
+    after: Option<String>,
+}
+
+fn rows() -> usize {
+    6
+}
+
+/// Rows with sums since a time: each is a record of its own.
+const MOST_SUMMED: usize = 10;
+
+pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
+    let mut arguments: Arguments = read(arguments)?;
+    let overview = asker.record("/api/v1/overview").await?;
+    let now_ms = overview.get("at_ms").and_then(Value::as_u64).unwrap_or(0);
+    let since = arguments
+        .since
+        .as_deref()
+        .map(|since| instant_ms(since, now_ms))
+        .transpose()?;
+    if since.is_some() {
+        arguments.limit = arguments.limit.min(MOST_SUMMED);
+    }
+    let mut all: Vec<&Value> = match arguments.state {
+        State::Exited => list(&overview, "exited"),
+        _ => list(&overview, "processes"),
+    }
+    .iter()
+    .filter(|process| arguments.is_meant(process))
+    .collect();
+    arguments.order(&mut all, since, now_ms);
+    let (rows, next) = page(&all, key, arguments.after.as_deref(), arguments.limit)?;
+    let mut answered = Vec::new();
+    for process in rows {
+        let mut row = row(process);
+        if let Some(since) = since {
+            row.insert("since".to_owned(), summed(asker, process, since).await);
+        }
+        answered.push(row);
+    }
+    if since.is_some() && arguments.sort == Sort::Stopped {
+        let stopped = |row: &Map<String, Value>| row.get("since")?.get("stopped_ns")?.as_u64();
+        answered.sort_by_key(|row| Reverse(stopped(row)));
+    }
+    Ok(json!({
+        "at": rfc3339(now_ms),
+        "host": overview.get("host"),
+        "states": overview.get("states"),
+        "total": all.len(),
+        "processes": answered,
+        "next": next,
+        "units": UNITS,
+    }))
+}
+
+/// What it was stopped for since a time, from its own record.
+async fn summed<S: Source>(asker: &Asker<'_, S>, process: &Value, since_ms: u64) -> Value {
+    let pid = process.get("pid").and_then(Value::as_u64).unwrap_or(0);
+    // Ten seconds are the least that is known.
+    let since_ms = since_ms.next_multiple_of(10_000);
+    let record = match asker.record(&format!("/api/v1/processes/{pid}")).await {
+        Ok(record) => record,
+        // It exited meanwhile.
+        Err(refusal) => return json!({ "unknown": refusal.error }),
+    };
+    let history = record.get("history").cloned().unwrap_or_default();
+    let attached = history.get("attached_ms").and_then(Value::as_u64);
+    let steps = history::steps(&history, since_ms, u64::MAX);
+    let sum = steps.first().cloned().unwrap_or_default();
+    let number = |record: &Value, name: &str| record.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let span_begins = number(&record, "at_ms").saturating_sub(number(&history, "span_ms"));
+    let from = attached.map(|attached| attached.max(since_ms).max(span_begins));
+    json!({
+        "from": from.and_then(rfc3339),
+        "stopped_ns": from.map(|_| sum.stopped_ns),
+        "longest_ns": sum.longest_ns,
+        "collections": from.map(|_| sum.collections),
+    })
+}
+
+fn key(process: &&Value) -> String {
+    let number = |name: &str| process.get(name).and_then(Value::as_u64).unwrap_or(0);
+    format!("{}-{}", number("pid"), number("start_time"))
+}
+
+/// A process as a row.
+pub(super) fn row(process: &Value) -> Map<String, Value> {
+    let mut row = pick(
+        process,
+        &[
+            "pid",
+            "name",
+            "process?",
+            "namespace?",
+            "pod?",
+            "container?",
+            "runtime",
+            "collector",
+            "state",
+        ],
+    );
+    let name = text(process, "name");
+    row.retain(|field, value| field != "process" || value.as_str() != name);
+    if text(process, "state") != Some("attached") {
+        row.extend(pick(process, &["reason?", "detail?", "remedy?", "since?"]));
+    }
+    if process.get("minute").is_none_or(Value::is_null) {
+        row.insert("minute".to_owned(), Value::Null);
+        return row;
+    }
+    let minute = process.get("minute").cloned().unwrap_or_default();
+    let mut figures = pick(
+        &minute,
+        &[
+            "stopped_share",
+            "stopped_ns",
+            "longest_ns",
+            "p99_ns",
+            "gen2",
+            "induced",
+            "allocated",
+        ],
+    );
+    let kinds = ["gen0", "gen1", "gen2", "background"];
+    let collections: u64 = kinds.iter().filter_map(|kind| minute.get(kind)?.as_u64()).sum();
+    figures.insert("collections".to_owned(), collections.into());
+    row.insert("minute".to_owned(), Value::Object(figures));
+    row.extend(pick(process, &["incidents", "severity?", "heap_after", "heap_limit?"]));
+    row.insert(
+        "memory".to_owned(),
+        Value::Object(pick(
+            process,
+            &["memory.usage", "memory.limit", "memory.live", "memory.native"],
+        )),
+    );
+    row
+}
+
+impl Arguments {
+    fn is_meant(&self, process: &Value) -> bool {
+        let is_attached = text(process, "state") == Some("attached");
+        let is_in_state = self.state == State::Exited || is_attached == (self.state == State::Monitored);
+        let Some(name) = self.name.as_ref().map(|name| name.to_lowercase()) else {
+            return is_in_state;
+        };
+        let fields = ["name", "process", "service", "namespace", "pod"];
+        let mut texts = fields.iter().filter_map(|field| text(process, field));
+        is_in_state && texts.any(|text| text.to_lowercase().contains(&name))
+    }
+
+    fn order(&self, all: &mut [&Value], since_ms: Option<u64>, now_ms: u64) {
+        let number = |process: &Value, path: &[&str]| {
+            let value = path.iter().try_fold(process, |value, name| value.get(name));
+            value.and_then(Value::as_u64)
+        };
+        match (self.sort, since_ms) {
+            (Sort::Name, _) => all.sort_by_key(|process| text(process, "name").unwrap_or_default().to_lowercase()),
+            (Sort::Stopped, Some(since)) => all.sort_by_key(|process| Reverse(sparked(process, since, now_ms))),
+            (Sort::Stopped, None) => all.sort_by_key(|process| Reverse(number(process, &["minute", "stopped_ns"]))),
+            (Sort::Longest, _) => all.sort_by_key(|process| Reverse(number(process, &["minute", "longest_ns"]))),
+            (Sort::Allocated, _) => all.sort_by_key(|process| Reverse(number(process, &["minute", "allocated"]))),
+            (Sort::Heap, _) => all.sort_by_key(|process| Reverse(number(process, &["heap_after"]))),
+            (Sort::Memory, _) => all.sort_by_key(|process| Reverse(number(process, &["memory", "usage"]))),
+        }
+    }
+}
+
+/// How much it was stopped since a time, by the points of its row: per mille of points of 30 s. It orders rows; what is
+/// answered is exact.
+fn sparked(process: &Value, since_ms: u64, now_ms: u64) -> u64 {
+    let spark = process.get("spark").map_or(&[][..], |spark| list(spark, "stopped"));
+    let points = usize::try_from(now_ms.saturating_sub(since_ms).div_ceil(30_000)).unwrap_or(usize::MAX);
+    let from = spark.len().saturating_sub(points);
+    spark.iter().skip(from).filter_map(Value::as_u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: Value) -> Arguments {
+        read(arguments.as_object().unwrap().clone()).unwrap()
+    }
+
+    /// Scenario: a process that stopped long ago, one that stops now, one that is not monitored; all orders and names.
+    /// Guarantee: the order is that of what is asked, unknown last; names are found in any case; states are told apart.
+    #[test]
+    fn rows_are_chosen_and_ordered() {
+        let old = json!({ "pid": 1, "name": "Old", "pod": "old-6d9f", "state": "attached", "minute": { "stopped_ns": 1 },
+                          "spark": { "stopped": [900, 0, 0] }, "heap_after": 5 });
+        let new = json!({ "pid": 2, "name": "new", "state": "attached", "minute": { "stopped_ns": 9 },
+                          "spark": { "stopped": [null, 0, 100] }, "heap_after": null });
+        let not = json!({ "pid": 3, "name": "not", "state": "unattachable", "reason": "permission" });
+        let ordered = |arguments: Value, since: Option<u64>| {
+            let arguments = asked(arguments);
+            let all = [&old, &new, &not];
+            let mut all: Vec<&Value> = all.into_iter().filter(|process| arguments.is_meant(process)).collect();
+            arguments.order(&mut all, since, 90_000);
+            all.iter()
+                .map(|process| process["pid"].as_u64().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ordered(json!({}), None), [2, 1]);
+        assert_eq!(ordered(json!({}), Some(0)), [1, 2]);
+        assert_eq!(ordered(json!({}), Some(30_000)), [2, 1]);
+        assert_eq!(ordered(json!({ "sort": "heap" }), None), [1, 2]);
+        assert_eq!(ordered(json!({ "sort": "name" }), None), [2, 1]);
+        assert_eq!(ordered(json!({ "name": "OLD-6" }), None), [1]);
+        assert_eq!(ordered(json!({ "state": "not_monitored" }), None), [3]);
+        let row = Value::Object(row(&not));
+        assert_eq!((&row["reason"], &row["minute"]), (&json!("permission"), &Value::Null));
+    }
+}

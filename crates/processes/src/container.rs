@@ -1,0 +1,32 @@
+//! Which container a process is in, what that container may use, and what it does use: from its control groups alone.
+//!
+//! ```text
+//! /proc/PID/cgroup ----> membership --> identity: container id, pod uid
+//!                             |
+//! /proc/PID/mountinfo -> mount: where the group's files are --> read --> level: one group's files --> figures
+//! /proc/PID/smaps -----> ledger: where the memory is, with figures and the newest collection
+//! ```
+//!
+//! Everything but `group`, `read`, `ledger::read` and `kills` is pure: texts of the kernel in, values out. `group`
+//! opens files in other processes' roots, and only what is a file of a control group there: what a container put in its
+//! place is not read.
+//!
+//! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have
+//! it.
+
+mod figures;
+mod group;
+mod identity;
+mod kills;
+pub mod ledger;
+mod level;
+mod membership;
+mod mount;
+mod read;
+mod usage;
+
+pub use figures::{Cpu, Figures, Memory};
+pub use identity::{ContainerIdentity, identity, tenant};
+pub use kills::KillCounts;
+pub use read::Reader;
+pub use usage::Usage;

@@ -1,0 +1,60 @@
+//! Folders and files of control groups, opened so that nothing else can be read.
+//!
+//! In the root of a process lies what others put there: links stay within that root, the folder must be of a control
+//! group file system, and files are opened on this very mount, so that what is read was written by the kernel.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
+
+use super::mount::Place;
+
+/// What is read of one file at most.
+pub(super) const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// `CGROUP_SUPER_MAGIC` and `CGROUP2_SUPER_MAGIC` of Linux's `magic.h`.
+const CGROUP: FsWord = 0x0027_e0eb;
+const CGROUP2: FsWord = 0x6367_7270;
+
+/// A folder, by its path.
+pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
+    openat(
+        at,
+        path,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+}
+
+/// The folder of a group, with the first `depth` parts of its path. `None`: it is not there, or is not one.
+pub(super) fn group_folder(root: BorrowedFd<'_>, place: &Place, depth: usize) -> Option<OwnedFd> {
+    let mut path = place.mount.clone();
+    for part in place.below.iter().take(depth) {
+        path.push('/');
+        path.push_str(part);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let folder = openat2(root, &path, flags, Mode::empty(), resolve).ok()?;
+    let kind = fstatfs(&folder).ok()?.f_type;
+    let wanted = if place.unified { CGROUP2 } else { CGROUP };
+    (kind == wanted).then_some(folder)
+}
+
+/// A file of a group.
+pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // Nothing that is mounted over the kernel's file.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let file = openat2(folder, name, flags, Mode::empty(), resolve).ok()?;
+    text(File::from(file), MAX_FILE_BYTES)
+}
+
+/// What is in a file, up to a limit.
+pub(super) fn text(file: File, limit: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

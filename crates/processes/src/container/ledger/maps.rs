@@ -1,0 +1,379 @@
+//! `/proc/PID/smaps`: which pages of a process are resident, and which of those are its heap's.
+//!
+//! # Where the heap is
+//!
+//! The collector reserves one large range of addresses and makes parts of it usable as it needs them. What it only
+//! reserved, it excludes from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and
+//! nobody else. So the heap is what lies between the first and the last such part in a row of anonymous mappings
+//! without gaps: in the row of which as much is usable as the collector says it has committed. Its tables lie in it or
+//! beside it. Seen on .NET 8, 9 and 10.
+//!
+//! Where the range is in use from its beginning or up to its end, that part has no mark beyond it, and memory of others
+//! may lie there: what is committed decides on that, too ([`Heap::fit`]).
+
+/// Resident pages of a process, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// All of them.
+    pub all: Option<u64>,
+    /// Its own: anonymous ones.
+    pub anonymous: Option<u64>,
+    /// Its part of memory that has no file on a disk: `memfd`, shared memory.
+    pub shared: Option<u64>,
+    /// Pages of files.
+    pub files: Option<u64>,
+    /// Of the anonymous ones, the collector's.
+    pub heap: Option<u64>,
+}
+
+/// What lies in the range of the collector: resident and usable bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Heap {
+    /// What comes before without a gap: the heap's, or not.
+    before: Usable,
+    /// Between the first and the last part that is only reserved.
+    inside: Usable,
+    /// What follows without a gap: the heap's, or not.
+    behind: Usable,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Usable {
+    resident: u64,
+    size: u64,
+}
+
+impl Usable {
+    fn add(&mut self, other: Self) {
+        self.resident = self.resident.saturating_add(other.resident);
+        self.size = self.size.saturating_add(other.size);
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+}
+
+impl Heap {
+    /// What of it is the heap, if that has so much.
+    fn fit(&self, wanted: u64) -> Usable {
+        let with_before = self.inside.and(self.before);
+        let others = [self.inside.and(self.behind), with_before, with_before.and(self.behind)];
+        others.into_iter().fold(self.inside, |best, next| {
+            let is_nearer = next.size.abs_diff(wanted) < best.size.abs_diff(wanted);
+            if is_nearer { next } else { best }
+        })
+    }
+}
+
+/// The heap's resident bytes. `wanted`: what the collector has committed. `None`: as much is in none of these.
+fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
+    let fits = rows.iter().map(|row| row.fit(wanted));
+    let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
+    let has_all = (u128::from(nearest.size) + u128::from(ELSEWHERE)) * 10 >= u128::from(wanted) * 8;
+    has_all.then_some(nearest.resident)
+}
+
+/// So much of what is committed may lie elsewhere: tables.
+const ELSEWHERE: u64 = 4 << 20;
+
+/// Limit of the rows that are remembered: the runtime has about ten.
+const MOST_ROWS: usize = 256;
+
+/// The lines of the file, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    all: u64,
+    anonymous: u64,
+    shared: u64,
+    mapping: Option<Mapping>,
+    /// Where the mapping before ended.
+    end: u64,
+    row: Row,
+    rows: Vec<Heap>,
+}
+
+/// One mapping, as far as it was read.
+#[derive(Debug, Default)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    is_usable: bool,
+    is_reserved: bool,
+    /// Neither of a file nor of a stack.
+    is_anonymous: bool,
+    is_shared_memory: bool,
+    resident: u64,
+    part: u64,
+    anonymous: u64,
+    not_dumped: bool,
+}
+
+/// Anonymous mappings without gaps.
+#[derive(Debug, Default)]
+struct Row {
+    /// What is usable directly before that.
+    before: Usable,
+    /// From its first part that is only reserved on.
+    heap: Option<Heap>,
+    /// Nothing more that is behind is the heap's.
+    is_over: bool,
+}
+
+impl Walk {
+    /// Takes a line.
+    pub(super) fn line(&mut self, line: &str) {
+        let mut words = line.split_ascii_whitespace();
+        let Some(first) = words.next() else { return };
+        let Some(key) = first.strip_suffix(':') else {
+            self.close();
+            self.mapping = mapping(first, words);
+            return;
+        };
+        let Some(mapping) = &mut self.mapping else { return };
+        if key == "VmFlags" {
+            mapping.not_dumped = words.any(|flag| flag == "dd");
+            return;
+        }
+        let field = match key {
+            "Rss" => &mut mapping.resident,
+            "Pss" => &mut mapping.part,
+            "Anonymous" => &mut mapping.anonymous,
+            _ => return,
+        };
+        let kib: Option<u64> = words.next().and_then(|number| number.parse().ok());
+        *field = kib.unwrap_or(0).saturating_mul(1024);
+    }
+
+    /// The last line was read. `wanted`: see [`resident`]; without it the heap is not known.
+    pub(super) fn finish(mut self, wanted: Option<u64>) -> Resident {
+        self.close();
+        self.close_row();
+        let heap = wanted.and_then(|wanted| resident(&self.rows, wanted));
+        Resident {
+            all: Some(self.all),
+            anonymous: Some(self.anonymous),
+            shared: Some(self.shared),
+            files: Some(self.all.saturating_sub(self.anonymous).saturating_sub(self.shared)),
+            heap: heap.map(|heap| heap.min(self.anonymous)),
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(mapping) = self.mapping.take() else { return };
+        self.all = self.all.saturating_add(mapping.resident);
+        self.anonymous = self.anonymous.saturating_add(mapping.anonymous);
+        if mapping.is_shared_memory {
+            self.shared = self.shared.saturating_add(mapping.part);
+        }
+        if mapping.start != self.end || !mapping.is_anonymous {
+            self.close_row();
+        }
+        self.end = mapping.end;
+        if mapping.is_anonymous {
+            self.row.add(&mapping);
+        }
+    }
+
+    fn close_row(&mut self) {
+        let Row { heap, .. } = std::mem::take(&mut self.row);
+        self.rows.extend(heap.filter(|_| self.rows.len() < MOST_ROWS));
+    }
+}
+
+impl Row {
+    fn add(&mut self, mapping: &Mapping) {
+        let size = mapping.end.saturating_sub(mapping.start);
+        if mapping.is_reserved && mapping.not_dumped {
+            let before = self.before;
+            let heap = self.heap.get_or_insert_with(|| Heap {
+                before,
+                ..Heap::default()
+            });
+            heap.inside.add(std::mem::take(&mut heap.behind));
+            self.is_over = false;
+        } else if mapping.is_usable && !self.is_over {
+            let side = self.heap.as_mut().map_or(&mut self.before, |heap| &mut heap.behind);
+            side.add(Usable {
+                resident: mapping.anonymous,
+                size,
+            });
+        } else if self.heap.is_some() {
+            // From here on it is somebody else's, unless another reserved part follows.
+            self.is_over = true;
+        } else {
+            self.before = Usable::default();
+        }
+    }
+}
+
+/// `START-END RIGHTS OFFSET DEVICE INODE [NAME]`
+fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<Mapping> {
+    let (start, end) = range.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let rights = words.next()?;
+    let inode = words.nth(2)?;
+    let name = words.next();
+    let shared_memory = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"];
+    Some(Mapping {
+        start: number(start)?,
+        end: number(end)?,
+        is_usable: rights.starts_with("rw"),
+        is_reserved: rights.starts_with("---"),
+        is_anonymous: inode == "0" && name.is_none_or(|name| name.starts_with("[anon")) && rights.ends_with('p'),
+        is_shared_memory: name.is_some_and(|name| shared_memory.iter().any(|start| name.starts_with(start))),
+        ..Mapping::default()
+    })
+}
+
+/// From the process's `status`, where the rest is not read.
+pub(super) fn of_status(status: &str) -> Resident {
+    let figure = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    Resident {
+        all: figure("VmRSS:"),
+        anonymous: figure("RssAnon:"),
+        shared: figure("RssShmem:"),
+        files: figure("RssFile:"),
+        heap: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> Resident {
+        let mut walk = Walk::default();
+        for (head, kib, flags) in mappings {
+            let anonymous = if head.contains('/') { 0 } else { *kib };
+            let text = format!(
+                "{head}\nSize: 99 kB\nRss: {kib} kB\nPss: {kib} kB\nAnonymous: {anonymous} kB\nVmFlags: rd wr {flags}\n"
+            );
+            text.lines().for_each(|line| walk.line(line));
+        }
+        walk.finish(wanted)
+    }
+
+    /// The rows of a real process: tables and heap with reserved parts between them, arenas of malloc on both sides.
+    const REAL: [(&str, u64, &str); 12] = [
+        ("1000-2000 rw-p 00000000 00:00 0 [heap]", 4, ""),
+        ("7fe44f76f000-7fe44f796000 rw-p 00000000 00:00 0 ", 120, ""),
+        ("7fe44f796000-7fe453440000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ("7fe453440000-7fe453678000 rw-p 00000000 00:00 0 ", 956, ""),
+        ("7fe453678000-7fe46d000000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ("7fe46d000000-7fe46e000000 rw-p 00000000 00:00 0 ", 15_000, ""),
+        ("7fe46e000000-7fe46f000000 rw-p 00000000 00:00 0 ", 16_384, ""),
+        ("7fe46f000000-7ff030000000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ("7ff030000000-7ff034000000 rw-p 00000000 00:00 0 ", 65_536, ""),
+        ("7ff034000000-7ff038000000 ---p 00000000 00:00 0 ", 0, ""),
+        ("7ff038000000-7ff03c000000 rw-p 00000000 00:00 0 ", 4096, ""),
+        (
+            "7ff040000000-7ff040100000 r--p 00000000 08:01 77 /usr/lib/libc.so",
+            800,
+            "",
+        ),
+    ];
+
+    /// Scenario: a heap of 32 MiB with its tables; malloc has an arena of 64 MiB right behind its range, full.
+    /// Guarantee: the heap is what lies in its range; the arena is not. While nothing is known of what is committed,
+    /// the heap is unknown.
+    #[test]
+    fn the_heap_is_not_mixed_with_malloc() {
+        let heap = Some((956 + 15_000 + 16_384) << 10);
+        for wanted in [Some(34 << 20), Some(30 << 20)] {
+            let resident = walked(&REAL, wanted);
+            assert_eq!(resident.heap, heap, "{wanted:?}");
+            assert_eq!(resident.files, Some(800 << 10));
+            assert_eq!(resident.anonymous, resident.all.map(|all| all - (800 << 10)));
+        }
+        assert_eq!(walked(&REAL, None).heap, None);
+    }
+
+    /// Scenario: a heap in a small container: the runtime has reserved more for compiled code than the collector for
+    /// objects.
+    /// Guarantee: the heap is the row that has as much as is committed.
+    #[test]
+    fn the_largest_reserve_need_not_be_the_heaps() {
+        let mut all = vec![
+            ("10000000-20000000 ---p 00000000 00:00 0 ", 0, "dd"),
+            ("20000000-20400000 rw-p 00000000 00:00 0 ", 4000, ""),
+            ("20400000-7f0000000000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ];
+        all.extend(REAL);
+        assert_eq!(walked(&all, Some(34 << 20)).heap, Some((956 + 15_000 + 16_384) << 10));
+        assert_eq!(walked(&all, Some(4 << 20)).heap, Some(4000 << 10));
+    }
+
+    /// Scenario: the same mappings, but the collector has committed what lies behind its last reserved part: large
+    /// objects up to the end of its range, and tables before the first one. And one that has committed far more than
+    /// lies there: segments.
+    /// Guarantee: the first counts all of it, of the second nothing is known.
+    #[test]
+    fn what_is_committed_decides_on_the_end() {
+        let counted = walked(&REAL, Some(100 << 20)).heap;
+        assert_eq!(counted, Some((120 + 956 + 15_000 + 16_384 + 65_536) << 10));
+        assert_eq!(walked(&REAL, Some(500 << 20)).heap, None);
+    }
+
+    /// Scenario: a heap whose first part is in use from the beginning of its range, behind an arena of malloc.
+    /// Guarantee: that part is the heap's, the arena is not.
+    #[test]
+    fn what_is_committed_decides_on_the_beginning() {
+        let full = [
+            ("10000000-11000000 rw-p 00000000 00:00 0 ", 16_384, ""),
+            ("11000000-14000000 ---p 00000000 00:00 0 ", 0, ""),
+            ("14000000-16000000 rw-p 00000000 00:00 0 ", 32_768, ""),
+            ("16000000-17000000 rw-p 00000000 00:00 0 ", 16_384, ""),
+            ("17000000-50000000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ];
+        assert_eq!(walked(&full, Some(48 << 20)).heap, Some(48 << 20));
+        assert_eq!(walked(&full, Some(100 << 20)).heap, None);
+    }
+
+    /// Scenario: shared memory, a process without a collector, lines that are cut or are none.
+    /// Guarantee: shared memory is known apart from files; without a range there is no heap; nothing panics.
+    #[test]
+    fn other_processes_have_no_heap() {
+        let resident = walked(
+            &[
+                ("1000-2000 rw-s 00000000 00:01 7 /memfd:doublemapper (deleted)", 40, ""),
+                ("5000-9000 rw-p 00000000 00:00 0", 16, ""),
+            ],
+            None,
+        );
+        assert_eq!((resident.shared, resident.heap), (Some(40 << 10), None));
+        assert_eq!((resident.anonymous, resident.files), (Some(16 << 10), Some(0)));
+        let mut walk = Walk::default();
+        for line in [
+            "",
+            "-",
+            "zz-1 rw-p",
+            "Rss:",
+            "Rss: x kB",
+            "1-2 rw-p 0 0 0",
+            "Rss: 18446744073709551615 kB",
+            "VmFlags:",
+        ] {
+            walk.line(line);
+        }
+        assert_eq!(walk.finish(Some(1)).heap, None);
+    }
+
+    /// Scenario: `status` of a process.
+    /// Guarantee: its figures are known, of its heap nothing.
+    #[test]
+    fn status_has_the_sums() {
+        let resident = of_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
+        assert_eq!((resident.all, resident.anonymous), (Some(30 << 10), Some(20 << 10)));
+        assert_eq!(
+            (resident.files, resident.shared, resident.heap),
+            (Some(8 << 10), Some(2 << 10), None)
+        );
+        assert_eq!(of_status(""), Resident::default());
+    }
+}

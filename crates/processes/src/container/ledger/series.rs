@@ -1,0 +1,160 @@
+//! How fast the lines of a ledger grow: from two readings.
+
+use gc_rules::ledger::{Growth, Ledger, Verdict, WORTH_SAYING};
+
+/// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
+const LEAST_NS: u64 = 10_000_000_000;
+
+/// How far back a reading is compared with, at most twice this.
+const BASE_NS: u64 = 120_000_000_000;
+
+/// A minute.
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Some readings of one process, of one kind: what was counted is not compared with what was taken to be resident.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    /// What the newest is compared with.
+    base: Option<(u64, Ledger)>,
+    /// What it will be compared with next.
+    next: Option<(u64, Ledger)>,
+    newest: Option<(u64, Ledger)>,
+}
+
+impl Series {
+    /// Takes a reading; what it says of growth is filled in.
+    pub fn take(&mut self, at_unix_ns: u64, mut ledger: Ledger) -> Ledger {
+        if self.newest.as_ref().is_some_and(|(at, _)| *at > at_unix_ns) {
+            // The clock of the world was set back.
+            *self = Self::default();
+        }
+        let due = |reading: &Option<(u64, Ledger)>| {
+            let reading = reading.as_ref();
+            reading.is_none_or(|(at, _)| at_unix_ns.saturating_sub(*at) >= BASE_NS)
+        };
+        if due(&self.next) {
+            self.base = self.next.take().or(self.base.take());
+            self.next = Some((at_unix_ns, ledger));
+        }
+        if let Some((at, base)) = self.base.as_ref().or(self.next.as_ref()) {
+            grow(&mut ledger, base, at_unix_ns.saturating_sub(*at));
+        }
+        ledger.at_ms = Some(at_unix_ns / 1_000_000);
+        self.newest = Some((at_unix_ns, ledger));
+        ledger
+    }
+
+    /// The newest reading, and when it was.
+    pub fn newest(&self) -> Option<(u64, &Ledger)> {
+        self.newest.as_ref().map(|(at, ledger)| (*at, ledger))
+    }
+}
+
+/// What has grown since `base`, `passed` ago.
+fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
+    if passed_ns < LEAST_NS {
+        return;
+    }
+    let of = |line: fn(&Ledger) -> Option<u64>| {
+        let grown = i128::from(line(ledger)?) - i128::from(line(base)?);
+        i64::try_from(grown * i128::from(MINUTE_NS) / i128::from(passed_ns)).ok()
+    };
+    let lines = Growth {
+        usage: of(|ledger| ledger.usage),
+        live: of(|ledger| ledger.live),
+        not_looked_at: of(|ledger| ledger.not_looked_at),
+        free: of(|ledger| ledger.free),
+        committed_unused: of(|ledger| ledger.committed_unused),
+        bookkeeping: of(|ledger| ledger.bookkeeping),
+        native: of(|ledger| ledger.native),
+        other_processes: of(|ledger| ledger.other_processes),
+        page_cache: of(|ledger| ledger.page_cache),
+        kernel: of(|ledger| ledger.kernel),
+        unknown: of(|ledger| ledger.unknown),
+    };
+    let growth = |verdict: Verdict| match verdict {
+        Verdict::LiveHeap => lines.live,
+        Verdict::NotLookedAt => lines.not_looked_at,
+        Verdict::Fragmentation => lines.free,
+        Verdict::CommittedUnused => lines.committed_unused,
+        Verdict::Native => lines.native,
+        Verdict::OtherProcesses => lines.other_processes,
+        Verdict::PageCache => lines.page_cache,
+        Verdict::NotKnown => None,
+    };
+    let each = Verdict::ALL
+        .iter()
+        .filter_map(|&verdict| Some((growth(verdict)?, verdict)));
+    let fastest = each
+        .max_by_key(|(bytes, _)| *bytes)
+        .filter(|(bytes, _)| *bytes >= WORTH_SAYING);
+    ledger.growth = lines;
+    ledger.growth_per_minute = growth(ledger.verdict);
+    ledger.fastest = fastest.map(|(_, verdict)| verdict);
+    ledger.fastest_per_minute = fastest.map(|(bytes, _)| bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const MIB: u64 = 1 << 20;
+
+    fn reading(native: u64, live: u64) -> Ledger {
+        Ledger {
+            verdict: Verdict::Native,
+            native: Some(native * MIB),
+            live: Some(live * MIB),
+            ..Ledger::default()
+        }
+    }
+
+    /// Scenario: readings every 15 s of a process whose native memory grows by 1 MiB between two; the first two come
+    /// within a second.
+    /// Guarantee: one reading says nothing of a growth, nor do two that are close; from then on it is 4 MiB a minute.
+    #[test]
+    fn two_readings_say_how_fast_it_grows() {
+        let mut series = Series::default();
+        assert_eq!(series.take(SECOND, reading(100, 50)).growth_per_minute, None);
+        assert_eq!(series.take(2 * SECOND, reading(100, 50)).growth_per_minute, None);
+        for round in 1..100u64 {
+            let ledger = series.take(SECOND + round * 15 * SECOND, reading(100 + round, 50));
+            assert_eq!(ledger.growth_per_minute, Some(4 * MIB as i64), "{round}");
+            assert_eq!(ledger.fastest, Some(Verdict::Native));
+            assert_eq!(series.newest().unwrap().1, &ledger);
+        }
+    }
+
+    /// Scenario: a leak of live objects beside native memory that is larger and shrinks; then a clock that is set back.
+    /// Guarantee: the largest line's growth is negative, the fastest is the leak; old readings are forgotten.
+    #[test]
+    fn the_fastest_line_need_not_be_the_largest() {
+        let mut series = Series::default();
+        series.take(100 * SECOND, reading(200, 10));
+        let ledger = series.take(160 * SECOND, reading(190, 40));
+        assert_eq!(
+            (ledger.growth.native, ledger.growth.live, ledger.growth.free),
+            (Some(-10 * MIB as i64), Some(30 * MIB as i64), None)
+        );
+        assert_eq!(ledger.growth_per_minute, Some(-10 * MIB as i64));
+        assert_eq!(
+            (ledger.fastest, ledger.fastest_per_minute),
+            (Some(Verdict::LiveHeap), Some(30 * MIB as i64))
+        );
+        assert_eq!(series.take(50 * SECOND, reading(500, 40)).growth_per_minute, None);
+    }
+
+    /// Scenario: memory that grew and then stays, for ten minutes.
+    /// Guarantee: what was long ago is no growth any more.
+    #[test]
+    fn an_old_growth_is_forgotten() {
+        let mut series = Series::default();
+        let mut last = series.take(0, reading(100, 50));
+        for round in 1..40 {
+            last = series.take(round * 15 * SECOND, reading(300, 50));
+        }
+        assert_eq!(last.growth_per_minute, Some(0));
+        assert_eq!(last.fastest, None);
+    }
+}

@@ -1,0 +1,79 @@
+//! The figures of one run over time: counters from the first reading on, shares between two readings.
+
+use super::figures::{Cpu, Figures, Memory};
+
+/// What is remembered of a run's figures. Counters of a group go back when it is made anew; those reported never do.
+#[derive(Debug, Clone, Default)]
+pub struct Usage {
+    /// As they were read last.
+    last: Option<Figures>,
+    /// As they are reported.
+    reported: Figures,
+}
+
+impl Usage {
+    /// Takes a reading.
+    pub fn take(&mut self, now: Figures) {
+        let before = self.last.replace(now).unwrap_or_default();
+        let reported = self.reported;
+        // From the first time on that it is known.
+        let count = |get: fn(&Figures) -> Option<u64>| {
+            let grown = get(&now)?.saturating_sub(get(&before).or(get(&now))?);
+            Some(get(&reported).unwrap_or(0).saturating_add(grown))
+        };
+        self.reported = Figures {
+            memory: Memory {
+                oom_kills: count(|figures| figures.memory.oom_kills),
+                limit_hits: count(|figures| figures.memory.limit_hits),
+                high_events: count(|figures| figures.memory.high_events),
+                ..now.memory
+            },
+            cpu: Cpu {
+                periods: count(|figures| figures.cpu.periods),
+                throttled_periods: count(|figures| figures.cpu.throttled_periods),
+                throttled_ns: count(|figures| figures.cpu.throttled_ns),
+            },
+            ..now.after(&before)
+        };
+    }
+
+    /// The newest figures; counters count from the first reading on. Nothing is known before that.
+    pub fn figures(&self) -> Figures {
+        self.reported
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn killed(oom_kills: Option<u64>) -> Figures {
+        Figures {
+            memory_limit: Some(100),
+            memory: Memory {
+                oom_kills,
+                ..Memory::default()
+            },
+            ..Figures::default()
+        }
+    }
+
+    /// Scenario: a counter that stands at 5 when it is read first, grows, begins anew, and is not there for a while.
+    /// Guarantee: what is reported begins at 0, never falls, and is unknown while it is not there; gauges are as they
+    /// are.
+    #[test]
+    fn counters_are_from_the_first_reading_on() {
+        let mut usage = Usage::default();
+        assert_eq!(usage.figures(), Figures::default());
+        let mut reported = |reading| {
+            usage.take(killed(reading));
+            assert_eq!(usage.figures().memory_limit, Some(100));
+            usage.figures().memory.oom_kills
+        };
+        assert_eq!(reported(Some(5)), Some(0));
+        assert_eq!(reported(Some(7)), Some(2));
+        assert_eq!(reported(Some(1)), Some(2));
+        assert_eq!(reported(Some(4)), Some(5));
+        assert_eq!(reported(None), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Which program a recording is of, as far as it says so itself.
+//!
+//! Its command line comes last, in a stream that was stopped in order; how its collector is set up comes with a
+//! rundown, which `gcwatch record` asks for where it is small (.NET 9 and later).
+
+use clr_gc::event::ClrEvent;
+use clr_gc::stream::Observed;
+
+use targets::settings::GcSettings;
+
+/// Characters of a command line that are kept.
+const MOST_CHARACTERS: usize = 8 << 10;
+
+/// Which program a recording is of.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// Its pid, where the stream says whose command line it is.
+    pid: Option<u64>,
+    /// The command line, its arguments joined by spaces. Arguments may hold secrets.
+    pub command_line: Option<String>,
+    /// How its collector is set up.
+    pub settings: GcSettings,
+}
+
+impl Program {
+    pub(super) fn observe(&mut self, observed: &Observed<'_>) {
+        let Ok(event) = &observed.decoded else { return };
+        self.settings.take_in(event);
+        if let ClrEvent::ProcessInfo(info) = event {
+            let text: String = info.command_line.chars().take(MOST_CHARACTERS).collect();
+            if !text.trim().is_empty() {
+                self.pid = observed.event.process;
+                self.command_line = Some(text);
+            }
+        }
+    }
+
+    /// What the process of that pid is called: its entry assembly, else its executable.
+    pub fn name(&self, pid: Option<u64>) -> Option<String> {
+        if self.pid.is_some() && self.pid != pid {
+            return None;
+        }
+        name_of(self.command_line.as_deref()?)
+    }
+}
+
+/// The first assembly before the first option, else the executable. Paths may hold spaces, which a command line does
+/// not show: what follows the last separator is the name in any case.
+fn name_of(command_line: &str) -> Option<String> {
+    let words = || Words(command_line);
+    let plain = words().take_while(|word| !word.starts_with('-'));
+    let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
+    // A host of one's own names its own assembly first, then the one that it runs.
+    let host = words().next().map(base);
+    let is_its_own = |word: &&str| base(word).rsplit_once('.').map(|(stem, _)| stem) == host;
+    let mut assemblies = plain.clone().filter(is_assembly);
+    let first = assemblies.next();
+    let run = first.filter(is_its_own).and_then(|_| assemblies.next());
+    let word = run.or(first).or_else(|| {
+        // `dotnet exec --runtimeconfig FILE app.dll`
+        let is_host = words().next().is_some_and(|host| base(host) == "dotnet");
+        words().find(is_assembly).filter(|_| is_host)
+    });
+    let name = base(word.or_else(|| words().next())?);
+    let name = match name.len().checked_sub(4).and_then(|end| name.split_at_checked(end)) {
+        Some((short, ending)) if ending.eq_ignore_ascii_case(".dll") || ending.eq_ignore_ascii_case(".exe") => short,
+        _ => name,
+    };
+    let printable: String = name.chars().filter(|c| !c.is_control()).collect();
+    (!printable.is_empty()).then_some(printable)
+}
+
+/// The words of a command line: separated by spaces, or in double quotes, as on Windows.
+#[derive(Clone)]
+struct Words<'a>(&'a str);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.0.trim_start();
+        let (word, rest) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        self.0 = rest;
+        (!word.is_empty()).then_some(word)
+    }
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: command lines as runtimes send them: a host with an assembly, a host with options, an executable of
+    /// its own, a host of one's own, one of Windows, a name with a control character, nothing.
+    /// Guarantee: the entry assembly's name, else the executable's, without folder and ending.
+    #[test]
+    fn programs_are_called_by_their_assembly() {
+        for (command_line, name) in [
+            (
+                "/opt/dotnet/dotnet /srv/Shop.Api.dll --urls http://x/a.dll",
+                Some("Shop.Api"),
+            ),
+            ("dotnet exec --runtimeconfig /etc/r.json /srv/app.DLL", Some("app")),
+            ("/srv/orders --config x.dll", Some("orders")),
+            ("/opt/run /opt/run.dll /srv/Shop.dll x.dll", Some("Shop")),
+            ("/srv/orders /srv/orders.dll --config x.dll", Some("orders")),
+            ("C:\\apps\\Orders.exe", Some("Orders")),
+            ("\"C:\\Program Files\\Shop\\Shop.Api.exe\" --urls x  ", Some("Shop.Api")),
+            ("\"dotnet\" \"C:\\My Apps\\Shop.Api.dll\" --urls x", Some("Shop.Api")),
+            ("\"C:\\Shop\\Shop.Api.exe", Some("Shop.Api")),
+            ("/srv/a\u{1b}[31mb", Some("a[31mb")),
+            (".dll", None),
+            ("  ", None),
+        ] {
+            assert_eq!(name_of(command_line).as_deref(), name, "{command_line}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The account of stopped time as text: the parts, the largest first, each with a bar.
+
+use std::io::{self, Write};
+
+use gc_rules::account::AccountRecord;
+
+use crate::table::{FAINT, HEADING};
+use crate::units::{Percent, Span};
+
+/// Parts that have a line of their own.
+const MOST_PARTS: usize = 8;
+/// A part of this share has one.
+const LEAST: f64 = 0.01;
+/// Characters of the bar of everything.
+const BAR: f64 = 20.0;
+
+/// Writes under a title what stopped time was spent on, and who asked for it. Nothing without any.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::Result<()> {
+    if account.total <= 0 {
+        return Ok(());
+    }
+    writeln!(out, "{HEADING}{title}{HEADING:#}")?;
+    let mut line = |title: &str, ns: i64, note: &str| {
+        let share = ns as f64 / account.total as f64;
+        let width = (share * BAR).round() as usize;
+        let bar = "█".repeat(width.max(usize::from(width == 0 && ns > 0)));
+        writeln!(
+            out,
+            "  {title:<40}{:>11} {:>9}  {bar}{FAINT}{note}{FAINT:#}",
+            Span(ns).to_string(),
+            Percent(Some(share)).to_string()
+        )
+    };
+    let has_line = |share: f64| share >= LEAST;
+    let (shown, rest): (Vec<_>, Vec<_>) = account
+        .parts
+        .iter()
+        .enumerate()
+        .partition(|(place, part)| *place < MOST_PARTS && has_line(part.share));
+    for (_, part) in &shown {
+        line(
+            &part.title,
+            part.value,
+            if part.kind == "estimated" { " estimated" } else { "" },
+        )?;
+    }
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|(_, part)| part.value).fold(0, i64::saturating_add);
+        line(&format!("{} more", rest.len()), sum, "")?;
+    }
+    if account.unexplained > 0 {
+        line("unexplained", account.unexplained, "")?;
+    }
+    let askers = account.asked_by.iter().filter(|part| has_line(part.share));
+    let askers: Vec<String> = askers
+        .map(|part| format!("{} {}", part.title, Percent(Some(part.share))))
+        .collect();
+    writeln!(out, "asked for by {}", askers.join(", "))
+}

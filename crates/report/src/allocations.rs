@@ -1,0 +1,181 @@
+//! Who allocates, for people.
+
+use std::io::{self, Write};
+
+use clr_evidence::allocations::{Allocations, Amount, Method};
+use clr_evidence::burst::Account;
+use clr_evidence::diff::{Change, What};
+use clr_evidence::name::type_name;
+use clr_evidence::site::place;
+use dotnet_diagnostics::text::shown;
+
+use crate::table::{Column, FAINT, HEADING, head, left, more, right, row};
+use crate::units::{Bytes, plural};
+
+/// Frames of a stack that are shown.
+const MAX_FRAMES: usize = 12;
+const AMOUNTS: [Column; 4] = [
+    right("a second", 10),
+    right("95 % from", 10),
+    right("to", 10),
+    right("samples", 7),
+];
+
+/// Writes types and sites, most first.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write(
+    out: &mut dyn Write,
+    allocations: &Allocations,
+    account: &Account,
+    top: usize,
+    stacks: bool,
+) -> io::Result<()> {
+    let seconds = account.window.length().filter(|ns| *ns > 0);
+    let seconds = seconds.map(|ns| ns as f64 / 1e9);
+    let total = allocations.total;
+    let time = seconds.map(|seconds| format!(" in {seconds:.1} s")).unwrap_or_default();
+    writeln!(
+        out,
+        "{HEADING}{} allocated{time} ({}){HEADING:#}",
+        Bytes(total.estimate),
+        plural(total.samples, "sample"),
+    )?;
+    if total.samples == 0 {
+        return notes(out, allocations, account);
+    }
+    // Of a recording without times, the sums.
+    let seconds = seconds.unwrap_or(1.0);
+    writeln!(out)?;
+    let [a, b, c, d] = AMOUNTS;
+    let columns = [a, b, c, d, left("type", 20)];
+    head(out, &columns)?;
+    for one in allocations.types.iter().take(top) {
+        let name = one
+            .name
+            .clone()
+            .unwrap_or_else(|| "[the runtime does not name it]".to_owned());
+        row(out, &columns, &cells(&one.amount, seconds, name))?;
+    }
+    more(out, allocations.types.len(), top, "type")?;
+    writeln!(out)?;
+    let columns = [a, b, c, d, left("site", 20)];
+    head(out, &columns)?;
+    let untyped = if allocations.are_types_unknown() {
+        "type unknown"
+    } else {
+        "several types"
+    };
+    for one in allocations.sites.iter().take(top) {
+        let site = place(one.called_by.as_deref(), one.site.as_deref());
+        let what = one.r#type.as_deref().map_or_else(|| untyped.to_owned(), type_name);
+        row(out, &columns, &cells(&one.amount, seconds, format!("{site} ({what})")))?;
+        if stacks {
+            for stack in &one.stacks {
+                if one.stacks.len() > 1 {
+                    writeln!(out, "{:42}{FAINT}{}:{FAINT:#}", "", plural(stack.count, "sample"))?;
+                }
+                for frame in stack.frames.iter().skip(1).take(MAX_FRAMES) {
+                    writeln!(out, "{:42}{FAINT}{frame}{FAINT:#}", "")?;
+                }
+            }
+        }
+    }
+    more(out, allocations.sites.len(), top, "site")?;
+    notes(out, allocations, account)
+}
+
+fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
+    let rate = |bytes: u64| Bytes((bytes as f64 / seconds).round() as u64).to_string();
+    let limit = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), rate);
+    [
+        rate(amount.estimate),
+        limit(amount.low),
+        limit(amount.high),
+        amount.samples.to_string(),
+        name,
+    ]
+}
+
+/// What the figures leave out.
+fn notes(out: &mut dyn Write, allocations: &Allocations, account: &Account) -> io::Result<()> {
+    let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
+    if allocations.total.samples == 0 {
+        note("no sample came: the process allocates little, or the session has no such events".to_owned())?;
+        return Ok(());
+    }
+    if allocations.method == Method::Tick {
+        note("biased: a tick about every 100 KB gives all of it to the type that crossed the line".to_owned())?;
+    }
+    if allocations.are_types_unknown() {
+        note("the runtime does not name types (NativeAOT)".to_owned())?;
+    }
+    if allocations.sites.iter().all(|one| one.frames.is_empty()) {
+        note("the runtime sent no stacks (NativeAOT has none): the sites are unknown".to_owned())?;
+    }
+    if account.unknown_frames > 0 && account.methods == 0 {
+        note("the stream has no names of methods: it ended without a rundown".to_owned())?;
+    } else if account.unknown_frames > 0 {
+        note(format!("{} without a name", plural(account.unknown_frames, "frame")))?;
+    }
+    if let Some(lost) = account.lost_events.filter(|lost| *lost > 0) {
+        note(format!("{} lost: estimates are too low", plural(lost, "event")))?;
+    }
+    let dropped = allocations.without_place + account.stacks_dropped;
+    if dropped > 0 {
+        note(format!(
+            "{} had no place in the tables",
+            plural(dropped, "type or stack")
+        ))?;
+    }
+    Ok(())
+}
+
+/// Writes the largest differences of two outputs.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io::Result<()> {
+    let columns = [
+        right("before/s", 10),
+        right("after/s", 10),
+        right("change/s", 10),
+        left("sure", 4),
+        left("", 20),
+    ];
+    for (of, heading) in [(What::Total, "all"), (What::Type, "by type"), (What::Site, "by site")] {
+        let rows: Vec<&Change> = changes.iter().filter(|change| change.of == of).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
+        head(out, &columns)?;
+        for change in rows.iter().take(top) {
+            let bytes = |rate: f64| Bytes(rate.abs().round() as u64).to_string();
+            let sign = if change.change < 0.0 { "-" } else { "+" };
+            let name = match (of, change.name.as_deref()) {
+                (What::Total, _) => String::new(),
+                (What::Type, Some(name)) => type_name(name),
+                (_, name) => shown(name.unwrap_or("[unknown]")),
+            };
+            let sure = match change.clear {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "-",
+            };
+            let cells = [
+                bytes(change.before.rate),
+                bytes(change.after.rate),
+                format!("{sign}{}", bytes(change.change)),
+                sure.to_owned(),
+                name,
+            ];
+            row(out, &columns, &cells)?;
+        }
+        more(out, rows.len(), top, "row")?;
+    }
+    writeln!(out, "{FAINT}sure: the 95 % intervals do not overlap{FAINT:#}")
+}

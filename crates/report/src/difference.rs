@@ -1,0 +1,294 @@
+//! Two recordings side by side, by generation and type.
+
+use std::io::{self, Write};
+
+use clr_gc::event::GcType;
+use clr_gc::gc::{Group, PauseQuantiles, Totals};
+use serde::Serialize;
+
+use crate::table::{Column, HEADING, head, left, right, row};
+use crate::units::{Bytes, Millis, Percent, Span, UNKNOWN};
+use api::gc::{share, type_name};
+
+/// One side of a comparison: the totals of a recording.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// As named on the command line.
+    pub file: String,
+    /// Totals over all its processes.
+    pub totals: Totals,
+    /// How long it was observed, ns.
+    pub observed_ns: i64,
+}
+
+/// One figure on both sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Name of the figure, such as `pause p99`.
+    pub name: &'static str,
+    /// In the first recording; `None`: unknown.
+    pub before: Option<f64>,
+    /// In the second recording; `None`: unknown.
+    pub after: Option<f64>,
+    /// In which recording it is a lower bound: first, second.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub lower_bound: [bool; 2],
+    #[serde(skip)]
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unit {
+    Nanoseconds,
+    Share,
+    Bytes,
+    PerSecond,
+    Number,
+}
+
+/// `kind: "difference"`: the figures of one generation and type, or of all.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    kind: &'static str,
+    /// Generation; `None`: all.
+    pub generation: Option<u32>,
+    /// Type; `None`: all.
+    #[serde(rename = "type")]
+    pub gc_type: Option<String>,
+    /// Figures in the order of the table.
+    pub figures: Vec<Figure>,
+}
+
+/// Compares two recordings: all collections first, then each generation and type that either has.
+pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
+    let figure = |name, unit, of: &dyn Fn(&Side) -> Option<f64>| Figure {
+        name,
+        before: of(before),
+        after: of(after),
+        lower_bound: [false; 2],
+        unit,
+    };
+    let rate = |count: u64, side: &Side| (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9));
+    let mut all = vec![
+        figure("time stopped", Unit::Share, &|side| {
+            share(side.totals.stopped_ns, side.observed_ns)
+        }),
+        figure("collections", Unit::Number, &|side| Some(side.totals.count as f64)),
+        figure("collections per second", Unit::PerSecond, &|side| {
+            rate(side.totals.count, side)
+        }),
+        Figure {
+            lower_bound: [before, after].map(|side| side.totals.allocated_lower_bound),
+            ..figure("allocated per second", Unit::Bytes, &|side| {
+                rate(side.totals.allocated?, side)
+            })
+        },
+    ];
+    all.extend(quantiles(&|side| side.totals.quantiles(), before, after));
+    let mut differences = vec![Difference {
+        kind: "difference",
+        generation: None,
+        gc_type: None,
+        figures: all,
+    }];
+    let mut keys: Vec<(Option<u32>, Option<GcType>)> = before
+        .totals
+        .groups
+        .iter()
+        .chain(&after.totals.groups)
+        .map(|group| (group.generation, group.gc_type))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for (generation, gc_type) in keys {
+        let of = |side: &Side| -> Option<Group> {
+            side.totals
+                .groups
+                .iter()
+                .find(|group| (group.generation, group.gc_type) == (generation, gc_type))
+                .cloned()
+        };
+        let mut figures = vec![
+            figure("collections", Unit::Number, &|side| {
+                Some(of(side).map_or(0.0, |group| group.count as f64))
+            }),
+            figure("collections per second", Unit::PerSecond, &|side| {
+                rate(of(side).map_or(0, |group| group.count), side)
+            }),
+            figure("time stopped", Unit::Share, &|side| {
+                share(of(side).map_or(0, |group| group.pause_ns), side.observed_ns)
+            }),
+        ];
+        figures.extend(quantiles(&|side| of(side)?.quantiles(), before, after));
+        differences.push(Difference {
+            kind: "difference",
+            generation,
+            gc_type: gc_type.map(type_name),
+            figures,
+        });
+    }
+    differences
+}
+
+fn quantiles(of: &dyn Fn(&Side) -> Option<PauseQuantiles>, before: &Side, after: &Side) -> [Figure; 4] {
+    let (a, b) = (of(before), of(after));
+    let figure = |name, of: fn(&PauseQuantiles) -> i64| Figure {
+        name,
+        before: a.as_ref().map(|quantiles| of(quantiles) as f64),
+        after: b.as_ref().map(|quantiles| of(quantiles) as f64),
+        lower_bound: [false; 2],
+        unit: Unit::Nanoseconds,
+    };
+    [
+        figure("pause p50", |quantiles| quantiles.p50),
+        figure("pause p95", |quantiles| quantiles.p95),
+        figure("pause p99", |quantiles| quantiles.p99),
+        figure("pause max", |quantiles| quantiles.max),
+    ]
+}
+
+fn is_exact(lower_bound: &[bool; 2]) -> bool {
+    *lower_bound == [false; 2]
+}
+
+const COLUMNS: [Column; 4] = [
+    left("", 24),
+    right("before", 12),
+    right("after", 12),
+    right("change", 10),
+];
+
+/// Writes the comparison.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Difference]) -> io::Result<()> {
+    writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
+    writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;
+    if let Some(verdict) = differences.first().and_then(|all| verdict(&all.figures)) {
+        writeln!(out, "{HEADING}{verdict}{HEADING:#}\n")?;
+    }
+    head(out, &COLUMNS)?;
+    for difference in differences {
+        // A collection of which only the end was seen has no type and no pause: nothing to compare.
+        if difference.generation.is_some() && difference.gc_type.is_none() {
+            continue;
+        }
+        let name = match (difference.generation, &difference.gc_type) {
+            (None, None) => "all".to_owned(),
+            (generation, gc_type) => format!(
+                "gen{} {}",
+                generation.map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string()),
+                gc_type.as_deref().unwrap_or(UNKNOWN),
+            ),
+        };
+        writeln!(out, "{HEADING}{name}{HEADING:#}")?;
+        for figure in &difference.figures {
+            let value = |value: Option<f64>, least: bool| {
+                let least = if least && value.is_some() { "≥ " } else { "" };
+                format!("{least}{}", shown(value, figure.unit))
+            };
+            let cells = [
+                format!("  {}", figure.name),
+                value(figure.before, figure.lower_bound[0]),
+                value(figure.after, figure.lower_bound[1]),
+                change(figure),
+            ];
+            row(out, &COLUMNS, &cells)?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(value: Option<f64>, unit: Unit) -> String {
+    let Some(value) = value else { return UNKNOWN.to_owned() };
+    match unit {
+        Unit::Nanoseconds => format!("{} ms", Millis(Some(value as i64))),
+        Unit::Share => Percent(Some(value)).to_string(),
+        Unit::Bytes => Bytes(value as u64).to_string(),
+        Unit::PerSecond => format!("{value:.2}"),
+        Unit::Number => format!("{value:.0}"),
+    }
+}
+
+/// Changes of less than this share say nothing.
+const NOISE: f64 = 0.05;
+
+/// Which figures became better and which worse, in a line: of time, less is better; of how often and how much, neither.
+/// `None`: nothing is known on both sides.
+fn verdict(figures: &[Figure]) -> Option<String> {
+    let (mut better, mut worse, mut other, mut known) = (Vec::new(), Vec::new(), Vec::new(), false);
+    for figure in figures {
+        let (Some(before), Some(after)) = (figure.before, figure.after) else {
+            continue;
+        };
+        known = true;
+        // Quantiles between the median and the longest say the same in between.
+        if before <= 0.0 || (after / before - 1.0).abs() < NOISE || matches!(figure.name, "collections" | "pause p95") {
+            continue;
+        }
+        let change = format!("{} {}", figure.name.trim_start_matches("pause "), change(figure));
+        match figure.unit {
+            Unit::Nanoseconds | Unit::Share if after < before => better.push(change),
+            Unit::Nanoseconds | Unit::Share => worse.push(change),
+            Unit::Bytes | Unit::PerSecond | Unit::Number => other.push(change),
+        }
+    }
+    let of = |what, list: &[String]| (!list.is_empty()).then(|| format!("{what}: {}", list.join(", ")));
+    let parts = [of("better", &better), of("worse", &worse), of("changed", &other)];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    known.then(|| {
+        if text.is_empty() {
+            "no difference of 5 % or more".to_owned()
+        } else {
+            text
+        }
+    })
+}
+
+/// The change from the first to the second, in percent of the first; of shares, in percentage points.
+fn change(figure: &Figure) -> String {
+    match (figure.before, figure.after) {
+        (Some(before), Some(after)) if figure.unit == Unit::Share => format!("{:+.2} pp", (after - before) * 100.0),
+        (Some(before), Some(after)) if before > 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),
+        (Some(before), Some(after)) if before == after => "+0.0 %".to_owned(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &'static str, unit: Unit, before: f64, after: f64) -> Figure {
+        Figure {
+            name,
+            before: Some(before),
+            after: Some(after),
+            lower_bound: [false; 2],
+            unit,
+        }
+    }
+
+    /// Scenario: a shorter median, a longer maximum, more time stopped, more allocation; then figures that differ little.
+    /// Guarantee: the verdict says which is better and which is worse; of shares, in points; that nothing differs is said.
+    #[test]
+    fn the_verdict_says_what_is_better_and_what_is_worse() {
+        let all = [
+            figure("time stopped", Unit::Share, 0.10, 0.12),
+            figure("allocated per second", Unit::Bytes, 100.0, 200.0),
+            figure("pause p50", Unit::Nanoseconds, 100.0, 36.0),
+            figure("pause max", Unit::Nanoseconds, 100.0, 127.0),
+        ];
+        assert_eq!(
+            verdict(&all).as_deref(),
+            Some(
+                "better: p50 -64.0 %; worse: time stopped +2.00 pp, max +27.0 %; changed: allocated per second +100.0 %"
+            )
+        );
+        let same = [figure("pause p50", Unit::Nanoseconds, 100.0, 104.0)];
+        assert_eq!(verdict(&same).as_deref(), Some("no difference of 5 % or more"));
+        assert_eq!(verdict(&[]), None);
+    }
+}

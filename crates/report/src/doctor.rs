@@ -1,0 +1,383 @@
+//! The report of `gcwatch doctor`: gcwatch's own access, and a verdict on each process with its reason and remedy.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::processes::{PERMISSION, permission};
+use crate::table::{self, FAINT, HEADING, MARK};
+use crate::units::plural;
+
+/// Width at which texts are wrapped, in characters; less on a terminal that has less.
+const WIDTH: usize = 110;
+/// Limit of sockets without a process in the table; there may be thousands.
+const MOST_STALE: usize = 3;
+/// Indentation of the texts below a verdict.
+const INDENT: usize = 10;
+
+/// `kind: "gcwatch"`: what this gcwatch can see and attach to. Unknown values are `null`.
+#[derive(Debug, Clone, Serialize)]
+pub struct SelfRecord {
+    /// Always `gcwatch`.
+    pub kind: &'static str,
+    /// Version of gcwatch.
+    pub version: &'static str,
+    /// Its pid in its own pid namespace.
+    pub pid: u32,
+    /// Effective user id.
+    pub uid: Option<u32>,
+    /// Effective group id.
+    pub gid: Option<u32>,
+    /// The capabilities that it has of those required for processes of other users: `SYS_PTRACE`, `DAC_OVERRIDE`.
+    pub capabilities: Option<Vec<&'static str>>,
+    /// The capabilities of those that it lacks.
+    pub missing_capabilities: Option<Vec<&'static str>>,
+    /// Whether it is in the host's pid namespace and sees all processes.
+    pub host_pid_namespace: Option<bool>,
+    /// Whether it is in the host's user namespace, so that its capabilities apply to all processes.
+    pub host_user_namespace: Option<bool>,
+    /// Whether `/proc` hides processes of other users (`hidepid`).
+    pub processes_hidden: Option<bool>,
+    /// Its seccomp mode: `none`, `strict` or `filter`.
+    pub seccomp: Option<&'static str>,
+    /// Whether `no_new_privs` is set.
+    pub no_new_privileges: Option<bool>,
+    /// Its AppArmor profile or SELinux context.
+    pub security_label: Option<String>,
+    /// File descriptors that the daemon needs when `targets.max_targets` processes are attached.
+    pub file_descriptors_needed: u64,
+    /// The limit of file descriptors; `null`: there is none.
+    pub file_descriptors_allowed: Option<u64>,
+    /// What the session that reads requests collides with; `null`: the configuration asks for none.
+    pub requests: Option<String>,
+    /// Whether it can attach to processes of every user in every container, and to as many as are configured.
+    pub ok: bool,
+    /// What it cannot access, in a sentence.
+    pub detail: Option<String>,
+    /// How to grant that access.
+    pub remedy: Option<String>,
+}
+
+/// `kind: "diagnosis"`: the verdict on one process, or on something that is expected and missing.
+#[derive(Debug, Clone, Serialize)]
+pub struct Diagnosis {
+    /// Always `diagnosis`.
+    pub kind: &'static str,
+    /// Pid in gcwatch's pid namespace; of an invisible process, the pid in its socket's name; `null` for what is
+    /// missing.
+    pub pid: Option<u32>,
+    /// Pid in its own namespace.
+    pub ns_pid: Option<u32>,
+    /// Name of the process; for what is missing, the setting that expects it.
+    pub name: String,
+    /// User that it runs as.
+    pub uid: Option<u32>,
+    /// Version of its runtime.
+    pub runtime: Option<String>,
+    /// Its diagnostics socket.
+    pub socket: Option<String>,
+    /// `attachable`, `attached`, `excluded`, `not-found`, or the reason as in `gcwatch ps`.
+    pub verdict: &'static str,
+    /// Whether no action is needed.
+    pub ok: bool,
+    /// The reason for the verdict.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// `kind: "stale-socket"`: a socket file that nobody owns.
+#[derive(Debug, Clone, Serialize)]
+pub struct StaleRecord {
+    /// Always `stale-socket`.
+    pub kind: &'static str,
+    /// Path of the socket file.
+    pub path: String,
+    /// The reason, and what to do about it.
+    pub detail: String,
+}
+
+/// The whole report.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What gcwatch itself can access.
+    pub own: SelfRecord,
+    /// The verdicts; see [`Report::sort`].
+    pub diagnoses: Vec<Diagnosis>,
+    /// Sockets that exited processes left behind.
+    pub stale: Vec<StaleRecord>,
+}
+
+impl Report {
+    /// Sorts problems first, then by pid.
+    pub fn sort(&mut self) {
+        self.diagnoses
+            .sort_by(|a, b| (a.ok, a.pid, &a.name).cmp(&(b.ok, b.pid, &b.name)));
+    }
+
+    /// Whether no process has a problem.
+    pub fn is_ok(&self) -> bool {
+        self.diagnoses.iter().all(|diagnosis| diagnosis.ok)
+    }
+
+    /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets. `sudo`: the command to repeat as
+    /// root where processes of other users cannot be reached for lack of rights; said once for all of them.
+    ///
+    /// # Errors
+    ///
+    /// When the output cannot be written.
+    pub fn write(&self, out: &mut dyn Write, sudo: Option<&str>) -> io::Result<()> {
+        self.own.write(out)?;
+        writeln!(out)?;
+        let bad = self.diagnoses.iter().filter(|diagnosis| !diagnosis.ok).count();
+        let all = match self.diagnoses.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        };
+        match (self.diagnoses.len(), bad) {
+            (0, _) => writeln!(out, "no .NET process found that gcwatch can see")?,
+            (_, 0) => writeln!(out, "{all}, no problems")?,
+            _ => writeln!(
+                out,
+                "{all}, {MARK}{bad} {}{MARK:#}",
+                if bad == 1 { "needs attention" } else { "need attention" }
+            )?,
+        }
+        if let Some(command) = sudo {
+            let others = self
+                .diagnoses
+                .iter()
+                .filter(|diagnosis| diagnosis.verdict == PERMISSION);
+            permission(out, others.count(), command)?;
+        }
+        let width = |text: fn(&Diagnosis) -> usize, least: usize| {
+            self.diagnoses
+                .iter()
+                .map(text)
+                .chain([least])
+                .max()
+                .unwrap_or(least)
+                .min(40)
+        };
+        let name = width(|diagnosis| diagnosis.name.chars().count(), 4);
+        let runtime = width(|diagnosis| diagnosis.runtime().chars().count(), 4);
+        if !self.diagnoses.is_empty() {
+            writeln!(
+                out,
+                "\n{HEADING}{:>8}  {:<name$}  {:<runtime$}  verdict{HEADING:#}",
+                "pid", "name", ".NET"
+            )?;
+        }
+        for diagnosis in &self.diagnoses {
+            let is_said = sudo.is_some() && diagnosis.verdict == PERMISSION;
+            diagnosis.write(out, name, runtime, is_said)?;
+        }
+        if !self.stale.is_empty() {
+            writeln!(
+                out,
+                "\n{} without a visible process:",
+                plural(self.stale.len() as u64, "socket")
+            )?;
+        }
+        for stale in self.stale.iter().take(MOST_STALE) {
+            paragraph(out, "", 2, &stale.detail)?;
+        }
+        if self.stale.len() > MOST_STALE {
+            writeln!(
+                out,
+                "  and {} more; --format ndjson has all",
+                self.stale.len() - MOST_STALE
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl SelfRecord {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let unknown = || "?".to_owned();
+        let uid = self.uid.map_or_else(unknown, |uid| uid.to_string());
+        let namespace = |host: Option<bool>, kind: &str| match host {
+            Some(true) => format!("the host's {kind} namespace"),
+            Some(false) => format!("a {kind} namespace of its own"),
+            None => format!("an unknown {kind} namespace"),
+        };
+        let capabilities = match &self.capabilities {
+            None => "unknown capabilities".to_owned(),
+            Some(own) if own.is_empty() => "neither CAP_SYS_PTRACE nor CAP_DAC_OVERRIDE".to_owned(),
+            Some(own) => own
+                .iter()
+                .map(|name| format!("CAP_{name}"))
+                .collect::<Vec<_>>()
+                .join(" and "),
+        };
+        let (pids, users) = (
+            namespace(self.host_pid_namespace, "pid"),
+            namespace(self.host_user_namespace, "user"),
+        );
+        writeln!(
+            out,
+            "{HEADING}gcwatch {}{HEADING:#}, process {}: uid {uid}, {capabilities}",
+            self.version, self.pid
+        )?;
+        let mut facts = vec![format!("in {pids} and {users}")];
+        facts.extend(
+            self.seccomp
+                .filter(|seccomp| *seccomp != "none")
+                .map(|kind| format!("seccomp {kind}")),
+        );
+        facts.extend(
+            self.no_new_privileges
+                .filter(|set| *set)
+                .map(|_| "no new privileges".to_owned()),
+        );
+        facts.extend(self.security_label.as_ref().map(|label| format!("labelled {label}")));
+        paragraph(out, "", 2, &facts.join(", "))?;
+        if let Some(requests) = &self.requests {
+            paragraph(out, "", 2, requests)?;
+        }
+        if let Some(detail) = &self.detail {
+            paragraph(out, "", 2, detail)?;
+        }
+        if let Some(remedy) = &self.remedy {
+            paragraph(out, "-> ", 2, remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl Diagnosis {
+    fn runtime(&self) -> &str {
+        self.runtime.as_deref().unwrap_or("-")
+    }
+
+    /// `brief`: its reason and remedy are those of others as well, and written already.
+    fn write(&self, out: &mut dyn Write, name: usize, runtime: usize, brief: bool) -> io::Result<()> {
+        let pid = self.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        write!(out, "{pid:>8}  {:<name$}  {:<runtime$}  ", self.name, self.runtime())?;
+        if self.ok {
+            writeln!(out, "{}", self.verdict)?;
+        } else {
+            writeln!(out, "{MARK}{}{MARK:#}", self.verdict)?;
+        }
+        if brief {
+            return Ok(());
+        }
+        if let Some(detail) = &self.detail {
+            write!(out, "{FAINT}")?;
+            paragraph(out, "", INDENT, detail)?;
+            write!(out, "{FAINT:#}")?;
+        }
+        if let Some(remedy) = &self.remedy {
+            paragraph(out, "-> ", INDENT, remedy)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a text wrapped at [`WIDTH`] and indented, with a mark before its first line.
+fn paragraph(out: &mut dyn Write, mark: &str, indent: usize, text: &str) -> io::Result<()> {
+    let mut line = String::new();
+    let mut begun = mark;
+    let most = table::columns().map_or(WIDTH, |columns| columns.min(WIDTH));
+    let room = most.saturating_sub(indent + mark.len());
+    let later = " ".repeat(mark.len());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            writeln!(out, "{:indent$}{begun}{line}", "")?;
+            begun = &later;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{:indent$}{begun}{line}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnosis(pid: u32, verdict: &'static str, ok: bool) -> Diagnosis {
+        Diagnosis {
+            kind: "diagnosis",
+            pid: Some(pid),
+            ns_pid: Some(1),
+            name: "Shop".to_owned(),
+            uid: Some(1000),
+            runtime: Some("8.0.1".to_owned()),
+            socket: None,
+            verdict,
+            ok,
+            detail: (!ok).then(|| "a long word ".repeat(20).trim_end().to_owned()),
+            remedy: (!ok).then(|| "do this and that ".repeat(10).trim_end().to_owned()),
+        }
+    }
+
+    fn own() -> SelfRecord {
+        SelfRecord {
+            kind: "gcwatch",
+            version: "1",
+            pid: 7,
+            uid: Some(0),
+            gid: Some(0),
+            capabilities: Some(vec!["SYS_PTRACE"]),
+            missing_capabilities: Some(vec!["DAC_OVERRIDE"]),
+            host_pid_namespace: Some(true),
+            host_user_namespace: None,
+            processes_hidden: Some(false),
+            seccomp: Some("filter"),
+            no_new_privileges: Some(true),
+            security_label: None,
+            file_descriptors_needed: 5256,
+            file_descriptors_allowed: Some(20_000),
+            requests: None,
+            ok: false,
+            detail: Some("it cannot connect".to_owned()),
+            remedy: None,
+        }
+    }
+
+    /// Scenario: two processes without problems and one with a problem, between them by pid.
+    /// Guarantee: the problem is reported first, no line is longer than the width, and the report is not ok.
+    #[test]
+    fn problems_come_first() {
+        let mut report = Report {
+            own: own(),
+            diagnoses: vec![
+                diagnosis(1, "attachable", true),
+                diagnosis(2, "permission", false),
+                diagnosis(3, "attached", true),
+            ],
+            stale: Vec::new(),
+        };
+        report.sort();
+        assert!(!report.is_ok());
+        let mut text = Vec::new();
+        report.write(&mut text, None).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let place = |word: &str| text.find(word).unwrap();
+        assert!(
+            place("permission") < place("attachable") && place("attachable") < place("attached"),
+            "{text}"
+        );
+        assert!(text.contains("3 processes, 1 needs attention"), "{text}");
+        let mut brief = Vec::new();
+        report.write(&mut brief, Some("gcwatch doctor")).unwrap();
+        let brief = String::from_utf8(brief).unwrap();
+        assert!(
+            brief.contains("Run `sudo gcwatch doctor`.") && !brief.contains("do this"),
+            "{brief}"
+        );
+        assert!(text.contains("          -> do this"), "{text}");
+        assert!(
+            text.lines()
+                .all(|line| line.chars().count() <= WIDTH && !line.ends_with(' ')),
+            "{text}"
+        );
+        report.diagnoses.retain(|diagnosis| diagnosis.ok);
+        assert!(report.is_ok());
+    }
+}

@@ -1,0 +1,124 @@
+//! The .NET processes of a host, as records and as a table.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::table::{self, Column, FAINT, GAP, MARK, head, left, right, row, wrapped};
+use crate::units::UNKNOWN;
+
+/// `kind: "process"`: a .NET process, or a socket that one left behind.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProcessRecord {
+    /// Always `process`.
+    pub kind: &'static str,
+    /// Pid on this host.
+    pub pid: u32,
+    /// Pid in its own namespace.
+    pub ns_pid: u32,
+    /// Its service where its environment names one, else its entry assembly or program; `None` for a socket without a
+    /// process.
+    pub name: Option<String>,
+    /// Version of its runtime.
+    pub runtime: Option<String>,
+    /// Its diagnostics socket.
+    pub socket: Option<String>,
+    /// Whether it responded to a query.
+    pub attachable: bool,
+    /// Why it is unattachable, in one word.
+    pub reason: Option<&'static str>,
+    /// The reason in a sentence, with the remedy.
+    pub detail: Option<String>,
+}
+
+const COLUMNS: [Column; 5] = [
+    right("pid", 7),
+    left("name", 28),
+    left("runtime", 9),
+    left("attach", 16),
+    left("what to do", 0),
+];
+
+/// The reason of a process that belongs to another user.
+pub const PERMISSION: &str = "permission";
+
+/// Indentation of the advice below a line.
+const DETAIL_INDENT: usize = 9;
+
+/// Characters before the last column.
+const BEFORE_DETAIL: usize = {
+    let [pid, name, runtime, attach, _] = COLUMNS;
+    pid.width + name.width + runtime.width + attach.width + 4 * GAP
+};
+
+/// Columns of a terminal from which on the advice fits beside the other columns.
+const WIDE: usize = 140;
+
+/// Writes the headings and a line per process. `sudo`: the command to repeat as root where processes of other users
+/// cannot be reached for lack of rights; said once, before the table.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str>) -> io::Result<()> {
+    if processes.is_empty() {
+        return writeln!(out, "no .NET process on this host that this user can see");
+    }
+    let refused = |process: &ProcessRecord| sudo.is_some() && process.reason == Some(PERMISSION);
+    let others = processes.iter().filter(|process| refused(process)).count();
+    if let Some(command) = sudo {
+        permission(out, others, command)?;
+    }
+    let narrow = table::columns().is_some_and(|columns| columns < WIDE);
+    head(out, if narrow { &COLUMNS[..4] } else { &COLUMNS })?;
+    for process in processes {
+        let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        let attach = match process.reason {
+            None => "yes".to_owned(),
+            Some(reason) if narrow || refused(process) => format!("{MARK}{reason}{MARK:#}"),
+            // Padded here: the column counts the style's characters too.
+            Some(reason) => format!("{MARK}{reason:<16}{MARK:#}"),
+        };
+        let detail = process.detail.as_ref().filter(|_| !refused(process));
+        let indent = if narrow { DETAIL_INDENT } else { BEFORE_DETAIL };
+        let detail = detail
+            .map(|detail| format!("{FAINT}{}{FAINT:#}", wrapped(detail, indent)))
+            .unwrap_or_default();
+        let cells = [
+            process.pid.to_string(),
+            or_unknown(&process.name),
+            or_unknown(&process.runtime),
+            attach,
+            detail,
+        ];
+        if !narrow {
+            row(out, &COLUMNS, &cells)?;
+            continue;
+        }
+        // Beside the columns there is no room: below them there is.
+        row(out, &COLUMNS[..4], &cells[..4])?;
+        if !cells[4].is_empty() {
+            writeln!(out, "{:DETAIL_INDENT$}{}", "", cells[4])?;
+        }
+    }
+    Ok(())
+}
+
+/// One sentence for all processes of other users; nothing where there is none.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn permission(out: &mut dyn Write, others: usize, command: &str) -> io::Result<()> {
+    match others {
+        0 => Ok(()),
+        1 => writeln!(
+            out,
+            "{MARK}1 process belongs to another user.{MARK:#} Run `sudo {command}`.\n"
+        ),
+        others => writeln!(
+            out,
+            "{MARK}{others} processes belong to other users.{MARK:#} Run `sudo {command}`.\n"
+        ),
+    }
+}

@@ -1,0 +1,115 @@
+//! What collections took of requests, as text.
+
+use std::io::{self, Write};
+
+use gc_requests::request::Request;
+
+use crate::table::{Column, FAINT, head, left, right, row};
+use crate::units::{Count, Millis, Percent, Span, UNKNOWN, plural};
+use api::request::hex;
+
+/// Requests in the table.
+const WORST: usize = 10;
+/// Characters of a request's bar.
+const BAR: usize = 24;
+
+const COLUMNS: [Column; 6] = [
+    right("took ms", 10),
+    right("stopped ms", 10),
+    right("%", 6),
+    left("when (# stopped)", BAR + 2),
+    left("collections", 16),
+    left("trace", 0),
+];
+
+/// Writes what requests lost in all, and a line for each of those that lost most.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
+    let mut hit: Vec<(i64, &Request)> = requests
+        .iter()
+        .filter_map(|request| Some((request.stopped_ns.filter(|ns| *ns > 0)?, request)))
+        .collect();
+    hit.sort_by_key(|(ns, request)| (-ns, request.end));
+    let known = requests.iter().filter(|request| request.stopped_ns.is_some()).count();
+    let lost = hit.iter().fold(0_i64, |sum, (ns, _)| sum.saturating_add(*ns));
+    write!(out, "{}", plural(requests.len() as u64, "request"))?;
+    if known == 0 {
+        return writeln!(
+            out,
+            "; what they lost is not known: they have no activity, and so no start (the service neither logs nor traces)"
+        );
+    }
+    let share = Percent(Some(hit.len() as f64 / known as f64));
+    write!(out, ", {} stopped by collections ({share})", Count(hit.len() as u64))?;
+    if hit.is_empty() {
+        writeln!(out)?;
+    } else {
+        let at = |share: f64| hit.get((hit.len() as f64 * share) as usize).map_or(0, |(ns, _)| *ns);
+        writeln!(
+            out,
+            ": {} lost in all; of those stopped, half lost {} or more, one in a hundred {} or more",
+            Span(lost),
+            Span(at(0.5)),
+            Span(at(0.01)),
+        )?;
+    }
+    if known < requests.len() {
+        let unknown = plural((requests.len() - known) as u64, "request");
+        writeln!(out, "{FAINT}what {unknown} lost is not known{FAINT:#}")?;
+    }
+    if hit.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    head(out, &COLUMNS)?;
+    for (ns, request) in hit.into_iter().take(WORST) {
+        let share = request
+            .share()
+            .map_or_else(|| UNKNOWN.to_owned(), |share| format!("{:.1}", share * 100.0));
+        let cells = [
+            Millis(request.duration_ns()).to_string(),
+            Millis(Some(ns)).to_string(),
+            share,
+            bar(request),
+            collections(request),
+            request.ended.trace_id.map_or_else(|| UNKNOWN.to_owned(), |id| hex(&id)),
+        ];
+        row(out, &COLUMNS, &cells)?;
+    }
+    Ok(())
+}
+
+/// The request from its start to its end, `#` where it was stopped.
+fn bar(request: &Request) -> String {
+    let Some(start) = request.start else {
+        return String::new();
+    };
+    let length = request.end.saturating_sub(start).max(1) as f64;
+    let mut bar = vec!['.'; BAR];
+    for hit in &request.hits {
+        let place = |at: i64| at.saturating_sub(start) as f64 / length * BAR as f64;
+        let (first, last) = (place(hit.begin).floor(), place(hit.end).ceil());
+        let cells = bar.iter_mut().take((last as usize).min(BAR)).skip(first as usize);
+        cells.for_each(|cell| *cell = '#');
+    }
+    format!("|{}|", bar.into_iter().collect::<String>())
+}
+
+fn collections(request: &Request) -> String {
+    let mut numbers: Vec<String> = Vec::new();
+    for hit in &request.hits {
+        let name = hit
+            .collection
+            .map_or_else(|| "none".to_owned(), |number| format!("#{number}"));
+        if !numbers.contains(&name) {
+            numbers.push(name);
+        }
+    }
+    match numbers.get(..3) {
+        Some(first) if numbers.len() > 3 => format!("{} and {}", first.join(" "), numbers.len() - 3),
+        _ => numbers.join(" "),
+    }
+}

@@ -1,0 +1,114 @@
+//! What every managed thread is doing, for people.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use clr_evidence::burst::Account;
+use clr_evidence::threads::ThreadStacks;
+
+use crate::table::{FAINT, HEADING};
+use crate::units::plural;
+
+/// Frames of a stack that are shown, unless all are asked for.
+const MAX_FRAMES: usize = 12;
+/// Threads of a group that are named.
+const MAX_NAMED: usize = 8;
+
+/// Writes equal stacks together, those of most threads first. `names`: of threads, as the system has them.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write(
+    out: &mut dyn Write,
+    stacks: &ThreadStacks,
+    names: &BTreeMap<u64, String>,
+    account: &Account,
+    top: usize,
+    all: bool,
+) -> io::Result<()> {
+    let threads: usize = stacks.groups.iter().map(|group| group.threads.len()).sum();
+    let time = account
+        .window
+        .length()
+        .map(|ns| format!(" in {:.1} s", ns as f64 / 1e9));
+    writeln!(
+        out,
+        "{HEADING}{}, {}, {}{}{HEADING:#}",
+        plural(threads as u64, "thread"),
+        plural(stacks.groups.len() as u64, "different stack"),
+        plural(stacks.samples, "sample"),
+        time.unwrap_or_default()
+    )?;
+    let shown = |thread: &u64| match names.get(thread) {
+        Some(name) => format!("{thread} ({name})"),
+        None => thread.to_string(),
+    };
+    let list = |threads: &[u64]| {
+        let mut text: Vec<String> = threads.iter().take(MAX_NAMED).map(shown).collect();
+        if let Some(more) = threads.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+            text.push(format!("{more} more"));
+        }
+        text.join(", ")
+    };
+    for group in stacks.groups.iter().take(top) {
+        let finalizer = if group.finalizer == Some(true) {
+            ", the finalizer thread"
+        } else {
+            ""
+        };
+        writeln!(out)?;
+        writeln!(
+            out,
+            "{HEADING}{}{finalizer}{HEADING:#}, {} of {}: {}",
+            plural(group.threads.len() as u64, "thread"),
+            group.samples,
+            plural(group.all_samples, "sample"),
+            list(&group.threads)
+        )?;
+        let most = if all { usize::MAX } else { MAX_FRAMES };
+        for frame in group.frames.iter().take(most) {
+            writeln!(out, "    {frame}")?;
+        }
+        if group.frames.is_empty() {
+            writeln!(out, "    {FAINT}no managed frame{FAINT:#}")?;
+        }
+        if let Some(more) = group.frames.len().checked_sub(most).filter(|more| *more > 0) {
+            writeln!(out, "    {FAINT}... {more} more; --stacks shows them{FAINT:#}")?;
+        }
+    }
+    if let Some(more) = stacks.groups.len().checked_sub(top).filter(|more| *more > 0) {
+        writeln!(
+            out,
+            "{FAINT}and {}; --top shows them{FAINT:#}",
+            plural(more as u64, "more stack")
+        )?;
+    }
+    writeln!(out)?;
+    let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
+    if stacks.samples == 0 {
+        note("no sample came: the runtime has no sample profiler (NativeAOT), or the time was too short".to_owned())?;
+    }
+    match &stacks.without_sample {
+        Some(without) if !without.is_empty() => note(format!(
+            "without a sample (no managed frame, or not there for all of the time): {}",
+            list(without)
+        ))?,
+        Some(_) => {}
+        None if stacks.samples > 0 => {
+            note("this runtime does not list its managed threads: which had no sample is unknown".to_owned())?
+        }
+        None => {}
+    }
+    if account.unknown_frames > 0 {
+        note(format!("{} without a name", plural(account.unknown_frames, "frame")))?;
+    }
+    if let Some(lost) = account.lost_events.filter(|lost| *lost > 0) {
+        note(format!("{} lost: some samples are missing", plural(lost, "event")))?;
+    }
+    let dropped = stacks.without_place + account.stacks_dropped;
+    if dropped > 0 {
+        note(format!("{} had no place", plural(dropped, "sample")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,531 @@
+//! Tables for a terminal: columns of a declared width, written row by row, so that a recording of any length needs no
+//! memory.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anstyle::{AnsiColor, Style};
+use dotnet_diagnostics::text::is_plain;
+
+use crate::units::plural;
+
+/// Alignment of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// Heading, width and alignment of a column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Text of the heading.
+    pub name: &'static str,
+    /// Least number of characters; longer cells push the rest of their row.
+    pub width: usize,
+    /// Alignment of heading and cells.
+    pub align: Align,
+}
+
+/// A column of words.
+pub const fn left(name: &'static str, width: usize) -> Column {
+    Column {
+        name,
+        width,
+        align: Align::Left,
+    }
+}
+
+/// A column of numbers.
+pub const fn right(name: &'static str, width: usize) -> Column {
+    Column {
+        name,
+        width,
+        align: Align::Right,
+    }
+}
+
+/// Characters between two columns.
+pub const GAP: usize = 2;
+
+/// Characters of a line; 0: any number.
+static WIDTH: AtomicUsize = AtomicUsize::new(0);
+
+/// Limits lines to that many characters: those of the terminal. `None`: no limit, for pipes.
+pub fn width(characters: Option<usize>) {
+    WIDTH.store(characters.unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Characters of a line; `None`: any number.
+pub fn columns() -> Option<usize> {
+    Some(WIDTH.load(Ordering::Relaxed)).filter(|columns| *columns > 0)
+}
+
+/// Which columns fit, by place. `importance`: of each column, the higher the longer it stays; a last column of words
+/// (width 0) counts as `last` characters.
+pub fn fitting(columns: &[Column], importance: &[u8], last: usize) -> Vec<usize> {
+    let most = WIDTH.load(Ordering::Relaxed);
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let width_of = |place: &usize| {
+        let column = columns.get(*place);
+        column.map_or(0, |column| match column.width {
+            0 => last.max(column.name.chars().count()),
+            width => width.max(column.name.chars().count()),
+        })
+    };
+    while most > 0 && shown.iter().map(|place| width_of(place) + GAP).sum::<usize>() > most + GAP {
+        let least = shown
+            .iter()
+            .copied()
+            .min_by_key(|place| importance.get(*place).copied().unwrap_or(u8::MAX));
+        let Some(least) = least.filter(|_| shown.len() > 1) else {
+            break;
+        };
+        shown.retain(|place| *place != least);
+    }
+    shown
+}
+
+/// The cells of the columns that fit.
+pub fn chosen<T: Clone>(shown: &[usize], all: &[T]) -> Vec<T> {
+    shown.iter().filter_map(|place| all.get(*place).cloned()).collect()
+}
+
+/// Words in lines that fit beside `indent` characters; no word is broken, and each further line is indented.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let most = WIDTH.load(Ordering::Relaxed);
+    let room = most.saturating_sub(indent);
+    if most == 0 || text.chars().count() <= room {
+        return text.to_owned();
+    }
+    // Beside a wide table there is no room: below it there is.
+    let (mut out, indent, room) = if room < 24 {
+        (format!("\n{:4}", ""), 4, most.saturating_sub(4))
+    } else {
+        (String::new(), indent, room)
+    };
+    let mut length = 0;
+    for word in text.split(' ') {
+        let of_word = word.chars().count();
+        if length > 0 && length + 1 + of_word > room {
+            out.push_str(&format!("\n{:indent$}", ""));
+            length = 0;
+        }
+        if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += of_word;
+    }
+    out
+}
+
+/// A line in lines of at most so many characters, further ones indented as the first; broken between words alone. What
+/// has a longer word has a longer line. Sequences of colours have no width.
+pub fn folded(line: &str, most: usize) -> String {
+    let blanks = line.chars().take_while(|c| *c == ' ').count();
+    let indent = if blanks * 2 > most { 0 } else { blanks };
+    let mut out = String::with_capacity(line.len() + 16);
+    // What is on the line already, the blanks before the next word, and that word.
+    let (mut length, mut gap, mut word, mut of_word) = (0, 0, String::new(), 0);
+    let mut in_colour = false;
+    let mut put = |out: &mut String, gap: &mut usize, word: &mut String, of_word: &mut usize| {
+        if word.is_empty() {
+            return;
+        }
+        if length > indent && length + *gap + *of_word > most {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            length = indent;
+        } else {
+            out.extend(std::iter::repeat_n(' ', *gap));
+            length += *gap;
+        }
+        out.push_str(word);
+        length += *of_word;
+        word.clear();
+        (*gap, *of_word) = (0, 0);
+    };
+    for c in line.chars() {
+        if c == ' ' && !in_colour {
+            put(&mut out, &mut gap, &mut word, &mut of_word);
+            gap += 1;
+            continue;
+        }
+        in_colour |= c == '\u{1b}';
+        word.push(c);
+        of_word += usize::from(!in_colour);
+        in_colour &= !c.is_ascii_alphabetic();
+    }
+    put(&mut out, &mut gap, &mut word, &mut of_word);
+    out
+}
+
+/// The words of a last column in lines that fit beside the other columns, where there is room for a few words.
+fn beside(text: &str, columns: &[Column], most: Option<usize>) -> String {
+    let before = columns.iter().rev().skip(1);
+    let indent: usize = before
+        .map(|column| column.width.max(column.name.chars().count()) + GAP)
+        .sum();
+    match most.map(|most| most.saturating_sub(indent)) {
+        Some(room) if room >= LEAST_WORDS && !text.contains('\n') => {
+            folded(text, room).replace('\n', &format!("\n{:indent$}", ""))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Characters that are room for a few words.
+const LEAST_WORDS: usize = 16;
+
+/// What becomes of characters that a terminal would obey, or that deceive ([`is_plain`]): what is written has names
+/// that processes, recordings and other daemons made up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// Text: each has U+FFFD in its place. Ends of lines, tabs and the styles of this module stay.
+    Replaced,
+    /// Records of JSON: each is an escape sequence of JSON, so that nothing is lost.
+    Json,
+    /// Bytes of another format, which are no text.
+    Raw,
+}
+
+/// The place through which everything goes that is written to standard output: nothing foreign reaches a terminal as it
+/// is, and lines are [`folded`].
+#[derive(Debug)]
+pub struct Folding<W> {
+    inner: W,
+    /// Characters of a line; `None`: any number.
+    most: Option<usize>,
+    escape: Escape,
+    /// The line that is not complete yet.
+    line: Vec<u8>,
+    /// The beginning of a character, of a style, or of the end of a line.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Folding<W> {
+    /// Lines of at most `most` characters.
+    pub fn new(inner: W, most: Option<usize>, escape: Escape) -> Self {
+        Self {
+            inner,
+            most,
+            escape,
+            line: Vec::new(),
+            begun: Vec::new(),
+        }
+    }
+
+    /// What becomes of what is written from now on.
+    pub fn escape_as(&mut self, escape: Escape) {
+        self.escape = escape;
+    }
+
+    /// Writes what is left, and gives the writer back.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        Ok(self.inner)
+    }
+
+    /// Writes text that needs no escaping any more.
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(most) = self.most else {
+            return self.inner.write_all(bytes);
+        };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match part.strip_suffix(b"\n") {
+                Some(end) => {
+                    self.line.extend_from_slice(end);
+                    let line = String::from_utf8_lossy(&self.line);
+                    if line.len() <= most {
+                        writeln!(self.inner, "{line}")?;
+                    } else {
+                        writeln!(self.inner, "{}", folded(&line, most))?;
+                    }
+                    self.line.clear();
+                }
+                None => self.line.extend_from_slice(part),
+            }
+        }
+        Ok(())
+    }
+
+    /// Text of which some characters may not be written as they are. Returns what is left of it: it may begin a style.
+    fn escaped<'a>(&mut self, text: &'a str) -> io::Result<&'a str> {
+        let mut out = String::with_capacity(text.len() + 16);
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let style = STYLES.into_iter().find(|style| rest.starts_with(style));
+            let is_styled = self.escape == Escape::Replaced && COLOURED.load(Ordering::Relaxed);
+            if let Some(style) = style.filter(|_| is_styled) {
+                out.push_str(style);
+                rest = rest.get(style.len()..).unwrap_or_default();
+                continue;
+            }
+            if is_styled && STYLES.into_iter().any(|style| style.starts_with(rest)) {
+                break;
+            }
+            // The end of a line of CSV.
+            if self.escape == Escape::Replaced && c == '\r' {
+                if rest == "\r" {
+                    break;
+                }
+                if let Some(behind) = rest.strip_prefix("\r\n") {
+                    out.push_str("\r\n");
+                    rest = behind;
+                    continue;
+                }
+            }
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            if is_plain(c) || c == '\n' || (c == '\t' && self.escape == Escape::Replaced) {
+                out.push(c);
+            } else if self.escape == Escape::Json {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            } else {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        self.put(out.as_bytes())?;
+        Ok(rest)
+    }
+}
+
+/// All styles that are written: bold, dimmed, red, yellow, and their end.
+const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"];
+
+impl<W: Write> Write for Folding<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.escape == Escape::Raw {
+            return self.inner.write(bytes);
+        }
+        let is_harmless = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
+        if self.begun.is_empty() && bytes.iter().all(is_harmless) {
+            self.put(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut whole = std::mem::take(&mut self.begun);
+        whole.extend_from_slice(bytes);
+        let mut chunks = whole.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            let left = self.escaped(chunk.valid())?;
+            let is_last = chunks.peek().is_none();
+            if is_last && (chunk.invalid().is_empty() || begins_character(chunk.invalid())) {
+                self.begun = [left.as_bytes(), chunk.invalid()].concat();
+            } else {
+                let lost = usize::from(!left.is_empty()) + usize::from(!chunk.invalid().is_empty());
+                self.put("\u{fffd}".repeat(lost).as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.begun).is_empty() {
+            self.put("\u{fffd}".as_bytes())?;
+        }
+        let line = std::mem::take(&mut self.line);
+        self.inner.write_all(&line)?;
+        self.inner.flush()
+    }
+}
+
+/// Whether the bytes may be the beginning of a character whose end comes with the next write.
+fn begins_character(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+static COLOURED: AtomicBool = AtomicBool::new(false);
+
+/// Turns styles on or off for the process: on for a terminal that supports colours.
+pub fn colour(on: bool) {
+    COLOURED.store(on, Ordering::Relaxed);
+}
+
+/// A style of text: `{STYLE}` begins it, `{STYLE:#}` ends it. Writes nothing unless [`colour`] was turned on.
+#[derive(Debug, Clone, Copy)]
+pub struct Paint(Style);
+
+impl fmt::Display for Paint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if COLOURED.load(Ordering::Relaxed) {
+            self.0.fmt(f)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Style of headings.
+pub const HEADING: Paint = Paint(Style::new().bold());
+/// Style of secondary text.
+pub const FAINT: Paint = Paint(Style::new().dimmed());
+/// Style of what is worst.
+pub const BAD: Paint = Paint(AnsiColor::Red.on_default().bold());
+/// Style of text that needs attention.
+pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
+
+/// Writes the headings.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
+    let names: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
+    write!(out, "{HEADING}")?;
+    cells(out, columns, &names)?;
+    writeln!(out, "{HEADING:#}")
+}
+
+/// Writes one row. A last column of words is not padded.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn row(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Result<()> {
+    cells(out, columns, texts)?;
+    writeln!(out)
+}
+
+fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Result<()> {
+    let (mut owed, most) = (0, self::columns());
+    for (index, (column, text)) in columns.iter().zip(texts).enumerate() {
+        let width = column.width.max(column.name.chars().count());
+        let length = text.chars().count();
+        let (before, after) = match column.align {
+            Align::Left => (0, width.saturating_sub(length)),
+            Align::Right => (width.saturating_sub(length), 0),
+        };
+        let gap = if index == 0 { 0 } else { GAP };
+        if text.is_empty() {
+            owed += gap + before + after;
+            continue;
+        }
+        let is_words = column.width == 0 && index + 1 == columns.len();
+        let text = if is_words { &beside(text, columns, most) } else { text };
+        write!(out, "{:1$}{text}", "", owed + gap + before)?;
+        owed = after;
+    }
+    Ok(())
+}
+
+/// Says below a table how many rows it leaves out, if any.
+pub(super) fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) -> io::Result<()> {
+    match all.checked_sub(shown).filter(|more| *more > 0) {
+        Some(more) => writeln!(
+            out,
+            "{FAINT}and {} more; --top shows them{FAINT:#}",
+            plural(more as u64, noun)
+        ),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a line that fits, one of colours that fits by what is seen, a long one that is indented, one with a
+    /// word longer than the line, a table's row.
+    /// Guarantee: no word is broken, no line is longer than it must be, no word is lost, further lines are indented as
+    /// the first.
+    #[test]
+    fn lines_are_folded_between_words() {
+        assert_eq!(folded("twelve chars", 12), "twelve chars");
+        assert_eq!(
+            folded("\u{1b}[1mtwelve\u{1b}[0m chars", 12),
+            "\u{1b}[1mtwelve\u{1b}[0m chars"
+        );
+        assert_eq!(folded("  -> one two three four", 14), "  -> one two\n  three four");
+        assert_eq!(folded("a muchtoolongword b", 6), "a\nmuchtoolongword\nb");
+        assert_eq!(folded("pid   name    what", 14), "pid   name\nwhat");
+        assert_eq!(folded("", 5), "");
+        let columns = [right("gc", 4), left("type", 6), left("notes", 0)];
+        let notes = |most| beside("one two three four", &columns, most);
+        assert_eq!(notes(Some(31)), format!("one two three\n{:14}four", ""));
+        assert_eq!(notes(Some(20)), notes(None));
+        let mut out = Folding::new(Vec::new(), Some(8), Escape::Replaced);
+        write!(out, "one two").unwrap();
+        write!(out, " three\n\nfour").unwrap();
+        out.flush().unwrap();
+        assert_eq!(String::from_utf8(out.inner).unwrap(), "one two\nthree\n\nfour");
+    }
+
+    fn through(escape: Escape, bytes: &[u8], piece: usize) -> String {
+        let mut out = Folding::new(Vec::new(), None, escape);
+        for piece in bytes.chunks(piece) {
+            out.write_all(piece).unwrap();
+        }
+        String::from_utf8(out.finish().unwrap()).unwrap()
+    }
+
+    /// Scenario: a name with an escape sequence, the title of a window, a carriage return, C1, bidi and a line separator,
+    /// as text and in a record of JSON; bytes that are no text; text in several scripts; in pieces of every size.
+    /// Guarantee: nothing that a terminal obeys or that deceives is left, and JSON is the same record.
+    #[test]
+    fn nothing_foreign_reaches_a_terminal_as_it_is() {
+        let name = "a\x1b[2J\x1b]0;t\x07\rb\u{9b}c\u{202e}d\u{2028}e\u{e0041}f\x7f";
+        let text = format!("{name}\tGröße 日本\n");
+        let safe =
+            "a\u{fffd}[2J\u{fffd}]0;t\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f\u{fffd}\tGröße 日本\n";
+        let json = format!("{}\n", serde_json::json!({ "name": name }));
+        for piece in 1..=text.len() {
+            assert_eq!(through(Escape::Replaced, text.as_bytes(), piece), safe, "{piece}");
+            let record = through(Escape::Json, json.as_bytes(), piece);
+            assert!(record.trim_end().chars().all(|c| matches!(c, ' '..='~')), "{record}");
+            let read: serde_json::Value = serde_json::from_str(&record).unwrap();
+            assert_eq!(read["name"], name);
+            assert_eq!(
+                through(Escape::Replaced, b"a\xffb\xe2\x80", piece),
+                "a\u{fffd}b\u{fffd}"
+            );
+            let csv = through(Escape::Replaced, b"a,b\r\n\r1\r", piece);
+            assert_eq!(csv, "a,b\r\n\u{fffd}1\u{fffd}");
+        }
+        let mut raw = Folding::new(Vec::new(), None, Escape::Raw);
+        raw.write_all(b"\x1f\x8b\xff").unwrap();
+        assert_eq!(raw.finish().unwrap(), b"\x1f\x8b\xff");
+    }
+
+    /// Scenario: the styles of headings, faint text and marks, as they are written.
+    /// Guarantee: they are the ones that pass.
+    #[test]
+    fn the_styles_that_pass_are_those_that_are_written() {
+        for Paint(style) in [HEADING, FAINT, MARK, BAD] {
+            let written = format!("{style}x{style:#}");
+            let (before, after) = written.split_once('x').unwrap();
+            // Bold and red are two.
+            let passes = |mut text: &str| {
+                while let Some(rest) = STYLES.iter().find_map(|style| text.strip_prefix(style)) {
+                    text = rest;
+                }
+                text.is_empty()
+            };
+            assert!(passes(before) && passes(after), "{written:?}");
+        }
+    }
+
+    /// Scenario: rows with short, long and empty cells.
+    /// Guarantee: columns are aligned, and no line ends in blanks.
+    #[test]
+    fn columns_are_aligned() {
+        let columns = [right("gc", 4), left("reason", 8), right("ms", 6), left("note", 0)];
+        let mut out = Vec::new();
+        for texts in [["1", "AllocSmall", "1.5", "x"], ["22", "Empty", "10.25", ""]] {
+            row(&mut out, &columns, &texts.map(str::to_owned)).unwrap();
+        }
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "   1  AllocSmall     1.5  x\n  22  Empty      10.25\n"
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! The overview: incidents that are open, and a table of the processes.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
+
+use super::figure::{age, allocated_per_second, bars, bytes, duration, percent, rate, share};
+use super::{BOLD, DIM};
+use crate::top::record::{Incident, Row};
+use crate::top::state::{Sort, State};
+
+/// Incidents that are listed above the processes.
+const MOST_INCIDENTS: usize = 5;
+/// Characters of a title that are shown in any case.
+const LEAST_TITLE: usize = 12;
+
+pub(super) fn overview(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let open: Vec<&Incident> = state
+        .overview
+        .incidents
+        .iter()
+        .filter(|incident| incident.until.is_none())
+        .collect();
+    let most = MOST_INCIDENTS.min(usize::from(area.height) / 4).max(1);
+    let shown = open.len().min(most);
+    let more = open.len() - shown;
+    let height = u16::try_from(shown + usize::from(more > 0) + usize::from(shown > 0)).unwrap_or(0);
+    let [incidents, table] = Layout::vertical([Constraint::Length(height), Constraint::Min(2)]).areas(area);
+    let mut lines: Vec<Line<'_>> = open
+        .iter()
+        .take(shown)
+        .zip(1..)
+        .map(|(one, number)| numbered(one, number, state.overview.at_ms, area.width))
+        .collect();
+    if more > 0 {
+        lines.push(Line::styled(format!("and {more} more"), DIM));
+    }
+    frame.render_widget(Paragraph::new(lines), incidents);
+    processes(frame, state, table);
+}
+
+/// The line of an incident, with the key that opens its process.
+fn numbered(incident: &Incident, number: usize, now_ms: u64, width: u16) -> Line<'static> {
+    let mut line = incident_line(incident, now_ms, width.saturating_sub(2));
+    let key = if incident.pid.is_some() {
+        format!("{number} ")
+    } else {
+        "  ".to_owned()
+    };
+    line.spans.insert(0, Span::styled(key, BOLD));
+    line
+}
+
+/// Severity, title, whose it is and for how long: of what has no room the title gives way.
+pub(super) fn incident_line(incident: &Incident, now_ms: u64, width: u16) -> Line<'static> {
+    let who = incident.service.as_ref().or(incident.process.as_ref());
+    let who = who.map_or_else(String::new, |who| format!("  {who}"));
+    let pid = incident
+        .pid
+        .filter(|pid| *pid > 0)
+        .map_or_else(String::new, |pid| format!(" ({pid})"));
+    let since = incident.since.as_deref().and_then(|since| age(since, now_ms));
+    let since = since.map_or_else(String::new, |since| format!("  {since}"));
+    let word = format!("{:<9}", incident.severity);
+    let who = format!("{who}{pid}");
+    let others = word.chars().count() + who.chars().count() + since.chars().count();
+    let room = usize::from(width).saturating_sub(others).max(LEAST_TITLE);
+    Line::from(vec![
+        Span::styled(word, severity(&incident.severity)),
+        Span::styled(cut(&incident.title, room), BOLD),
+        who.into(),
+        Span::styled(since, DIM),
+    ])
+}
+
+/// A text of at most so many characters; one that is longer ends with `…`.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.truncate(short.trim_end().len());
+    short.push('…');
+    short
+}
+
+fn severity(name: &str) -> Style {
+    match name {
+        "critical" => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        "error" => Style::new().fg(Color::Red),
+        "warning" => Style::new().fg(Color::Yellow),
+        _ => Style::new().fg(Color::Blue),
+    }
+}
+
+/// A column of the overview.
+struct Column {
+    name: &'static str,
+    width: u16,
+    /// From this width of the terminal on.
+    from: u16,
+    cell: fn(&Row) -> Cell<'static>,
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::new(Text::from(text).right_aligned())
+}
+
+const COLUMNS: [Column; 10] = [
+    Column {
+        name: "pid",
+        width: 7,
+        from: 0,
+        cell: |row| right(row.pid.to_string()),
+    },
+    Column {
+        name: "stop %",
+        width: 6,
+        from: 0,
+        cell: |row| right(percent(row.minute.and_then(|minute| minute.stopped_share))),
+    },
+    Column {
+        name: "longest",
+        width: 8,
+        from: 0,
+        cell: |row| right(duration(row.minute.and_then(|minute| minute.longest_ns))),
+    },
+    Column {
+        name: "p99",
+        width: 8,
+        from: 92,
+        cell: |row| right(duration(row.minute.and_then(|minute| minute.p99_ns))),
+    },
+    Column {
+        name: "GC/s",
+        width: 5,
+        from: 0,
+        cell: |row| right(rate(row.minute.and_then(|minute| minute.rate(minute.collections())))),
+    },
+    Column {
+        name: "gen2/s",
+        width: 6,
+        from: 118,
+        cell: |row| {
+            right(rate(
+                row.minute
+                    .and_then(|minute| minute.rate(minute.gen2 + minute.background)),
+            ))
+        },
+    },
+    Column {
+        name: "heap",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.heap_after)),
+    },
+    Column {
+        name: "of limit",
+        width: 8,
+        from: 104,
+        cell: |row| right(percent(share(row.heap_after, row.heap_limit))),
+    },
+    Column {
+        name: "alloc/s",
+        width: 9,
+        from: 0,
+        cell: |row| right(allocated_per_second(row.minute.as_ref())),
+    },
+    Column {
+        name: "half an hour",
+        width: 20,
+        from: 100,
+        cell: |row| {
+            Cell::new(
+                row.spark
+                    .as_ref()
+                    .map_or_else(String::new, |spark| bars(&spark.stopped, 20)),
+            )
+        },
+    },
+];
+
+/// Where memory is, ranked by what is reserved and not needed.
+const MEMORY_COLUMNS: [Column; 9] = [
+    Column {
+        name: "pid",
+        width: 7,
+        from: 0,
+        cell: |row| right(row.pid.to_string()),
+    },
+    Column {
+        name: "spare",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.spare()))),
+    },
+    Column {
+        name: "limit",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.limit))),
+    },
+    Column {
+        name: "peak",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.peak))),
+    },
+    Column {
+        name: "used",
+        width: 9,
+        from: 92,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.usage))),
+    },
+    Column {
+        name: "objects",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.objects()))),
+    },
+    Column {
+        name: "free",
+        width: 9,
+        from: 102,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.free))),
+    },
+    Column {
+        name: "unused",
+        width: 9,
+        from: 0,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.committed_unused))),
+    },
+    Column {
+        name: "native",
+        width: 9,
+        from: 112,
+        cell: |row| right(bytes(row.memory.and_then(|memory| memory.native))),
+    },
+];
+
+fn processes(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let rows = state.rows();
+    let columns = match state.sort {
+        Sort::Memory => &MEMORY_COLUMNS[..],
+        _ => &COLUMNS[..],
+    };
+    let shown: Vec<&Column> = columns.iter().filter(|column| area.width >= column.from).collect();
+    let name = |row: &Row| {
+        let style = row.severity.as_deref().map_or_else(Style::new, severity);
+        let pod = row.pod.as_ref().filter(|_| area.width >= 140);
+        let mut spans = vec![Span::styled(row.name.clone(), style)];
+        spans.extend(pod.map(|pod| Span::styled(format!(" {pod}"), DIM)));
+        // What is not read has no figures: why.
+        if row.minute.is_none() {
+            let why = row
+                .reason
+                .as_ref()
+                .or(row.detail.as_ref())
+                .unwrap_or(&row.state)
+                .clone();
+            spans.push(Span::styled(format!(" {why}"), DIM));
+        }
+        if row.lost_events.is_some_and(|lost| lost > 0) {
+            spans.push(Span::styled(" !", Style::new().fg(Color::Yellow)));
+        }
+        Cell::new(Line::from(spans))
+    };
+    let heads = std::iter::once(Cell::new("name")).chain(shown.iter().map(|column| right(column.name.to_owned())));
+    let header = TableRow::new(heads).style(Style::new().add_modifier(Modifier::REVERSED));
+    let lines = rows.iter().map(|row| {
+        let cells = shown.iter().map(|column| (column.cell)(row));
+        TableRow::new(std::iter::once(name(row)).chain(cells))
+    });
+    let widths =
+        std::iter::once(Constraint::Min(12)).chain(shown.iter().map(|column| Constraint::Length(column.width)));
+    let table = Table::new(lines, widths)
+        .header(header)
+        .column_spacing(1)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut chosen = TableState::default().with_selected((!rows.is_empty()).then(|| state.place(&rows)));
+    let [list, note] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
+    frame.render_stateful_widget(table, list, &mut chosen);
+    let note_text = match (rows.is_empty(), state.hidden()) {
+        (true, 0) if state.filter.is_empty() => "no .NET process is known yet".to_owned(),
+        (true, 0) => format!("nothing has {:?} in its name, pod or pid", state.filter),
+        (_, 0) => String::new(),
+        (_, hidden) => format!("{hidden} not monitored (press x)"),
+    };
+    frame.render_widget(Line::styled(note_text, DIM), note);
+}

@@ -1,0 +1,290 @@
+//! What is shown, and what keys change.
+
+use std::cmp::Ordering;
+
+use crate::top::record::{Overview, Process, Row};
+
+/// A key that means something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// One row up.
+    Up,
+    /// One row down.
+    Down,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// To the first row.
+    Home,
+    /// To the last row.
+    End,
+    /// Opens what is chosen.
+    Enter,
+    /// Back.
+    Escape,
+    /// Deletes a character of the filter.
+    Backspace,
+}
+
+/// What follows from a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Draw again.
+    Draw,
+    /// Ask the daemon at once: something else is shown.
+    Ask,
+    /// End.
+    Quit,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// All processes.
+    Overview,
+    /// One.
+    Process(u32),
+}
+
+/// Whether what is shown is the present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Connection {
+    /// Nothing was received yet.
+    Waiting,
+    /// The last answer came.
+    Live,
+    /// It did not; why.
+    Lost(String),
+}
+
+/// What rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Stopped,
+    Longest,
+    Collections,
+    Heap,
+    Allocated,
+    /// What is reserved and not needed; with it, the columns are those of memory.
+    Memory,
+    Name,
+}
+
+/// The keys of the orders, and their names for wide and for narrow terminals.
+pub(super) const SORTS: [(char, Sort, &str, &str); 7] = [
+    ('s', Sort::Stopped, "stopped", "stop"),
+    ('l', Sort::Longest, "longest", "long"),
+    ('g', Sort::Collections, "GCs", "GCs"),
+    ('h', Sort::Heap, "heap", "heap"),
+    ('a', Sort::Allocated, "allocation", "alloc"),
+    ('m', Sort::Memory, "memory", "mem"),
+    ('n', Sort::Name, "name", "name"),
+];
+
+/// Rows that a page key moves.
+const PAGE: usize = 10;
+
+/// All that decides a frame.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// What is shown.
+    pub view: View,
+    /// The newest overview.
+    pub overview: Overview,
+    /// The newest record of the process that is shown.
+    pub process: Option<Process>,
+    /// Whether that is the present.
+    pub connection: Connection,
+    /// The daemon's address.
+    pub address: String,
+    pub(super) sort: Sort,
+    pub(super) filter: String,
+    /// The filter is being typed.
+    pub(super) typing: bool,
+    pub(super) help: bool,
+    /// Processes that are not read are shown, too.
+    pub(super) all: bool,
+    /// The pid of the row that is chosen: rows move.
+    chosen: Option<u32>,
+    /// First line of a process that is shown.
+    pub(super) scroll: u16,
+}
+
+impl State {
+    /// Before the first answer.
+    pub fn new(address: String) -> Self {
+        Self {
+            view: View::Overview,
+            overview: Overview::default(),
+            process: None,
+            connection: Connection::Waiting,
+            address,
+            sort: Sort::Stopped,
+            filter: String::new(),
+            typing: false,
+            help: false,
+            all: false,
+            chosen: None,
+            scroll: 0,
+        }
+    }
+
+    /// The rows that are shown, in their order: sick ones first, then by the sort.
+    pub(super) fn rows(&self) -> Vec<&Row> {
+        let needle = self.filter.to_lowercase();
+        let is_read = |row: &Row| self.all || row.is_read();
+        let is_found = |row: &Row| {
+            needle.is_empty()
+                || row.name.to_lowercase().contains(&needle)
+                || row.pid.to_string().contains(&needle)
+                || row.pod.as_ref().is_some_and(|pod| pod.to_lowercase().contains(&needle))
+        };
+        let processes = self.overview.processes.iter();
+        let mut rows: Vec<&Row> = processes.filter(|row| is_read(row) && is_found(row)).collect();
+        rows.sort_by(|one, other| self.order(one, other).then(one.pid.cmp(&other.pid)));
+        rows
+    }
+
+    /// How many are not shown because they are not read.
+    pub(super) fn hidden(&self) -> usize {
+        let unread = |row: &&Row| !row.is_read();
+        if self.all {
+            0
+        } else {
+            self.overview.processes.iter().filter(unread).count()
+        }
+    }
+
+    fn order(&self, one: &Row, other: &Row) -> Ordering {
+        let most = |of: fn(&Row) -> Option<f64>| {
+            let value = |row: &Row| of(row).unwrap_or(-1.0);
+            value(other).total_cmp(&value(one))
+        };
+        match self.sort {
+            Sort::Stopped => most(|row| row.minute?.stopped_share),
+            Sort::Longest => most(|row| row.minute?.longest_ns.map(|ns| ns as f64)),
+            Sort::Collections => most(|row| row.minute.map(|minute| minute.collections() as f64)),
+            Sort::Heap => most(|row| row.heap_after.map(|bytes| bytes as f64)),
+            Sort::Allocated => most(|row| row.minute?.allocated.map(|bytes| bytes as f64)),
+            Sort::Memory => most(|row| row.memory?.spare().map(|bytes| bytes as f64)),
+            Sort::Name => one.name.to_lowercase().cmp(&other.name.to_lowercase()),
+        }
+    }
+
+    /// Lines that the rows and the open incidents take.
+    pub fn lines(&self) -> usize {
+        self.rows().len() + self.overview.incidents.len()
+    }
+
+    /// The place of the row that is chosen.
+    pub(super) fn place(&self, rows: &[&Row]) -> usize {
+        let chosen = rows.iter().position(|row| Some(row.pid) == self.chosen);
+        chosen.unwrap_or(0)
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: Key) -> Action {
+        if self.typing {
+            return self.type_key(key);
+        }
+        if self.help {
+            self.help = false;
+            return Action::Draw;
+        }
+        match key {
+            Key::Char('q') => return Action::Quit,
+            Key::Char('?') => self.help = true,
+            Key::Escape if self.view != View::Overview => return self.back(),
+            Key::Backspace | Key::Char('o') if self.view != View::Overview => return self.back(),
+            Key::Escape => self.filter.clear(),
+            _ if self.view != View::Overview => self.scroll_key(key),
+            Key::Char('/') => self.typing = true,
+            Key::Char('x') => self.all = !self.all,
+            Key::Enter => {
+                let rows = self.rows();
+                if let Some(pid) = rows.get(self.place(&rows)).map(|row| row.pid) {
+                    return self.open(pid);
+                }
+            }
+            // The process of an incident, by its place in the list.
+            Key::Char(digit @ '1'..='9') => {
+                let mut open = self
+                    .overview
+                    .incidents
+                    .iter()
+                    .filter(|incident| incident.until.is_none());
+                let place = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
+                if let Some(pid) = open.nth(place).and_then(|incident| incident.pid) {
+                    return self.open(pid);
+                }
+            }
+            Key::Char(letter) if !matches!(letter, 'j' | 'k') => {
+                if let Some((_, sort, ..)) = SORTS.iter().find(|(known, ..)| *known == letter) {
+                    self.sort = *sort;
+                }
+            }
+            _ => self.move_key(key),
+        }
+        Action::Draw
+    }
+
+    fn open(&mut self, pid: u32) -> Action {
+        self.chosen = Some(pid);
+        self.view = View::Process(pid);
+        (self.process, self.scroll) = (None, 0);
+        Action::Ask
+    }
+
+    fn back(&mut self) -> Action {
+        self.view = View::Overview;
+        self.process = None;
+        Action::Ask
+    }
+
+    fn type_key(&mut self, key: Key) -> Action {
+        match key {
+            Key::Char(letter) if self.filter.chars().count() < 40 => self.filter.push(letter),
+            Key::Backspace => {
+                self.filter.pop();
+            }
+            Key::Escape => {
+                self.filter.clear();
+                self.typing = false;
+            }
+            Key::Enter => self.typing = false,
+            _ => {}
+        }
+        Action::Draw
+    }
+
+    fn move_key(&mut self, key: Key) {
+        let rows = self.rows();
+        let last = rows.len().saturating_sub(1);
+        let place = self.place(&rows);
+        let to = match key {
+            Key::Up | Key::Char('k') => place.saturating_sub(1),
+            Key::Down | Key::Char('j') => (place + 1).min(last),
+            Key::PageUp => place.saturating_sub(PAGE),
+            Key::PageDown => (place + PAGE).min(last),
+            Key::Home => 0,
+            Key::End => last,
+            _ => place,
+        };
+        self.chosen = rows.get(to).map(|row| row.pid);
+    }
+
+    fn scroll_key(&mut self, key: Key) {
+        let page = u16::try_from(PAGE).unwrap_or(1);
+        self.scroll = match key {
+            Key::Up | Key::Char('k') => self.scroll.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.scroll.saturating_add(1),
+            Key::PageUp => self.scroll.saturating_sub(page),
+            Key::PageDown => self.scroll.saturating_add(page),
+            Key::Home => 0,
+            _ => self.scroll,
+        };
+    }
+}

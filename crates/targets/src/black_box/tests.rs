@@ -1,0 +1,304 @@
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use nettrace::encode::{Encoder, EventRecord};
+use nettrace::keep::Rewriter;
+use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime};
+use proptest::prelude::*;
+
+use super::ring::{MOST_BLOCK, MOST_DEFINITIONS, MOST_FOLLOWED, MOST_UNPACKED, ONE, PIECE};
+use super::*;
+
+const RUN: RunKey = RunKey { pid: 7, start_time: 1 };
+
+fn header() -> TraceHeader {
+    TraceHeader {
+        format: Format::V4,
+        system_time: SystemTime {
+            year: 2026,
+            month: 11,
+            day: 23,
+            ..SystemTime::default()
+        },
+        sync_ticks: 0,
+        frequency: 1000,
+        pointer_size: PointerSize::Eight,
+        process_id: Some(7),
+        processors: Some(2),
+        sampling_rate_ns: None,
+        properties: Vec::new(),
+    }
+}
+
+/// A stream of events with such payloads, a block for each, at these times.
+fn made(events: impl IntoIterator<Item = (i64, Vec<u8>)>) -> Vec<u8> {
+    let mut encoder = Encoder::new(Format::V4, &header()).unwrap();
+    encoder
+        .metadata(&Metadata {
+            id: 1,
+            provider: "Some-Provider".to_owned(),
+            event_id: 1,
+            ..Metadata::default()
+        })
+        .unwrap();
+    for (sequence, (timestamp, payload)) in events.into_iter().enumerate() {
+        let event = EventRecord {
+            metadata_id: 1,
+            sequence: u32::try_from(sequence).unwrap() + 1,
+            capture_thread: 5,
+            thread: 5,
+            timestamp,
+            is_sorted: true,
+            payload: &payload,
+            ..EventRecord::default()
+        };
+        encoder.event(&event).unwrap();
+        encoder.flush().unwrap();
+    }
+    encoder.finish().unwrap()
+}
+
+/// Bytes that cannot be packed.
+fn noise(count: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2) + 1;
+    let next = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..count).map(next).collect()
+}
+
+/// A decoder of a run's next stream, whose blocks are kept.
+fn tapped(boxes: &Arc<BlackBoxes>, run: RunKey) -> Decoder {
+    let mut decoder = Decoder::new(Options::default());
+    decoder.keep(boxes.tap(run));
+    decoder
+}
+
+/// Puts bytes into it; what is damaged ends it.
+fn push(decoder: &mut Decoder, bytes: &[u8]) {
+    for piece in bytes.chunks(3000) {
+        decoder.push(piece);
+        while let Ok(Some(_)) = decoder.next_item() {}
+    }
+}
+
+/// The times of the events of pieces, and how many are lost among them.
+fn written(header: &TraceHeader, pieces: &[Piece]) -> (Vec<i64>, u64) {
+    let mut rewriter = Rewriter::new(header).unwrap();
+    for piece in pieces {
+        rewriter.frames(&piece.frames().unwrap()).unwrap();
+    }
+    let mut decoder = Decoder::new(Options::default());
+    decoder.push(&rewriter.finish().unwrap());
+    decoder.finish();
+    let mut times = Vec::new();
+    while let Some(item) = decoder.next_item().unwrap() {
+        if let Item::Event(event) = item {
+            times.push(event.timestamp);
+        }
+    }
+    (times, decoder.stats().lost.unwrap())
+}
+
+/// Scenario: an hour of a busy process, whose blocks cannot be packed, and of one that is quiet.
+/// Guarantee: of the busy one what fits is kept, of the quiet one the last 30 s and a piece more; nothing is lost in
+/// either, and both end with the newest event.
+#[test]
+fn the_newest_is_kept() {
+    let busy = |index: i64| (index * 10, noise(2000, index.unsigned_abs()));
+    let quiet = |index: i64| (index * 1000, vec![1; 4000]);
+    for (stream, least, most) in [(made((0..1000).map(busy)), 55, 66), (made((0..300).map(quiet)), 30, 40)] {
+        let boxes = BlackBoxes::new().unwrap();
+        let mut decoder = tapped(&boxes, RUN);
+        push(&mut decoder, &stream);
+        let kept = boxes.follow(RUN).unwrap();
+        let (times, lost) = written(&kept.header, &kept.pieces);
+        assert_eq!((lost, times.last().copied()), (0, decoder.stats().last_event));
+        assert!((least..=most).contains(&times.len()), "{}", times.len());
+        assert!(boxes.held() <= ONE + PIECE + 10_000, "{}", boxes.held());
+        boxes.forget(RUN);
+        assert_eq!(boxes.held(), 0);
+    }
+}
+
+/// Scenario: a recording begins in the middle of a stream, whose other half then comes; the process is killed in the
+/// middle of a block.
+/// Guarantee: what was there and what came since are the stream without a gap, also what was not packed yet; then it is
+/// over.
+#[test]
+fn what_follows_is_passed_on() {
+    let stream = made((0..200).map(|index| (index, vec![2; 300])));
+    let boxes = BlackBoxes::new().unwrap();
+    let mut decoder = tapped(&boxes, RUN);
+    push(&mut decoder, &stream[..stream.len() / 2]);
+    let kept = boxes.follow(RUN).unwrap();
+    let mut pieces = kept.pieces.clone();
+    let none = boxes.next(RUN);
+    assert!(none.pieces.is_empty() && none.more == More::Perhaps);
+    for part in stream[stream.len() / 2..stream.len() - 200].chunks(5000) {
+        push(&mut decoder, part);
+        pieces.extend(boxes.next(RUN).pieces);
+    }
+    drop(decoder);
+    let last = boxes.next(RUN);
+    pieces.extend(last.pieces);
+    assert_eq!(last.more, More::Over);
+    let (times, lost) = written(&kept.header, &pieces);
+    assert_eq!(lost, 0);
+    assert_eq!(times, (0..times.len() as i64).collect::<Vec<_>>());
+    assert!(times.len() > 190, "{}", times.len());
+    boxes.unfollow(RUN);
+    // What is left of a dead process can be had.
+    let kept = boxes.follow(RUN).unwrap();
+    assert_eq!(written(&kept.header, &kept.pieces).0, times);
+    assert_eq!(boxes.next(RUN).more, More::Over);
+}
+
+/// Scenario: a recording is being made when the session ends, and another one begins.
+/// Guarantee: the recording ends with its session, and has all of it; what is kept from then on is of the new one.
+#[test]
+fn a_recording_is_of_one_session() {
+    let boxes = BlackBoxes::new().unwrap();
+    let mut first = tapped(&boxes, RUN);
+    push(&mut first, &made((0..20).map(|index| (index, vec![1; 50]))));
+    boxes.follow(RUN).unwrap();
+    let mut second = tapped(&boxes, RUN);
+    push(&mut second, &made((100..110).map(|index| (index, vec![1; 50]))));
+    drop(first);
+    let next = boxes.next(RUN);
+    assert!(next.pieces.is_empty() && next.more == More::Over);
+    let kept = boxes.follow(RUN).unwrap();
+    let (times, lost) = written(&kept.header, &kept.pieces);
+    assert_eq!((times, lost), ((100..110).collect(), 0));
+}
+
+/// Scenario: a writer that does not come, because its disk hangs, while much follows.
+/// Guarantee: what waits for it is bounded, and it learns that something is missing at the end.
+#[test]
+fn a_slow_disk_costs_the_end_of_its_recording() {
+    let boxes = BlackBoxes::new().unwrap();
+    let mut decoder = tapped(&boxes, RUN);
+    let stream = made((0_i64..1000).map(|index| (index, noise(2000, index.unsigned_abs()))));
+    push(&mut decoder, &stream[..100_000]);
+    let kept = boxes.follow(RUN).unwrap();
+    push(&mut decoder, &stream[100_000..]);
+    assert!(
+        boxes.held() <= ONE + MOST_FOLLOWED + 2 * PIECE + 20_000,
+        "{}",
+        boxes.held()
+    );
+    let next = boxes.next(RUN);
+    assert_eq!(next.more, More::Cut);
+    let all: Vec<Piece> = kept.pieces.into_iter().chain(next.pieces).collect();
+    let (times, lost) = written(&kept.header, &all);
+    assert_eq!((times.first(), lost), (Some(&0), 0));
+    assert!((100..300).contains(&times.len()), "{}", times.len());
+    assert_eq!(boxes.next(RUN).more, More::Cut);
+}
+
+/// Scenario: two hundred busy processes and a quiet one.
+/// Guarantee: all hold at most what all may; the busy ones share it, and the quiet one keeps what it has.
+#[test]
+fn all_together_have_a_limit() {
+    let boxes = BlackBoxes::new().unwrap();
+    let stream = made((0_i64..100).map(|index| (index, noise(2000, index.unsigned_abs()))));
+    let quiet = made([(1, vec![1; 300])]);
+    push(&mut tapped(&boxes, RUN), &quiet);
+    let run = |pid| RunKey { pid, start_time: 9 };
+    for pid in 1000..1200 {
+        push(&mut tapped(&boxes, run(pid)), &stream);
+        assert!(boxes.held() <= ALL, "{}", boxes.held());
+    }
+    assert!(boxes.held() > ALL / 2);
+    let kept = boxes.follow(RUN).unwrap();
+    assert_eq!(written(&kept.header, &kept.pieces), (vec![1], 0));
+    for pid in 1000..1200 {
+        let kept = boxes.follow(run(pid)).unwrap();
+        let (times, lost) = written(&kept.header, &kept.pieces);
+        assert_eq!((lost, times.last()), (0, Some(&99)));
+        boxes.forget(run(pid));
+    }
+}
+
+/// Scenario: streams with an event of the longest size, with more definitions than any runtime has, and of zeros.
+/// Guarantee: what cannot be kept costs what was kept of that stream, never more memory.
+#[test]
+fn hostile_streams_cost_their_own_black_box() {
+    let boxes = BlackBoxes::new().unwrap();
+    let mut events: Vec<(i64, Vec<u8>)> = (0..10).map(|index| (index, vec![1; 50])).collect();
+    events.insert(5, (4, noise(300_000, 1)));
+    push(&mut tapped(&boxes, RUN), &made(events));
+    let kept = boxes.follow(RUN).unwrap();
+    let (times, lost) = written(&kept.header, &kept.pieces);
+    assert_eq!((times, lost), (vec![5, 6, 7, 8, 9], 0));
+
+    let mut encoder = Encoder::new(Format::V4, &header()).unwrap();
+    for id in 1..3000 {
+        let provider = format!("Provider-{id}");
+        let metadata = Metadata {
+            id,
+            provider,
+            ..Metadata::default()
+        };
+        encoder.metadata(&metadata).unwrap();
+    }
+    push(&mut tapped(&boxes, RUN), &encoder.finish().unwrap());
+    assert!(boxes.follow(RUN).unwrap().pieces.is_empty());
+
+    let zeros = made((0..400).map(|index| (index, vec![0; 90_000])));
+    push(&mut tapped(&boxes, RUN), &zeros);
+    let kept = boxes.follow(RUN).unwrap();
+    let unpacked: usize = kept.pieces.iter().map(|piece| piece.unpacked).sum();
+    assert!(unpacked <= MOST_UNPACKED + MOST_DEFINITIONS + MOST_BLOCK, "{unpacked}");
+    assert_eq!(written(&kept.header, &kept.pieces).1, 0);
+}
+
+fn recording(name: &str) -> Vec<u8> {
+    let path = format!(
+        "{}/../../tests/recordings/{name}.nettrace.gz",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let mut bytes = Vec::new();
+    GzDecoder::new(std::fs::File::open(path).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Scenario: a real recording with flipped bytes, cut anywhere, recorded from anywhere on.
+    /// Guarantee: what is kept is a stream that can be read to its end, and what is held is bounded and given back.
+    #[test]
+    fn damaged_streams_are_kept_as_far_as_they_are_whole(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 0..4),
+        cut in any::<prop::sample::Index>(),
+        from in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = recording("net10-threads-server");
+        for (place, bit) in flips {
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1 << bit;
+        }
+        bytes.truncate(cut.index(bytes.len()));
+        let boxes = BlackBoxes::new().unwrap();
+        let mut decoder = tapped(&boxes, RUN);
+        let (before, after) = bytes.split_at(from.index(bytes.len().max(1)).min(bytes.len()));
+        push(&mut decoder, before);
+        let kept = boxes.follow(RUN);
+        push(&mut decoder, after);
+        drop(decoder);
+        let next = boxes.next(RUN);
+        if let Some(kept) = kept {
+            let all: Vec<Piece> = kept.pieces.into_iter().chain(next.pieces).collect();
+            written(&kept.header, &all);
+        }
+        prop_assert!(boxes.held() <= ONE + MOST_FOLLOWED + 2 * PIECE + 20_000);
+        boxes.forget(RUN);
+        prop_assert_eq!(boxes.held(), 0);
+    }
+}

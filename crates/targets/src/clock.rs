@@ -1,0 +1,161 @@
+//! Where a stream lies in the world's time: pure.
+//!
+//! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds. The stream's header has what that clock and the
+//! wall clock showed when the session began, but cuts the wall clock to a millisecond. This host has both clocks, so
+//! that the base is taken from them: spans line up with those of requests. In three cases the header's base is taken
+//! instead: another frequency (no Linux runtime), a clock that is shifted by a time namespace whose offset cannot be
+//! read, a wall clock that was set between the header and now. The last two show as a difference between both bases.
+
+use gc_rules::time::TimeBase;
+use nettrace::TraceHeader;
+
+/// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this means
+/// that the clocks are not the ones that the runtime has.
+pub(crate) const MAX_DIFFERENCE_NS: i128 = 50_000_000;
+
+/// What the host's clocks show at one instant, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// The clock that passes evenly, since the host was started without its suspensions (CLOCK_MONOTONIC).
+    pub monotonic_ns: i128,
+    /// The wall clock, since 1970.
+    pub unix_ns: i128,
+}
+
+impl Clocks {
+    /// So much later, while nobody sets a clock.
+    #[must_use]
+    pub fn after(self, passed_ns: u64) -> Self {
+        Self {
+            monotonic_ns: self.monotonic_ns + i128::from(passed_ns),
+            unix_ns: self.unix_ns + i128::from(passed_ns),
+        }
+    }
+
+    /// The same instant, after the wall clock was set by so much.
+    #[must_use]
+    pub fn set_by(self, by_ns: i64) -> Self {
+        Self {
+            unix_ns: self.unix_ns + i128::from(by_ns),
+            ..self
+        }
+    }
+
+    /// Unix nanoseconds; 0 before 1970.
+    pub fn now_unix_ns(self) -> u64 {
+        u64::try_from(self.unix_ns).unwrap_or(0)
+    }
+}
+
+/// Whose clock gives the time of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The host's clocks, the target's monotonic clock being ahead of ours by so many nanoseconds.
+    Host { ahead_ns: i64 },
+    /// The header's.
+    Header,
+}
+
+impl Source {
+    /// Which one, when a session begins.
+    pub(crate) fn of(header: &TraceHeader, clocks: Clocks, ahead_ns: Option<i64>) -> Self {
+        let host = Self::Host {
+            ahead_ns: ahead_ns.unwrap_or(0),
+        };
+        let (Some(by_host), Some(by_header)) = (host.unix_ns_at_sync(header, clocks), header.unix_ns_of_offset(0))
+        else {
+            return Self::Header;
+        };
+        if header.frequency == 1_000_000_000 && (by_host - by_header).abs() <= MAX_DIFFERENCE_NS {
+            host
+        } else {
+            Self::Header
+        }
+    }
+
+    fn unix_ns_at_sync(self, header: &TraceHeader, clocks: Clocks) -> Option<i128> {
+        match self {
+            Self::Host { ahead_ns } => {
+                let since_sync = clocks.monotonic_ns + i128::from(ahead_ns) - i128::from(header.sync_ticks);
+                Some(clocks.unix_ns - since_sync)
+            }
+            Self::Header => header.unix_ns_of_offset(0),
+        }
+    }
+
+    /// The base as the clocks are now. `None` when the header has no time that is one.
+    pub(crate) fn base(self, header: &TraceHeader, clocks: Clocks) -> Option<TimeBase> {
+        self.unix_ns_at_sync(header, clocks).map(TimeBase::at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nettrace::{Format, PointerSize, SystemTime};
+
+    use super::*;
+
+    /// 2026-01-02 03:04:05.678 UTC.
+    const SYNC_UNIX_NS: i128 = 1_767_323_045_678_000_000;
+
+    fn header(frequency: i64) -> TraceHeader {
+        TraceHeader {
+            format: Format::V4,
+            system_time: SystemTime {
+                year: 2026,
+                month: 1,
+                day_of_week: 5,
+                day: 2,
+                hour: 3,
+                minute: 4,
+                second: 5,
+                millisecond: 678,
+            },
+            sync_ticks: 5_000_000_000,
+            frequency,
+            pointer_size: PointerSize::Eight,
+            process_id: None,
+            processors: None,
+            sampling_rate_ns: None,
+            properties: Vec::new(),
+        }
+    }
+
+    fn clocks(since_sync_ns: i128, wall_ahead_ns: i128) -> Clocks {
+        Clocks {
+            monotonic_ns: 5_000_000_000 + since_sync_ns,
+            unix_ns: SYNC_UNIX_NS + since_sync_ns + wall_ahead_ns,
+        }
+    }
+
+    /// Scenario: a session on this host, read a second after its header was written, 0.6 ms of which the header cut.
+    /// Guarantee: the host's clocks give the time to the nanosecond, and correct the drift of the wall clock later.
+    #[test]
+    fn the_hosts_clocks_are_exact() {
+        let header = header(1_000_000_000);
+        let source = Source::of(&header, clocks(1_000_000_000, 600_000), Some(0));
+        assert_eq!(source, Source::Host { ahead_ns: 0 });
+        let base = source.base(&header, clocks(1_000_000_000, 600_000)).unwrap();
+        assert_eq!(i128::from(base.unix_ns(7)), SYNC_UNIX_NS + 600_007);
+        let later = source.base(&header, clocks(60_000_000_000, 900_000)).unwrap();
+        assert_eq!(i128::from(later.unix_ns(7)), SYNC_UNIX_NS + 900_007);
+    }
+
+    /// Scenario: the target's monotonic clock is an hour ahead by a time namespace, known and not known; a clock of 10
+    /// MHz; a wall clock that was set.
+    /// Guarantee: the known shift is taken off; in the other cases the header's time is the base.
+    #[test]
+    fn shifted_clocks_fall_back_to_the_header() {
+        const HOUR: i64 = 3_600_000_000_000;
+        let header_ns = header(1_000_000_000);
+        let shifted = clocks(1_000_000_000 - i128::from(HOUR), i128::from(HOUR));
+        let known = Source::of(&header_ns, shifted, Some(HOUR));
+        assert_eq!(known, Source::Host { ahead_ns: HOUR });
+        assert_eq!(known.base(&header_ns, shifted), Some(TimeBase::at(SYNC_UNIX_NS)));
+        let unknown = Source::of(&header_ns, shifted, None);
+        assert_eq!(unknown, Source::Header);
+        assert_eq!(unknown.base(&header_ns, shifted), Some(TimeBase::at(SYNC_UNIX_NS)));
+        assert_eq!(Source::of(&header(10_000_000), clocks(0, 0), Some(0)), Source::Header);
+        assert_eq!(Source::of(&header_ns, clocks(0, 60_000_000), Some(0)), Source::Header);
+    }
+}

@@ -1,0 +1,128 @@
+//! Which processes the configuration means: pure.
+
+use crate::facts::Facts;
+use crate::options::{Filter, TargetOptions};
+use strict_yaml::pattern::Pattern;
+
+/// What a filter looks at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// The program that it runs; `.dll` at its end does not count. What its environment calls its service is its name,
+    /// too, as `gcwatch ps` shows that.
+    pub(crate) name: &'a str,
+    pub(crate) facts: &'a Facts,
+}
+
+impl Subject<'_> {
+    /// Whether all conditions hold. One on what cannot be read does not.
+    pub(crate) fn is_meant_by(&self, filter: &Filter) -> bool {
+        let holds = |pattern: &Option<Pattern>, fits: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(fits);
+        let name = |pattern: &Pattern| {
+            let short = self.name.strip_suffix(".dll").unwrap_or(self.name);
+            let service = || self.facts.variable("OTEL_SERVICE_NAME");
+            pattern.fits(self.name) || pattern.fits(short) || service().is_some_and(|name| pattern.fits(&name))
+        };
+        let command_line = |pattern: &Pattern| self.facts.command_line.as_ref().is_some_and(|text| pattern.fits(text));
+        let user = |wanted: &String| {
+            let number = self.facts.uid.map(|uid| uid.to_string());
+            self.facts.user.as_ref() == Some(wanted) || number.as_ref() == Some(wanted)
+        };
+        holds(&filter.name, &name)
+            && holds(&filter.command_line, &command_line)
+            && filter.user.as_ref().is_none_or(user)
+            && filter.environment.iter().all(|(variable, pattern)| {
+                let value = self.facts.variable(variable);
+                value.is_some_and(|value| pattern.fits(&value))
+            })
+    }
+
+    /// Whether the configuration wants it: one of `include` (none: all) means it and none of `exclude`.
+    pub(crate) fn is_wanted(&self, options: &TargetOptions) -> bool {
+        let means = |filter: &Filter| self.is_meant_by(filter);
+        (options.include.is_empty() || options.include.iter().any(means)) && !options.exclude.iter().any(means)
+    }
+}
+
+/// Whether the configuration has a condition on the environment: where that cannot be read, the condition does not
+/// hold, which must be logged.
+pub(crate) fn asks_for_environment(options: &TargetOptions) -> bool {
+    let mut filters = options.include.iter().chain(&options.exclude);
+    filters.any(|filter| !filter.environment.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern(text.to_owned())
+    }
+
+    fn options(include: Vec<Filter>, exclude: Vec<Filter>) -> TargetOptions {
+        TargetOptions {
+            include,
+            exclude,
+            ..TargetOptions::default()
+        }
+    }
+
+    /// Scenario: includes, excludes, several conditions, an unreadable environment.
+    /// Guarantee: no include is all; all conditions of a filter must hold; exclude wins; the unreadable fits no
+    /// condition on it.
+    #[test]
+    fn filters_combine() {
+        let facts = Facts {
+            environ: Some(b"ROLE=web\0OTEL_SERVICE_NAME=checkout\0".to_vec()),
+            command_line: Some("dotnet Shop.dll --port 1".to_owned()),
+            uid: Some(33),
+            user: Some("web".to_owned()),
+            ..Facts::default()
+        };
+        let subject = Subject {
+            name: "Shop.dll",
+            facts: &facts,
+        };
+        let by_name = |text: &str| Filter {
+            name: Some(pattern(text)),
+            ..Filter::default()
+        };
+        let by_role = |text: &str| Filter {
+            environment: vec![("ROLE".to_owned(), pattern(text))],
+            ..Filter::default()
+        };
+        let by_user = |text: &str| Filter {
+            user: Some(text.to_owned()),
+            ..Filter::default()
+        };
+        assert!(subject.is_wanted(&options(vec![], vec![])));
+        assert!(subject.is_wanted(&options(vec![by_name("Shop")], vec![])));
+        assert!(subject.is_wanted(&options(vec![by_name("Shop.*")], vec![])));
+        assert!(!subject.is_wanted(&options(vec![by_name("Sho")], vec![])));
+        assert!(
+            subject.is_wanted(&options(vec![by_name("checkout")], vec![])),
+            "its service"
+        );
+        assert!(subject.is_wanted(&options(vec![by_name("no"), by_role("w*")], vec![])));
+        assert!(!subject.is_wanted(&options(vec![by_role("w*")], vec![by_user("33")])));
+        assert!(!subject.is_wanted(&options(vec![], vec![by_user("web")])));
+        let both = Filter {
+            name: Some(pattern("Shop")),
+            user: Some("root".to_owned()),
+            ..Filter::default()
+        };
+        assert!(
+            subject.is_wanted(&options(vec![], vec![both])),
+            "one condition does not hold"
+        );
+        let blind = Facts {
+            environ: None,
+            ..facts.clone()
+        };
+        let blind = Subject {
+            name: "Shop.dll",
+            facts: &blind,
+        };
+        assert!(!blind.is_wanted(&options(vec![by_role("*")], vec![])));
+        assert!(blind.is_wanted(&options(vec![], vec![by_role("*")])));
+    }
+}

@@ -1,0 +1,184 @@
+//! The memory of processes as the kernel counts it, and what their heaps may take.
+
+use std::collections::HashMap;
+
+use dotnet_diagnostics::discovery::parse_stat;
+use gc_rules::field::MemoryFacts;
+
+use super::committed;
+use super::read::{machine, runtime_config};
+use super::{Configured, Sources, Takes};
+use crate::facts::Facts;
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, count, kib, of_process};
+use processes::RunKey;
+
+/// What was read of a process. What cannot be read is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryReading {
+    /// Its memory as the kernel counts it.
+    pub memory: MemoryFacts,
+    /// What its heap may take, as it looks from outside.
+    pub heap_limit: Option<u64>,
+    /// The memory of the machine.
+    pub machine: Option<u64>,
+}
+
+/// Reads the memory of many processes, again and again. What they are configured with is read once, and the mappings
+/// only of those that grow while they do not collect.
+#[derive(Debug, Default)]
+pub struct MemoryReader {
+    configured: HashMap<RunKey, Configured>,
+    growth: HashMap<RunKey, Growth>,
+    machine: Option<u64>,
+}
+
+/// Whether a process grows.
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    /// Its private memory at the newest reading, bytes.
+    private: u64,
+    /// Readings for which it still counts as growing.
+    readings: u8,
+}
+
+/// More private memory than at the reading before is growth: with a reading every 15 s, 8 MiB a minute.
+const GROWS_BY: u64 = 2 << 20;
+/// Readings after the last growth in which a process counts as growing.
+const GROWS_FOR: u8 = 8;
+
+impl Growth {
+    fn after(before: Option<Self>, private: u64) -> Self {
+        let readings = match before {
+            Some(before) if private >= before.private.saturating_add(GROWS_BY) => GROWS_FOR,
+            Some(before) => before.readings.saturating_sub(1),
+            None => 0,
+        };
+        Self { private, readings }
+    }
+}
+
+impl MemoryReader {
+    /// The memory of a process, whose runtime has that version and whose container has that memory limit, and what its
+    /// heap may take; blocking. It `rests`: no collection has come for some time, which would say what the heap has.
+    pub fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>, rests: bool) -> MemoryReading {
+        let file = |name: &str| of_process(key.pid, name, MAX_STATUS_BYTES);
+        let status = file("status");
+        let configured = self
+            .configured
+            .get(&key)
+            .cloned()
+            .unwrap_or_else(|| configured(key.pid, major));
+        // Another one may have its pid by now.
+        let is_same = || Some(parse_stat(file("stat")?.as_bytes())?.start_time == key.start_time);
+        if is_same() != Some(true) {
+            return MemoryReading::default();
+        }
+        self.machine = self.machine.or_else(machine);
+        let limit = configured.limit(container, self.machine);
+        self.configured.entry(key).or_insert(configured);
+        let status = status.as_deref();
+        let private = status.and_then(anonymous);
+        let grows = private.is_some_and(|private| {
+            let growth = Growth::after(self.growth.get(&key).copied(), private);
+            self.growth.insert(key, growth);
+            growth.readings > 0
+        });
+        // The range that the collector reserves is larger than its limit, and without one than the machine's memory.
+        let range = limit.as_ref().map(|limit| limit.bytes).or(self.machine);
+        let native = private
+            .zip(range)
+            .filter(|_| grows && rests)
+            .and_then(|(private, range)| {
+                let maps = of_process(key.pid, "maps", MAX_MAPS_BYTES)?;
+                Some(private.saturating_sub(committed(&maps, range)?))
+            });
+        MemoryReading {
+            memory: MemoryFacts {
+                resident: status.and_then(|status| kib(status, "VmRSS:")?.checked_mul(1024)),
+                private,
+                native,
+                threads: status.and_then(|status| count(status, "Threads:")),
+            },
+            heap_limit: limit.map(|limit| limit.bytes),
+            machine: self.machine,
+        }
+    }
+
+    /// Forgets all processes but these.
+    pub fn keep(&mut self, keys: &[RunKey]) {
+        self.configured.retain(|key, _| keys.contains(key));
+        self.growth.retain(|key, _| keys.contains(key));
+    }
+}
+
+fn configured(pid: u32, major: Option<u32>) -> Configured {
+    let facts = Facts::read(pid, None);
+    let sources = Sources {
+        takes: Takes::of(facts.native_aot, major),
+        variable: &|name| facts.variable(name),
+        runtime_config: runtime_config(pid, &facts),
+        container: None,
+        machine: None,
+    };
+    sources.configured()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: this process, in a container with a limit and without one; then one that has its pid, but began at
+    /// another time.
+    /// Guarantee: its memory is known, the limit of a heap is three quarters of the container's; of another process
+    /// nothing is known, and what is not kept is forgotten.
+    #[test]
+    fn memory_is_of_this_very_process() {
+        let pid = std::process::id();
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap();
+        let key = RunKey {
+            pid,
+            start_time: parse_stat(&stat).unwrap().start_time,
+        };
+        let mut reader = MemoryReader::default();
+        let read = reader.read(key, Some(10), Some(400 << 20), false);
+        let facts = read.memory;
+        assert!(facts.resident.is_some_and(|bytes| bytes > 1 << 20));
+        assert!(
+            facts
+                .private
+                .zip(facts.resident)
+                .is_some_and(|(private, resident)| private <= resident + (1 << 30))
+        );
+        assert!(facts.threads.is_some_and(|threads| (1..100_000).contains(&threads)));
+        assert_eq!(read.heap_limit, Some(300 << 20));
+        assert!(read.machine.is_some_and(|bytes| bytes > 1 << 20));
+        assert_eq!(reader.read(key, None, None, true).heap_limit, None);
+        let other = RunKey {
+            start_time: key.start_time + 1,
+            ..key
+        };
+        assert_eq!(
+            reader.read(other, None, Some(400 << 20), true),
+            MemoryReading::default()
+        );
+        assert_eq!(reader.configured.len(), 1);
+        reader.keep(&[]);
+        assert!(reader.configured.is_empty());
+    }
+
+    /// Scenario: a process as it is found, that grows by 2 MiB and by less, and then stays as it is.
+    /// Guarantee: it counts as growing from the second reading on, and for eight readings after the last growth.
+    #[test]
+    fn growth_is_between_readings() {
+        let mut growth = Growth::after(None, 100 << 20);
+        assert_eq!(growth.readings, 0);
+        for (mib, readings) in [(101, 0), (103, 8), (104, 7), (106, 8)] {
+            growth = Growth::after(Some(growth), mib << 20);
+            assert_eq!(growth.readings, readings, "{mib}");
+        }
+        for _ in 0..8 {
+            growth = Growth::after(Some(growth), 106 << 20);
+        }
+        assert_eq!(growth.readings, 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! The files that say how full a process's heap is. Blocking: some are on the process's own file systems.
+
+use std::path::{Path, PathBuf};
+
+use dotnet_diagnostics::discovery::Process;
+use serde_json::Value;
+
+use super::{Sources, Takes, committed, is_full, sentence};
+use crate::facts::Facts;
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, own_file, root_of, text};
+use processes::container::Reader;
+
+const MAX_CONFIG_BYTES: u64 = 256 << 10;
+
+/// Why the first session of a process waits, in a sentence; blocking. `None`: its memory does not stand at a limit, or
+/// that is not known.
+pub fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
+    if !process.visible {
+        return None;
+    }
+    let figures = Reader::new().read(process.pid, process.start_time)?;
+    let container = figures.memory_limit;
+    if let (Some(used), Some(limit)) = (figures.memory.working_set, container)
+        && is_full(used, limit)
+    {
+        return Some(sentence("the memory of its container", used, limit, "working set"));
+    }
+    let text = |name: &str, limit| of_process(process.pid, name, limit);
+    let sources = Sources {
+        // Its version is not known before it is asked.
+        takes: Takes::of(facts.native_aot, None),
+        variable: &|name| facts.variable(name),
+        runtime_config: runtime_config(process.pid, facts),
+        container,
+        machine: machine(),
+    };
+    let limit = sources.limit()?;
+    let anonymous = anonymous(&text("status", MAX_STATUS_BYTES)?)?;
+    if !is_full(anonymous, limit.bytes) {
+        return None;
+    }
+    // Each is too much: the one has all that is not the collector's, the other what lies beside its range and is not
+    // used.
+    let committed = committed(&text("maps", MAX_MAPS_BYTES)?, limit.bytes);
+    let used = committed.map_or(anonymous, |committed| committed.min(anonymous));
+    // Twice the limit is in use where it is not in force: NativeAOT until 10 takes no `0x6000000`.
+    let in_force = used <= limit.bytes.saturating_mul(2);
+    (in_force && is_full(used, limit.bytes)).then(|| sentence("its heap", used, limit.bytes, &limit.source))
+}
+
+/// The machine's memory in bytes.
+pub(super) fn machine() -> Option<u64> {
+    meminfo("MemTotal:")
+}
+
+/// Its `runtimeconfig.json`: that of the assembly that it runs, or of its program.
+pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
+    let path = config_path(
+        facts.command_line.as_deref().unwrap_or_default(),
+        facts.executable.as_deref(),
+    )?;
+    let path = if path.is_absolute() {
+        path
+    } else {
+        std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(path)
+    };
+    let file = own_file(&root_of(pid)?, &path)?;
+    serde_json::from_str(&text(file, MAX_CONFIG_BYTES)?).ok()
+}
+
+/// Where it is, by the command line and the program.
+fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf> {
+    let mut arguments = command_line.split(' ').take(16);
+    while let Some(argument) = arguments.next() {
+        if argument == "--runtimeconfig" {
+            return arguments.next().map(PathBuf::from);
+        }
+        if argument.ends_with(".dll") {
+            return Some(Path::new(argument).with_extension("runtimeconfig.json"));
+        }
+    }
+    let program = executable?.to_str()?;
+    Some(PathBuf::from(format!("{program}.runtimeconfig.json")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: command lines as `dotnet app.dll`, `dotnet exec`, of a program of its own and of nothing.
+    /// Guarantee: the file is the one that the host reads.
+    #[test]
+    fn the_runtimes_file_is_found() {
+        let path = |line: &str, executable: &str| config_path(line, Some(Path::new(executable))).unwrap();
+        assert_eq!(
+            path("dotnet app.dll x.dll", "/usr/bin/dotnet"),
+            Path::new("app.runtimeconfig.json")
+        );
+        let exec = "dotnet exec --runtimeconfig /etc/r.json app.dll";
+        assert_eq!(path(exec, "/usr/bin/dotnet"), Path::new("/etc/r.json"));
+        assert_eq!(
+            path("./shop --port 1", "/srv/shop"),
+            Path::new("/srv/shop.runtimeconfig.json")
+        );
+        assert_eq!(config_path("", None), None);
+    }
+
+    /// Scenario: this process, which has no heap of .NET.
+    /// Guarantee: its figures are read, and it does not stand at a limit that it does not have.
+    #[test]
+    fn a_process_without_a_limit_is_not_at_it() {
+        assert!(machine().is_some_and(|bytes| bytes > 1 << 20));
+        let process = dotnet_diagnostics::discovery::Scan::host()
+            .inspect(std::process::id())
+            .unwrap();
+        assert_eq!(at_limit(&process, &Facts::default()), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! What is the same for all processes of this host, and what its clocks show.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use gc_rules::field::HostFacts;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::clock::Clocks;
+use processes::text::bounded;
+
+const MAX_BYTES: u64 = 4 << 10;
+
+/// What the host has to do now; blocking, but only local files of the system.
+pub fn pressure() -> HostFacts {
+    let text = |path: &str| std::fs::read_to_string(path).ok();
+    HostFacts {
+        load: text("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
+        cpus: text("/sys/devices/system/cpu/online").and_then(|text| online(&text)),
+    }
+}
+
+/// How many CPUs a list of the kernel's names: `0-3,8`.
+fn online(list: &str) -> Option<u64> {
+    let each = list.trim().split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    });
+    each.sum()
+}
+
+/// What is the same for all processes of this host. `None`: it cannot be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// Its name, as we see it; on Kubernetes the node's.
+    pub(crate) name: Option<String>,
+    /// The machine's id: `/etc/machine-id`.
+    pub(crate) id: Option<String>,
+    /// Which boot it is: distinguishes two processes with one pid and one start time after boot.
+    pub(crate) boot_id: Option<String>,
+    /// Its architecture in the words of the semantic conventions.
+    pub(crate) arch: &'static str,
+    /// When it was booted, Unix nanoseconds: read once, so that start times of processes do not waver.
+    pub(crate) booted_unix_ns: i128,
+}
+
+impl Host {
+    /// Reads it; blocking, but only local files of the system.
+    pub(crate) fn read() -> Self {
+        let line = |path: &str| {
+            let mut text = String::new();
+            File::open(Path::new(path))
+                .ok()?
+                .take(MAX_BYTES)
+                .read_to_string(&mut text)
+                .ok()?;
+            Some(bounded(text.trim())).filter(|text| !text.is_empty())
+        };
+        Self {
+            // A pod has a host name of its own.
+            name: node_name().or_else(|| line("/proc/sys/kernel/hostname")),
+            id: line("/etc/machine-id").or_else(|| line("/var/lib/dbus/machine-id")),
+            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            arch: match std::env::consts::ARCH {
+                "x86_64" => "amd64",
+                "aarch64" => "arm64",
+                "arm" => "arm32",
+                other => other,
+            },
+            booted_unix_ns: nanoseconds(clock_gettime(ClockId::Realtime))
+                - nanoseconds(clock_gettime(ClockId::Boottime)),
+        }
+    }
+}
+
+/// The name of the node that this pod is on, as the manifests say it.
+fn node_name() -> Option<String> {
+    let name = std::env::var("NODE_NAME").ok()?;
+    Some(bounded(name.trim())).filter(|name| !name.is_empty())
+}
+
+/// How far apart two readings of one clock may be that have one of the other in between: more is a thread that had no
+/// CPU.
+const AT_ONCE_NS: i128 = 1_000_000;
+
+/// What the host's clocks show now.
+pub fn clocks() -> Clocks {
+    let mut read = 0;
+    loop {
+        // The wall clock is read between two readings of the other: their middle is its instant.
+        let before = nanoseconds(clock_gettime(ClockId::Monotonic));
+        let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
+        let after = nanoseconds(clock_gettime(ClockId::Monotonic));
+        read += 1;
+        if after - before <= AT_ONCE_NS || read == 5 {
+            return Clocks {
+                monotonic_ns: (before + after) / 2,
+                unix_ns,
+            };
+        }
+    }
+}
+
+fn nanoseconds(time: Timespec) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: lists of the kernel's, as of hosts with one CPU, with several, and with gaps; and text that is none.
+    /// Guarantee: CPUs are counted, and what is no list is unknown. This very host has a load and CPUs.
+    #[test]
+    fn cpus_are_counted() {
+        assert_eq!(["0\n", "0-3\n", "0-1,4,6-7\n"].map(online), [Some(1), Some(4), Some(5)]);
+        assert_eq!(["", "x", "3-1", "0-18446744073709551615"].map(online), [None; 4]);
+        let host = pressure();
+        assert!(
+            host.load.is_some() && host.cpus.is_some_and(|cpus| cpus > 0),
+            "{host:?}"
+        );
+    }
+}

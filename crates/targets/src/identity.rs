@@ -1,0 +1,243 @@
+//! Who a run is, in the words of OpenTelemetry's semantic conventions (1.44): pure.
+//!
+//! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target name the service, so that its collections appear
+//! beside its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]): an environment is copied to
+//! child processes and between hosts. `telemetry.*` is not taken from there: it names who made the data, which is
+//! gcwatch. The command line is not exported: it may hold secrets.
+
+mod own_attributes;
+mod resource;
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use dotnet_diagnostics::discovery::Process;
+use dotnet_diagnostics::message::ProcessInfo;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use uuid::Uuid;
+
+use crate::facts::Facts;
+use crate::host::Host;
+use crate::identity::own_attributes::{BadAttributes, own_attributes};
+use crate::identity::resource::Resource;
+use gc_telemetry::definition::resource as row;
+use processes::text::bounded;
+use processes::{Identity, Provenance, RunKey};
+
+/// Namespaces of attributes that gcwatch observes itself, as far as it can: in `/proc`, from the host, the runtime and
+/// Kubernetes. The environment's value counts only where nothing else is known.
+const OBSERVED: [&str; 5] = ["process.", "host.", "os.", "container.", "k8s."];
+
+/// Clock ticks per second in `/proc`, fixed in Linux's interface.
+const TICK_NS: i128 = 10_000_000;
+
+/// The namespace for ids of service instances that the semantic conventions give.
+const INSTANCE_NAMESPACE: Uuid = Uuid::from_u128(0x4d63_009a_8d0f_11ee_aad7_4c79_6ed8_e320);
+
+/// The run of a process that was found.
+pub(crate) fn key_of(process: &Process) -> RunKey {
+    RunKey {
+        pid: process.pid,
+        start_time: process.start_time,
+    }
+}
+
+/// Who a process is before it was asked: enough to be listed. `service`: of [`service_of`].
+pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
+    let mut resource = Resource::default();
+    resource.text(&row::SERVICE_NAME, service);
+    Identity {
+        key: key_of(process),
+        ns_pid: Some(process.ns_pid),
+        name: short_name(&process.name).to_owned(),
+        runtime: None,
+        native_aot: None,
+        resource: resource.0,
+        provenance: Provenance::default(),
+    }
+}
+
+/// What the environment of a process calls its service.
+pub(crate) fn service_of(facts: &Facts) -> Option<String> {
+    let attributes = || own_attributes(&facts.variable("OTEL_RESOURCE_ATTRIBUTES")?).ok();
+    let by_attributes = || {
+        let named = attributes()?.into_iter().find(|(key, _)| key == row::SERVICE_NAME.name);
+        named.map(|(_, name)| name)
+    };
+    let name = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
+    name.or_else(by_attributes).map(|name| bounded(&name))
+}
+
+/// The same with the container that it is in: where to look for a process that cannot be asked.
+pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
+    let sketch = sketch(process, service_of(facts));
+    let mut resource = Resource(sketch.resource);
+    resource.text(&row::CONTAINER_ID, facts.container.container_id.clone());
+    resource.text(&row::K8S_POD_UID, facts.container.pod_uid.clone());
+    Identity {
+        resource: resource.0,
+        provenance: Provenance {
+            container: facts.container.clone(),
+            tenant: facts.tenant.clone(),
+            ..Provenance::default()
+        },
+        ..sketch
+    }
+}
+
+/// What people call a process, as everywhere else: its service where its environment names one, else its entry
+/// assembly. `info` is its runtime's answer. Blocking.
+pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
+    let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
+    identity.one_name()
+}
+
+/// Who a process is. `info` is its runtime's answer; `None` for .NET Core 3, which has none. The second value is the
+/// error in its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
+pub(crate) fn identity(
+    process: &Process,
+    facts: &Facts,
+    info: Option<&ProcessInfo>,
+    host: &Host,
+) -> (Identity, Option<BadAttributes>) {
+    let known = |text: Option<&String>| text.map(|text| bounded(text)).filter(|text| !text.is_empty());
+    let assembly = known(info.and_then(|info| info.entry_assembly.as_ref()));
+    let name = program_name(assembly, &process.name, facts);
+    let library = || process.evidence.as_ref()?.version().map(bounded);
+    let runtime = known(info.and_then(|info| info.runtime_version.as_ref())).or_else(library);
+
+    let mut resource = Resource::default();
+    resource.text(&row::SERVICE_NAME, Some(name.clone()));
+    resource.text(&row::SERVICE_INSTANCE_ID, Some(instance_id(key_of(process), host)));
+    resource.int(&row::PROCESS_PID, Some(process.pid.into()));
+    let vpid = Some(process.ns_pid).filter(|pid| *pid != process.pid);
+    resource.int(&row::PROCESS_VPID, vpid.map(i64::from));
+    resource.int(&row::PROCESS_PARENT_PID, facts.parent.map(i64::from));
+    let path = facts.executable.as_ref();
+    let file_name = path
+        .and_then(|path| path.file_name())
+        .map(|name| bounded(&name.to_string_lossy()));
+    resource.text(&row::PROCESS_EXECUTABLE_NAME, file_name);
+    resource.text(
+        &row::PROCESS_EXECUTABLE_PATH,
+        path.map(|path| bounded(&path.to_string_lossy())),
+    );
+    resource.text(&row::PROCESS_CREATION_TIME, creation_time(process.start_time, host));
+    let owner = facts.user.clone().or_else(|| facts.uid.map(|uid| uid.to_string()));
+    resource.text(&row::PROCESS_OWNER, owner.map(|owner| bounded(&owner)));
+    resource.text(&row::PROCESS_RUNTIME_NAME, Some(".NET".to_owned()));
+    resource.text(&row::PROCESS_RUNTIME_VERSION, runtime.clone());
+    resource.text(&row::CONTAINER_ID, facts.container.container_id.clone());
+    resource.text(&row::K8S_POD_UID, facts.container.pod_uid.clone());
+    resource.host(host);
+
+    let (own, bad) = match facts.variable("OTEL_RESOURCE_ATTRIBUTES") {
+        None => (Vec::new(), None),
+        Some(text) => match own_attributes(&text) {
+            Ok(attributes) => (attributes, None),
+            Err(bad) => (Vec::new(), Some(bad)),
+        },
+    };
+    let mut own_names = Vec::new();
+    for (key, value) in own {
+        let is_observed = OBSERVED.iter().any(|start| key.starts_with(start));
+        if key.starts_with("telemetry.") || is_observed && resource.has(&key) {
+            continue;
+        }
+        resource.set(&key, Value::StringValue(value));
+        if !is_observed {
+            own_names.push(key);
+        }
+    }
+    let service = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
+    own_names.extend(service.is_some().then(|| row::SERVICE_NAME.name.to_owned()));
+    resource.text(&row::SERVICE_NAME, service.map(|name| bounded(&name)));
+    resource.text(&row::TELEMETRY_DISTRO_NAME, Some("gcwatch".to_owned()));
+    resource.text(
+        &row::TELEMETRY_DISTRO_VERSION,
+        Some(env!("CARGO_PKG_VERSION").to_owned()),
+    );
+
+    let identity = Identity {
+        key: key_of(process),
+        ns_pid: Some(process.ns_pid),
+        name,
+        runtime,
+        native_aot: facts.native_aot,
+        resource: resource.0,
+        provenance: Provenance {
+            own_names,
+            container: facts.container.clone(),
+            tenant: facts.tenant.clone(),
+            command: facts.command_line.as_ref().map(|command| {
+                let mut hasher = DefaultHasher::new();
+                command.hash(&mut hasher);
+                hasher.finish()
+            }),
+        },
+    };
+    (identity, bad)
+}
+
+/// Who gcwatch itself is: `key` is its own pid, and something that distinguishes this run of it from the one before.
+/// Reads a few files of the system.
+pub fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
+    let host = Host::read();
+    let mut resource = Resource::default();
+    resource.text(&row::SERVICE_NAME, Some(service.to_owned()));
+    resource.text(&row::SERVICE_VERSION, Some(env!("CARGO_PKG_VERSION").to_owned()));
+    resource.text(&row::SERVICE_INSTANCE_ID, Some(instance_id(key, &host)));
+    resource.int(&row::PROCESS_PID, Some(key.pid.into()));
+    resource.host(&host);
+    resource.0
+}
+
+/// The name without the `.dll` of what `dotnet` runs: as its entry assembly is called.
+fn short_name(name: &str) -> &str {
+    name.strip_suffix(".dll")
+        .filter(|short| !short.is_empty())
+        .unwrap_or(name)
+}
+
+/// The entry assembly, else what the command line has. A host of one's own names itself as the entry assembly: then
+/// what it runs is the assembly that its command line has.
+fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
+    let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
+    let assembly = entry_assembly.filter(|assembly| !is_host(assembly));
+    let name = assembly.unwrap_or_else(|| short_name(of_command_line).to_owned());
+    let verb = (name == "dotnet")
+        .then(|| facts.command_line.as_deref().and_then(verb))
+        .flatten();
+    verb.map_or(name, |verb| format!("dotnet {verb}"))
+}
+
+/// Commands of the SDK that are named by what they do. Other arguments may hold secrets, and are names of programs.
+const VERBS: [&str; 14] = [
+    "build", "clean", "format", "msbuild", "new", "nuget", "pack", "publish", "restore", "run", "test", "tool",
+    "vstest", "watch",
+];
+
+/// What `dotnet` does, by its command line.
+fn verb(command_line: &str) -> Option<&'static str> {
+    let word = command_line.split(' ').nth(1)?;
+    VERBS.into_iter().find(|verb| *verb == word)
+}
+
+fn instance_id(key: RunKey, host: &Host) -> String {
+    let machine = host.id.as_deref().unwrap_or_default();
+    let boot = host.boot_id.as_deref().unwrap_or_default();
+    let run = format!("{machine}/{boot}/{}/{}", key.pid, key.start_time);
+    Uuid::new_v5(&INSTANCE_NAMESPACE, run.as_bytes()).to_string()
+}
+
+fn creation_time(start_time: u64, host: &Host) -> Option<String> {
+    let unix_ns = host
+        .booted_unix_ns
+        .checked_add(i128::from(start_time).checked_mul(TICK_NS)?)?;
+    let unix_ms = i64::try_from(unix_ns / (TICK_NS) * (TICK_NS / 1_000_000)).ok()?;
+    let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
+    Some(format!("{time:.3}"))
+}
+
+#[cfg(test)]
+mod tests;

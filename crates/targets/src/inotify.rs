@@ -1,0 +1,79 @@
+//! Directories whose entries change, by inotify.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+
+/// The kernel's queue of changes. Directories are added on any thread: their file systems may not respond.
+#[derive(Debug, Clone)]
+pub struct Inotify(Arc<OwnedFd>);
+
+impl AsRawFd for Inotify {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl Inotify {
+    /// Watches a directory; blocking. For one that is watched already this changes nothing.
+    pub fn add(&self, directory: &Path, what: WatchFlags) -> io::Result<i32> {
+        Ok(inotify::add_watch(&*self.0, directory, what | WatchFlags::ONLYDIR)?)
+    }
+
+    /// Watches it no more; it may be gone already.
+    pub(crate) fn remove(&self, watch: i32) {
+        let _gone = inotify::remove_watch(&*self.0, watch);
+    }
+
+    /// Reads what is in the queue, at most so many changes: somebody may make new ones without end. Whether that is
+    /// all.
+    pub(crate) fn read(&self, most: usize, mut each: impl FnMut(&Event<'_>)) -> io::Result<bool> {
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(&*self.0, &mut space);
+        for _ in 0..most {
+            match reader.next() {
+                Ok(event) => each(&event),
+                Err(Errno::WOULDBLOCK) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The same queue, awaited.
+#[derive(Debug)]
+pub struct Changes(AsyncFd<Inotify>);
+
+impl Changes {
+    /// Of no directory yet. Needs a tokio runtime.
+    #[expect(
+        deprecated,
+        reason = "it is for descriptors that others may close; an OwnedFd is ours alone, and `register` is unsafe"
+    )]
+    pub fn begin() -> io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self(AsyncFd::new(Inotify(Arc::new(inotify)))?))
+    }
+
+    /// Where directories are added.
+    pub fn inotify(&self) -> &Inotify {
+        self.0.get_ref()
+    }
+
+    /// Waits for changes, and reads at most so many. Cancel safe.
+    pub async fn next(&self, most: usize, each: impl FnMut(&Event<'_>)) -> io::Result<()> {
+        let mut ready = self.0.readable().await?;
+        if ready.get_inner().read(most, each)? {
+            ready.clear_ready();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Which .NET processes the host has, who they are, and one supervised task per process that reads its collections.
+//!
+//! ```text
+//! watch     inotify on the directories of sockets --+
+//! newcomers processes that make threads ------------+
+//! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session -->
+//! look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
+//!                                                         filter        carryover                         clock
+//!                                                                                  others --> heals --------+
+//! ```
+//!
+//! Attaching is done on the executor of [`supervise()`], at once; sessions are read by [`Readers`], in rounds
+//! (`rounds`).
+//!
+//! `registry`, `backoff`, `filter`, `memory`, `identity`, `clock` and the decisions of `others` are pure: what they
+//! know is given to them (by `facts` and `host`), time included. Everything else is I/O at the edge. A task reports to
+//! its [`sink::RunSink`] only, which is the pipeline's feed.
+//!
+//! # Promises
+//!
+//! * A run (pid and start time) is attached to at most once, by this gcwatch and (by a lease) by all of the host.
+//! * Whatever fails is retried for as long as the run lives, from half a second up to once a minute; a stream that took
+//!   more memory than it may (`memory`), from half a minute up to once an hour.
+//! * A target that is stopped, silent or hostile costs its own task and nothing else: no lock is held over a wait,
+//!   every step has a deadline, and what a stream may cost is bounded.
+//! * What a session of another tool leaves behind, because ours is there, is healed within ten seconds of its end.
+//! * A session that was begun is stopped and drained; a runtime that came suspended is resumed, whatever else fails.
+//!
+//! # Layers
+//!
+//! 1. `proc_file`, `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the host
+//! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
+//! 3. [`guard`], [`black_box`], `rounds`, `reading`: streams
+//! 4. `attempt`, `session`, `requests`, `others`: one process
+//! 5. [`supervise()`]: all of them
+
+// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
+#[expect(clippy::disallowed_methods, reason = "how long ago the reading thread was alive")]
+mod alive;
+#[expect(clippy::disallowed_methods, reason = "connecting has deadlines and is retried")]
+mod attempt;
+mod backoff;
+pub mod black_box;
+mod carryover;
+pub mod clock;
+pub mod descriptors;
+mod elf;
+pub mod exporting;
+pub mod facts;
+mod filter;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a guard that ended is started again after a delay"
+)]
+pub mod guard;
+pub mod heap_limit;
+mod held_back;
+pub mod host;
+mod identity;
+pub mod inotify;
+mod inspect;
+pub mod lease;
+#[expect(clippy::disallowed_methods, reason = "/proc is read every so often")]
+mod look;
+mod memory;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes are looked at when they are some milliseconds old"
+)]
+mod newcomers;
+pub mod options;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what other tools leave is healed after a delay"
+)]
+mod others;
+pub mod proc_file;
+#[expect(clippy::disallowed_methods, reason = "collections have a lag")]
+mod reading;
+mod registry;
+#[expect(clippy::disallowed_methods, reason = "a session of requests has deadlines")]
+mod requests;
+#[expect(clippy::disallowed_methods, reason = "runtimes connect within a deadline")]
+mod reverse;
+#[expect(clippy::disallowed_methods, reason = "rounds begin at intervals")]
+mod rounds;
+#[expect(clippy::disallowed_methods, reason = "sessions have deadlines")]
+mod session;
+pub mod settings;
+pub mod silence;
+pub mod sink;
+pub mod standing;
+#[expect(clippy::disallowed_methods, reason = "scans have intervals, tasks deadlines")]
+mod supervise;
+pub mod thread_names;
+#[expect(clippy::disallowed_methods, reason = "what is read has a deadline")]
+mod threads;
+mod tool_thread;
+mod user;
+pub mod wall_clock;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "directories that are not there yet are looked for"
+)]
+mod watch;
+
+pub use alive::{Alive, Silence};
+pub use black_box::BlackBoxes;
+pub use clock::Clocks;
+pub use host::clocks;
+pub use identity::{name_of, own_identity};
+pub use rounds::{Readers, Rounds};
+pub use supervise::{Unfinished, supervise};
+pub use threads::{NotRead, Reading};

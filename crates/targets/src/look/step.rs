@@ -1,0 +1,162 @@
+//! The steps of a look: what one is about, and what is done in it. All that may block is in here, so that the look
+//! itself ([`Job`]) has only the order of the steps, their times and what came of them.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
+
+use crate::facts::Facts;
+use crate::filter::Subject;
+use crate::identity::{key_of, service_of};
+use crate::look::kin::Kin;
+use crate::look::{Job, NamedSockets, Seen, plain};
+use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
+
+/// What a step is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A process, and whatever file systems it has its socket on.
+    Process(u32),
+    /// A path of the configuration, or our own directory of sockets.
+    Path(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// Watches a directory that may hold sockets of any process.
+    Watch(PathBuf),
+    /// Lists the sockets at a path of the configuration.
+    List(PathBuf),
+    Process(u32),
+    /// Looks for processes behind the sockets of such a path that are not in our `/proc`.
+    Behind(PathBuf),
+}
+
+impl Step {
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Self::Watch(path) | Self::List(path) | Self::Behind(path) => Place::Path(path.clone()),
+            Self::Process(pid) => Place::Process(*pid),
+        }
+    }
+}
+
+/// What a step found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) seen: Vec<Seen>,
+    pub(super) watched: Option<Result<(DirectoryId, bool), NotWatched>>,
+    pub(super) sockets: Option<(PathBuf, NamedSockets)>,
+    pub(super) left_out: bool,
+}
+
+impl Job {
+    /// Takes one step; may block for as long as the file system that it is about.
+    pub(super) fn take(&self, step: &Step, scan: &mut Option<Scan>) -> Found {
+        match step {
+            Step::Watch(path) => Found {
+                watched: self.watch(open_directory(path).ok()),
+                ..Found::default()
+            },
+            Step::List(path) => {
+                let sockets = Scan::sockets_at(path);
+                // A socket that is named, not a directory of them: its directory.
+                let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
+                let directory = if is_socket(path).is_some() {
+                    path.parent()
+                } else {
+                    Some(&**path)
+                };
+                let directory = directory.filter(|_| self.asked.all);
+                Found {
+                    watched: self.watch(directory.and_then(|path| open_directory(path).ok())),
+                    sockets: Some((path.clone(), sockets)),
+                    ..Found::default()
+                }
+            }
+            Step::Process(pid) => {
+                let scan = scan.get_or_insert_with(|| {
+                    let named = self.lock().sockets.values().flatten().cloned().collect::<Vec<_>>();
+                    Scan::host().with_socket_directories([]).with_found_sockets(named)
+                });
+                self.process(*pid, scan)
+            }
+            Step::Behind(path) => {
+                let sockets = self.lock().sockets.get(path).cloned().unwrap_or_default();
+                if sockets.is_empty() {
+                    return Found::default();
+                }
+                let scan = Scan::host().with_socket_directories([]).with_found_sockets(sockets);
+                let seen = scan.list_named().into_iter().map(|process| self.judged(process));
+                Found {
+                    seen: seen.collect(),
+                    ..Found::default()
+                }
+            }
+        }
+    }
+
+    fn process(&self, pid: u32, scan: &Scan) -> Found {
+        let asked = &self.asked;
+        let connected = asked.connected.contains(&pid);
+        let expected = connected || asked.pids.contains(&pid);
+        if !asked.kin.is_empty() && Kin::of(pid).iter().any(|kin| asked.kin.contains(kin)) {
+            return Found {
+                left_out: true,
+                ..Found::default()
+            };
+        }
+        let mark = plain::mark(pid);
+        if !expected && asked.plain().is_plain(pid, mark) {
+            return Found::default();
+        }
+        let Ok(process) = scan.inspect(pid) else {
+            return Found::default();
+        };
+        if process.evidence.is_none() && !connected {
+            asked.plain().add(pid, mark);
+            return Found::default();
+        }
+        let socket = process.socket.as_ref().filter(|_| asked.all);
+        Found {
+            watched: self.watch(socket.and_then(|socket| socket.open_parent().ok())),
+            seen: vec![self.judged(process)],
+            ..Found::default()
+        }
+    }
+
+    fn judged(&self, process: Process) -> Seen {
+        let asked = &self.asked;
+        let judged = (asked.judge_all || !asked.known.contains_key(&key_of(&process))).then(|| {
+            let facts = Facts::of(&process);
+            let subject = Subject {
+                name: &process.name,
+                facts: &facts,
+            };
+            (subject.is_wanted(&asked.options), service_of(&facts))
+        });
+        let (wanted, service) = judged.unzip();
+        Seen {
+            process,
+            wanted,
+            service: service.flatten(),
+        }
+    }
+
+    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), NotWatched>> {
+        let (directory, watches) = directory.zip(self.asked.watches.as_ref())?;
+        let watched = watches.add(&directory);
+        Some(watched.and_then(|new| Ok((directory_id(&directory)?, new))))
+    }
+}

@@ -1,0 +1,200 @@
+//! Reads the kernel's tables of Unix sockets, each once for all processes that share it. Blocking.
+//!
+//! The kernel lists the runtime's end of a connection in the network namespace of whoever connected, so that two tables
+//! concern a process: ours, with our own connections and those of tools on the host or in our pod, and the one of its
+//! own namespace, with those of tools beside it. Neither needs any right to be read.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dotnet_diagnostics::OpenConnections;
+use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
+
+use crate::others::{Seen, Watched};
+
+/// From one look to the next.
+pub(crate) const EVERY: Duration = Duration::from_secs(2);
+/// Most bytes of one table that are read, about 25,000 sockets. A longer one is unknown.
+const MAX_TABLE_BYTES: u64 = 2 << 20;
+const PIECE_BYTES: usize = 64 << 10;
+/// Most connections to one runtime; with more, who is connected is unknown.
+const MAX_CONNECTIONS: usize = 256;
+
+/// A network namespace, by its table's place in `/proc`.
+type Namespace = (u64, u64);
+/// The accepted connections to the runtimes that are asked for: whether the path is the expected one, and the number.
+type Table = HashMap<SocketName, Vec<(bool, u64)>>;
+
+/// What is asked of a runtime's name: its path, where that is known. Several processes may have one name, in different
+/// containers.
+type Wanted = HashMap<SocketName, Vec<Option<PathBuf>>>;
+
+/// Looks at all of these processes, in their order. `None`: it cannot be known.
+pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
+    let mut wanted = Wanted::new();
+    for run in watched {
+        wanted.entry(run.name).or_default().push(run.path.clone());
+    }
+    let own: Vec<OpenConnections> = watched.iter().map(|run| run.connections.now()).collect();
+    let mut buffer = vec![0; PIECE_BYTES];
+    let our_path = Path::new("/proc/self/net/unix");
+    let ours = read(our_path, &wanted, &mut buffer).ok();
+    let our_namespace = namespace(our_path);
+    let mut tables: HashMap<Namespace, Option<Table>> = HashMap::new();
+    let mut looked = Vec::with_capacity(watched.len());
+    for (run, own) in watched.iter().zip(own) {
+        let theirs = run.pid.map(|pid| PathBuf::from(format!("/proc/{pid}/net/unix")));
+        let place = theirs.as_deref().and_then(namespace);
+        let in_ours = place.is_some() && place == our_namespace;
+        let theirs = match (theirs, place) {
+            (Some(path), Some(place)) if !in_ours => {
+                let table = match tables.entry(place) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => new.insert(read(&path, &wanted, &mut buffer).ok()),
+                };
+                table.as_ref()
+            }
+            _ => None,
+        };
+        let is_only_one = wanted.get(&run.name).is_some_and(|paths| paths.len() == 1);
+        looked.push(match &ours {
+            // In our table, the connections of two processes with one name cannot be distinguished.
+            Some(ours) if is_only_one => seen(run, ours, theirs, in_ours, own),
+            _ => None,
+        });
+    }
+    // A connection of ours that was made or closed meanwhile is in the table, or not: the generation that is reported
+    // is then one that no other look has, and the look does not count.
+    for (run, seen) in watched.iter().zip(&mut looked) {
+        if let Some(seen) = seen {
+            seen.own.generation = seen.own.generation.max(run.connections.now().generation);
+        }
+    }
+    looked
+}
+
+/// How many connections a runtime has accepted that listens there, ours among them; blocking. `None`: that cannot be
+/// seen.
+pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
+    let run = Arc::new(Watched::at(Some(pid), path)?);
+    let seen = look(&[run]).into_iter().next()??;
+    Some(seen.accepted.len())
+}
+
+fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<Seen> {
+    let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
+    let mut entries = found(ours);
+    entries.extend(theirs.map(found).unwrap_or_default());
+    if entries.len() > MAX_CONNECTIONS {
+        return None;
+    }
+    // The path is not the runtime's own where the operator named the socket: then the name has to do.
+    if entries.iter().any(|(expected, _)| *expected) {
+        entries.retain(|(expected, _)| *expected);
+    }
+    let mut accepted: Vec<u64> = entries.into_iter().map(|(_, number)| number).collect();
+    accepted.sort_unstable();
+    accepted.dedup();
+    Some(Seen {
+        accepted,
+        whole: in_ours || theirs.is_some(),
+        own,
+    })
+}
+
+/// Device and number of the file: each network namespace has its own, whichever process it is reached by.
+fn namespace(table: &Path) -> Option<Namespace> {
+    let file = rustix::fs::stat(table).ok()?;
+    Some((file.st_dev, file.st_ino))
+}
+
+fn read(path: &Path, wanted: &Wanted, buffer: &mut [u8]) -> io::Result<Table> {
+    let mut file = File::open(path)?.take(MAX_TABLE_BYTES);
+    let (mut parser, mut table) = (AcceptedConnections::default(), Table::new());
+    loop {
+        let count = file.read(buffer)?;
+        if count == 0 {
+            break;
+        }
+        parser.take(buffer.get(..count).unwrap_or_default(), |entry| {
+            let Some(paths) = wanted.get(&entry.name) else { return };
+            let found = table.entry(entry.name).or_default();
+            // One more than is allowed, which shows that it is too many.
+            if found.len() <= MAX_CONNECTIONS {
+                let expected = paths.iter().flatten().any(|path| path == entry.path);
+                found.push((expected, entry.inode));
+            }
+        });
+    }
+    if file.limit() == 0 {
+        return Err(io::Error::other("the table is too long"));
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    /// A socket with a runtime's name, in a folder of its own.
+    fn runtime(pid: u32) -> (tempfile::TempDir, UnixListener, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("dotnet-diagnostic-{pid}-7-socket"));
+        let listener = UnixListener::bind(&path).unwrap();
+        (folder, listener, path)
+    }
+
+    fn watched(path: &Path) -> Arc<Watched> {
+        Arc::new(Watched::at(Some(std::process::id()), path).unwrap())
+    }
+
+    /// Scenario: two sockets with one name in two folders, one of which is watched; connections to both come and go,
+    /// one waits to be accepted.
+    /// Guarantee: the accepted ones to the watched path are found, each with a number that stays; a closed one is gone.
+    #[test]
+    fn connections_are_found_in_the_kernels_table() {
+        let ((_a, here, path), (_b, elsewhere, other)) = (runtime(3), runtime(3));
+        let run = watched(&path);
+        let accepted = || look(&[Arc::clone(&run)]).remove(0).unwrap().accepted;
+        assert!(accepted().is_empty());
+        let (_first, end) = (UnixStream::connect(&path).unwrap(), here.accept().unwrap());
+        let (_other, _other_end) = (UnixStream::connect(&other).unwrap(), elsewhere.accept().unwrap());
+        let _waits = UnixStream::connect(&path).unwrap();
+        let one = accepted();
+        assert_eq!(one.len(), 1);
+        let (_second, _second_end) = (UnixStream::connect(&path).unwrap(), here.accept().unwrap());
+        let two = accepted();
+        assert!(two.len() == 2 && two.contains(&one[0]), "{one:?} {two:?}");
+        drop(end);
+        let left = accepted();
+        assert!(
+            left.len() == 1 && two.contains(&left[0]) && left != one,
+            "{two:?} {left:?}"
+        );
+    }
+
+    /// Scenario: two processes with one name are watched, as of two containers; one that has exited; more connections
+    /// than are taken in.
+    /// Guarantee: what cannot be distinguished, or is too much, is unknown; without the process's own table the look is
+    /// not whole.
+    #[test]
+    fn what_cannot_be_distinguished_is_unknown() {
+        let ((_a, _here, path), (_b, _elsewhere, other)) = (runtime(4), runtime(4));
+        assert_eq!(look(&[watched(&path), watched(&other)]), [None, None]);
+        let gone = Arc::new(Watched::at(Some(u32::MAX), &path).unwrap());
+        assert!(!look(&[gone]).remove(0).unwrap().whole);
+        let (_c, listener, path) = runtime(5);
+        let mut open = Vec::new();
+        for _ in 0..=MAX_CONNECTIONS {
+            open.push((UnixStream::connect(&path).unwrap(), listener.accept().unwrap()));
+        }
+        assert_eq!(look(&[watched(&path)]), [None]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Bounded reading of the kernel's files of a process, and the figures in them; and of the files that the process has
+//! itself. Blocking.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+
+/// Bytes of `status`, `stat` and `/proc/meminfo`, at most.
+pub const MAX_STATUS_BYTES: u64 = 64 << 10;
+/// Bytes of `maps`, at most: a process may have 65,530 mappings by the kernel's default.
+pub(crate) const MAX_MAPS_BYTES: u64 = 32 << 20;
+
+/// The first bytes of a file, as text; `None`: it cannot be read.
+pub(crate) fn text(file: File, limit: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A file of a process's folder in `/proc`.
+pub fn of_process(pid: u32, name: &str, limit: u64) -> Option<String> {
+    text(File::open(format!("/proc/{pid}/{name}")).ok()?, limit)
+}
+
+/// The root of a process's file systems.
+pub fn root_of(pid: u32) -> Option<OwnedFd> {
+    let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, format!("/proc/{pid}/root"), place, Mode::empty()).ok()
+}
+
+/// A regular file by the path that a process has for it: nothing outside of its root, and none that the kernel makes up
+/// (its `/proc`), some of which change when they are read. The file system is the process's own: it may never answer.
+pub fn own_file(root: &OwnedFd, path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let file = openat2(root, path, flags, Mode::empty(), resolve).ok()?;
+    let stat = fstat(&file).ok()?;
+    // What the kernel makes up has no size.
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0;
+    is_file.then(|| File::from(file))
+}
+
+/// A figure of `status` or `meminfo`, in KiB; `key` with its colon.
+pub(crate) fn kib(text: &str, key: &str) -> Option<u64> {
+    count(text, key)
+}
+
+/// A number of `status`; `key` with its colon.
+pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+    value.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The process's anonymous memory by its `status`, with what is swapped out, bytes.
+pub fn anonymous(status: &str) -> Option<u64> {
+    let swapped = kib(status, "VmSwap:").unwrap_or(0);
+    kib(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
+}
+
+/// A figure of `/proc/meminfo`, bytes.
+pub fn meminfo(key: &str) -> Option<u64> {
+    let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
+    kib(&info, key)?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the kernel's files, lines without a figure, `status` with and without swap, and of a kernel that has no
+    /// such figures.
+    /// Guarantee: a figure is found by its whole name, and one that is not there is unknown, not zero; what is swapped
+    /// out counts.
+    #[test]
+    fn figures_are_found_by_name() {
+        let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t    123 kB\nVmSwap:\t 7 kB\nVmHWM:\n";
+        assert_eq!((kib(status, "RssAnon:"), kib(status, "RssShmem:")), (Some(123), None));
+        assert_eq!(kib(status, "VmHWM:"), None);
+        assert_eq!(anonymous(status), Some(130 << 10));
+        assert_eq!(anonymous("RssAnon:\t  100 kB\n"), Some(100 << 10));
+        assert_eq!(anonymous("VmRSS:\t  100 kB\n"), None);
+        assert!(meminfo("MemTotal:").is_some_and(|bytes| bytes > 1 << 20));
+        assert!(of_process(std::process::id(), "status", 1 << 10).is_some_and(|text| text.len() <= 1 << 10));
+    }
+
+    /// Scenario: a file within the root of this process, a link to it, one of the kernel's, a directory, a FIFO, and
+    /// none.
+    /// Guarantee: only the file is opened, and nothing waits.
+    #[test]
+    fn only_files_that_end_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("file"), "text").unwrap();
+        std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+        let fifo = rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RWXU, 0);
+        fifo.unwrap();
+        let root = root_of(std::process::id()).unwrap();
+        let opened = |path: &Path| own_file(&root, path).and_then(|file| text(file, 2));
+        assert_eq!(opened(&path("file")).as_deref(), Some("te"));
+        assert_eq!(opened(&path("link")).as_deref(), Some("te"));
+        for none in [
+            Path::new("/proc/kmsg"),
+            Path::new("/proc/self/status"),
+            folder.path(),
+            &path("fifo"),
+            &path("none"),
+        ] {
+            assert_eq!(opened(none), None, "{}", none.display());
+        }
+    }
+}

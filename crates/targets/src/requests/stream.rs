@@ -1,0 +1,217 @@
+//! One session's stream: read in the rounds of all sessions, decoded to requests, and given out in batches that say
+//! from when on nothing is missing. It knows why it must end; to begin anew and to end the session is its reader's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
+use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use dotnet_diagnostics::Session;
+use gc_requests::request::Request;
+use gc_requests::requests::Requests;
+use gc_requests::session;
+use gc_rules::time::TimeBase;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::attempt::Shared;
+use crate::clock::Source;
+use crate::host::clocks;
+use crate::memory::Share;
+use crate::options::RequestOptions;
+use crate::requests::rate::{Rate, SECONDS_ABOVE};
+use crate::requests::{Batch, End, News};
+use crate::rounds::{Pace, Rounds};
+use crate::session::read_shared;
+use crate::sink::Sink;
+
+/// How often requests are given out, and a silent stream is looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// A stream that is silent for longer has nothing more for now: a runtime writes every 100 ms.
+const QUIET: Duration = Duration::from_millis(390);
+/// How often the distance of the clocks is read again.
+const BASE_EVERY: Duration = Duration::from_secs(10);
+
+/// One session's stream.
+pub(super) struct RequestStream {
+    stream: GcStream,
+    requests: Requests,
+    memory: Share,
+    ahead_ns: Option<i64>,
+    source: Option<Source>,
+    base: Option<TimeBase>,
+    based_at: Instant,
+    last_bytes: Instant,
+    /// A thousand requests are half a megabyte: more than waits in a socket from one round to the next.
+    pace: Pace,
+    /// Events that were lost when it was looked last.
+    lost: u64,
+    /// From when on nothing was lost, in nanoseconds since the sync point.
+    whole_since: i64,
+    /// What the last batch said of that.
+    said: Option<i64>,
+    rate: Rate,
+    /// It was reported that the filter was taken.
+    reported_taken: bool,
+    /// It ends when a request shows that an SDK is there.
+    pub(super) waits_for_sdk: bool,
+}
+
+impl RequestStream {
+    /// Before its first byte.
+    pub(super) fn new(options: &RequestOptions, ahead_ns: Option<i64>, memory: Share, rounds: Arc<Rounds>) -> Self {
+        let now = Instant::now();
+        let keep = i64::try_from(options.longest.as_nanos()).unwrap_or(i64::MAX);
+        Self {
+            stream: GcStream::with_limits(
+                Scope::CollectionsAnd(session::PROVIDER),
+                Settling::After(LIVE_SETTLE_NS),
+                StreamLimits::one_live_process(),
+            ),
+            requests: Requests::live(keep).with_routes(options.routes.clone()),
+            memory,
+            ahead_ns,
+            source: None,
+            base: None,
+            based_at: now,
+            last_bytes: now,
+            pace: Pace::new(rounds, now),
+            lost: 0,
+            whole_since: 0,
+            said: None,
+            rate: Rate::new(options.max_per_second, now),
+            reported_taken: false,
+            waits_for_sdk: false,
+        }
+    }
+
+    /// Reads it until it ends by itself, or must end.
+    pub(super) async fn read<S: Sink>(
+        &mut self,
+        session: &mut Session,
+        shared: &Shared<S>,
+        news: &mpsc::Sender<News>,
+        options: &RequestOptions,
+    ) -> End {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let pause_ends = self.pace.next();
+            let pause = async {
+                match pause_ends {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = pause => self.pace.pass(Instant::now()),
+                read = read_shared(session, &shared.buffer, &mut self.stream), if self.pace.until.is_none() => match read {
+                    Ok(0) => return End::Over,
+                    Ok(n) => {
+                        self.last_bytes = Instant::now();
+                        self.pace.take(n, self.last_bytes);
+                        if let Err(end) = self.advance() {
+                            return end;
+                        }
+                    }
+                    Err(error) => return End::Failed(error.to_string()),
+                },
+                _ = ticks.tick() => {
+                    if self.last_bytes.elapsed() >= QUIET {
+                        self.stream.flush();
+                        if let Err(end) = self.advance() {
+                            return end;
+                        }
+                    }
+                    if self.rate.is_above(self.requests.seen(), Instant::now()) {
+                        return End::Refused(format!(
+                            "more than {} requests a second for {SECONDS_ABOVE} s (requests.max_per_second)",
+                            options.max_per_second
+                        ));
+                    }
+                    if self.waits_for_sdk && self.requests.shows_sdk() {
+                        return End::Anew;
+                    }
+                    if self.requests.taken().is_some()
+                        && !std::mem::replace(&mut self.reported_taken, true)
+                        && news.send(News::Taken).await.is_err()
+                    {
+                        return End::Over;
+                    }
+                    if let Some(batch) = self.batch()
+                        && news.send(News::Batch(batch)).await.is_err()
+                    {
+                        return End::Over;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decodes what is there.
+    fn advance(&mut self) -> Result<(), End> {
+        loop {
+            let Self { stream, requests, .. } = self;
+            let advanced = stream.advance(|observed| {
+                // Beyond the limit they wait unjudged; the rate ends that.
+                requests.observe(observed);
+            });
+            // Only their edges are needed here.
+            while stream.next_outcome().is_some() {}
+            let held = stream.memory_bytes() + requests.memory_bytes();
+            self.stream.shrink();
+            self.set_base();
+            let largest = || self.stream.largest_store();
+            if let Err(over) = self.memory.set(held, largest) {
+                return Err(End::Refused(over.to_string()));
+            }
+            match advanced {
+                Ok(Advanced::Drained) => return Ok(()),
+                Ok(Advanced::Paused) => {}
+                Err(error) => return Err(End::Failed(format!("the stream of its requests is damaged: {error}"))),
+            }
+        }
+    }
+
+    fn set_base(&mut self) {
+        let Some(header) = self.stream.header() else { return };
+        let now = Instant::now();
+        if self.base.is_some() && now < self.based_at + BASE_EVERY {
+            return;
+        }
+        let clocks = clocks();
+        let source = *self
+            .source
+            .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
+        self.based_at = now;
+        if let Some(base) = source.base(header, clocks) {
+            self.base = Some(base);
+            if let Ok(unix_ns) = i64::try_from(base.unix_ns(0)) {
+                self.requests.set_base(unix_ns);
+            }
+        }
+    }
+
+    /// The requests that can be judged now, unless there is nothing new.
+    fn batch(&mut self) -> Option<Batch> {
+        let (header, base) = (self.stream.header()?, self.base?);
+        let now = i128::from(base.unix_ns(0));
+        let now = i64::try_from(clocks().unix_ns - now).unwrap_or(i64::MAX);
+        let lost = self.stream.decoder().stats().lost.unwrap_or(0);
+        if std::mem::replace(&mut self.lost, lost) != lost {
+            self.whole_since = now;
+        }
+        let until = now.saturating_sub(LIVE_SETTLE_NS);
+        let next = || self.requests.next(until, |from, to| self.stream.is_lossy(from, to));
+        let requests: Vec<Request> = std::iter::from_fn(next).collect();
+        let is_whole = self.requests.seen() > 0 && self.requests.taken().is_none();
+        let is_known = is_whole && self.requests.knows(self.whole_since);
+        let since_ticks = is_known.then(|| header.sync_ticks.saturating_add(self.whole_since));
+        let is_news = !requests.is_empty() || std::mem::replace(&mut self.said, since_ticks) != since_ticks;
+        is_news.then_some(Batch {
+            requests,
+            sync_ticks: header.sync_ticks,
+            since_ticks,
+        })
+    }
+}

@@ -1,0 +1,370 @@
+//! A session that has begun, read from its first byte to its last.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use clr_gc::stream::GcStream;
+use dotnet_diagnostics::{Client, Error, Session};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use crate::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
+use crate::carryover::Carryover;
+use crate::memory::OVER_MEMORY;
+use crate::others::{Healed, Watched};
+use crate::reading::{Reading, StreamError};
+use crate::requests::{self, News};
+use crate::settings::{self, GcSettings};
+use crate::sink::{RunSink, Sink};
+use crate::tool_thread::ToolThread;
+use processes::RunState;
+use processes::text::bounded;
+
+/// How much is read at once; a runtime writes a few kilobytes per collection.
+pub(crate) const READ_BYTES: usize = 64 << 10;
+/// How long after its beginning a session is followed by the one that reads the settings.
+const SETTINGS_AFTER: Duration = Duration::from_secs(1);
+/// How long the session that heals may take; it is over within a tenth of a second.
+const HEAL_WITHIN: Duration = Duration::from_secs(5);
+/// How long a runtime may take to answer before it: one that is busy with somebody else's command does not.
+const IDLE_WITHIN: Duration = Duration::from_secs(1);
+
+/// The state of a process whose session the guard closed; the guard itself logs it, for all at once.
+const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that its guard closed the session; \
+                               collections since then are missing; gcwatch attaches again";
+
+impl<S: Sink> Attempt<S> {
+    /// Reads the session to its end.
+    pub(crate) async fn read(mut self, begun: Begun) -> (Carryover<S::Run>, End) {
+        let end = self.read_to_end(begun).await;
+        (self.carryover, end)
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one select over all that may happen to a session")]
+    async fn read_to_end(&mut self, begun: Begun) -> End {
+        let Begun {
+            mut session,
+            client,
+            ahead_ns,
+            watched,
+            reads_requests,
+        } = begun;
+        if let Err(error) = session.move_here() {
+            return self.unattachable(error.obstacle());
+        }
+        let Some(sink) = self.carryover.sink.take() else {
+            return End::Again { lived: Duration::ZERO };
+        };
+        let version = self
+            .sketch
+            .runtime
+            .clone()
+            .unwrap_or_else(|| "of unknown version".to_owned());
+        let share = self.shared.memory.share();
+        let mut reading = Reading::new(sink, ahead_ns, Arc::clone(&self.shared.readers.rounds), share);
+        if self.options.read_settings && !self.carryover.settings_read {
+            reading.settings_at = Some(reading.since + SETTINGS_AFTER);
+        }
+        reading.others.clone_from(&watched);
+        reading.tool_thread = ToolThread::new(self.visible.then(|| self.key().pid));
+        if let Some(keeper) = self.shared.readers.keeper(self.key()) {
+            reading.stream.keep(keeper);
+        }
+        let mut requests = None;
+        if reads_requests {
+            let options = self.options.requests.clone();
+            reading.hold_back(options.wait);
+            requests = Some(requests::begin(
+                &self.shared,
+                Arc::clone(&client),
+                self.visible.then(|| self.key().pid),
+                options,
+                ahead_ns,
+                self.orders.clone(),
+            ));
+        }
+        let mut settings: Option<JoinHandle<_>> = None;
+        let mut healing: Option<JoinHandle<_>> = None;
+        reading.sink.state(RunState::Attached);
+        if self.carryover.reported.replace(RunState::Attached) != Some(RunState::Attached) {
+            tracing::info!(
+                target: "gcwatch::targets",
+                pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}"
+            );
+        }
+        let mut order = Order::Read;
+        let mut broken = None;
+        let mut end_by = None;
+        let ended = loop {
+            let timer = reading.next_timer();
+            let timer = async {
+                match timer {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                read = read_shared(&mut session, &self.shared.buffer, &mut reading.stream), if !reading.rests() => match read {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => if let Err(error) = reading.take(n) {
+                        broken = Some(error);
+                        break Ok(());
+                    },
+                    Err(error) => break Err(error),
+                },
+                over = reading.memory.ended() => {
+                    broken = Some(StreamError::from(over));
+                    break Ok(());
+                }
+                () = ordered_to_stop(&mut self.orders), if order == Order::Read => {
+                    order = *self.orders.borrow();
+                    end_by = Some(Instant::now() + STOP_WITHIN);
+                    session.request_stop();
+                    reading.hurry();
+                }
+                () = timer => {
+                    if let Err(error) = reading.tick() {
+                        broken = Some(error);
+                        break Ok(());
+                    }
+                    if reading.settings_are_due() && order == Order::Read {
+                        // A task of its own: its session is ended also when this one does not wait for it any more.
+                        settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
+                    }
+                }
+                read = joined(&mut settings) => {
+                    settings = None;
+                    self.carryover.settings_read = true;
+                    self.take_settings(&mut reading, read);
+                }
+                watched = due(watched.as_ref()), if order == Order::Read && healing.is_none() => {
+                    if *self.orders.borrow() != Order::Read {
+                        // The daemon stops: no session begins any more.
+                    } else if let Some(until) = reading.is_scarce_until() {
+                        watched.others().postpone(until);
+                    } else if watched.others().begin(Instant::now()) {
+                        // A task of its own, as for the settings.
+                        let client = Arc::clone(&client);
+                        healing = Some(self.shared.commands.spawn(heal(client)));
+                    }
+                }
+                news = next(&mut requests) => match news {
+                    Some(news) => self.take_requests(&mut reading, news),
+                    // Its task has ended.
+                    None => {
+                        requests = None;
+                        reading.requests_stopped();
+                    }
+                },
+                healed = joined(&mut healing) => {
+                    healing = None;
+                    self.take_healed(&mut reading, healed);
+                }
+            }
+        };
+        // Its task ends its session.
+        drop(requests);
+        let lived = reading.since.elapsed();
+        let closed_by_guard = session.was_closed_by_guard();
+        // Their sessions must be over, too.
+        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_WITHIN);
+        if let Some(settings) = settings {
+            let _late = timeout_at(end_by, settings).await;
+        }
+        if let Some(healing) = healing {
+            let _late = timeout_at(end_by, healing).await;
+        }
+        let over_memory = broken.as_ref().is_some_and(StreamError::is_over_memory);
+        let is_broken = broken.is_some();
+        let in_order = if let Some(problem) = broken {
+            reading.release();
+            if !closed_by_guard {
+                // The bytes that still come are ignored; the session must not stay in the process.
+                let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+                drop(drained);
+            }
+            Err(problem.to_string())
+        } else {
+            let finished = reading.finish();
+            let stopped = session.stopped().await;
+            // A process that exits while it is being stopped answers no more; its stream is complete.
+            match (ended, finished, stopped) {
+                (Err(error), _, _) => Err(error.to_string()),
+                (Ok(()), Err(error), _) => Err(error.to_string()),
+                (Ok(()), Ok(()), _) => Ok(()),
+            }
+        };
+        self.carryover.sink = Some(reading.sink);
+        match order {
+            Order::Read if over_memory => {
+                self.over_memory(&in_order.err().unwrap_or_default());
+                End::OverMemory { lived }
+            }
+            Order::Read => {
+                let detail = match &in_order {
+                    // What is left of a stream that was cut.
+                    _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
+                    Err(_) if is_broken => "its stream is damaged; gcwatch attaches again".to_owned(),
+                    Err(problem) => bounded(problem),
+                    Ok(()) => "the runtime ended the session; gcwatch attaches again if the process lives".to_owned(),
+                };
+                if let (Err(problem), false) = (&in_order, closed_by_guard) {
+                    tracing::warn!(
+                        target: "gcwatch::targets",
+                        pid = self.key().pid, name = %bounded(&self.sketch.one_name()),
+                        "the session failed: {}", bounded(problem)
+                    );
+                }
+                self.report(RunState::Detached { detail });
+                let lived = if is_broken && !closed_by_guard {
+                    Duration::ZERO
+                } else {
+                    lived
+                };
+                End::Again { lived }
+            }
+            Order::ShutDown | Order::Exclude => {
+                let detail = "gcwatch ended the session".to_owned();
+                self.report(RunState::Detached { detail });
+                End::Stopped(in_order.err())
+            }
+        }
+    }
+
+    /// Its stream took more memory than it may. One warning for a process: the next ones come slower and slower.
+    fn over_memory(&mut self, problem: &str) {
+        self.shared.sink.over_memory();
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
+        let detail = format!("{problem}; gcwatch attaches again later, after a pause that grows up to an hour");
+        if std::mem::replace(&mut self.carryover.memory_reported, true) {
+            tracing::info!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
+        } else {
+            tracing::warn!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
+        }
+        let reason = OVER_MEMORY.to_owned();
+        let state = RunState::Unattachable { reason, detail };
+        // It is logged here.
+        self.carryover.reported = Some(state.clone());
+        self.report(state);
+    }
+
+    fn take_healed(&self, reading: &mut Reading<S::Run>, healed: Result<Healed, String>) {
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
+        if let Some(watched) = &reading.others {
+            watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
+        }
+        match healed {
+            Ok(Healed::Busy) => tracing::debug!(
+                target: "gcwatch::targets", pid, name,
+                "a trace session ended, and the runtime is busy with a command of another tool: healed later"
+            ),
+            Ok(Healed::Yes) => {
+                reading.sink.healed();
+                tracing::info!(
+                    target: "gcwatch::targets", pid, name,
+                    "a trace session ended; gcwatch stopped the events that it left behind"
+                );
+            }
+            Err(problem) => tracing::warn!(
+                target: "gcwatch::targets", pid, name,
+                "a trace session ended, and its events may still slow collections: \
+                 the session to end that failed: {}; it is tried again", bounded(&problem)
+            ),
+        }
+    }
+
+    fn take_requests(&self, reading: &mut Reading<S::Run>, news: News) {
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
+        match news {
+            News::Batch(batch) => reading.take_requests(&batch),
+            News::Taken => {
+                let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: \
+                           request impact is unavailable until gcwatch re-attaches";
+                reading.requests_unread(why.to_owned());
+                tracing::warn!(target: "gcwatch::targets", pid, name, "{why}");
+            }
+            News::Paused(problem) => {
+                let why = format!(
+                    "they are not observed: {}; gcwatch retries in a minute",
+                    bounded(&problem)
+                );
+                reading.requests_unread(why.clone());
+                tracing::info!(target: "gcwatch::targets", pid, name, "requests: {why}");
+            }
+            News::Off(why) => {
+                let why = format!("they are not observed any more: {}", bounded(&why));
+                reading.requests_unread(why.clone());
+                tracing::warn!(target: "gcwatch::targets", pid, name, "requests: {why}");
+            }
+        }
+    }
+
+    fn take_settings(&self, reading: &mut Reading<S::Run>, read: Result<Option<GcSettings>, String>) {
+        match read {
+            Ok(Some(settings)) => reading.sink.learned(None, settings.attributes()),
+            Ok(None) => {}
+            Err(problem) => tracing::debug!(
+                target: "gcwatch::targets", pid = self.key().pid, "cannot read its GC settings: {}", bounded(&problem)
+            ),
+        }
+    }
+}
+
+/// Heals a process. Its runtime takes one command after the other: one that waits behind a heap dump would begin a
+/// session whenever that is over, on .NET 11 after any time. A question that is not answered leaves nothing behind.
+async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
+    match timeout(IDLE_WITHIN, client.probe()).await {
+        Err(_) => Ok(Healed::Busy),
+        Ok(Err(error)) => Err(error),
+        Ok(Ok(_)) => client.recompute_levels(HEAL_WITHIN).await.map(|()| Healed::Yes),
+    }
+}
+
+/// Reads from a session into a stream, by a buffer that many sessions share: it is locked only while bytes are moved
+/// through it, never while they are waited for.
+pub(crate) async fn read_shared(
+    session: &mut Session,
+    buffer: &Mutex<Box<[u8]>>,
+    stream: &mut GcStream,
+) -> Result<usize, Error> {
+    poll_fn(|cx| {
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = ready!(session.poll_read(cx, &mut buffer))?;
+        stream.push(buffer.get(..count).unwrap_or_default());
+        Poll::Ready(Ok(count))
+    })
+    .await
+}
+
+/// Waits until the process may have to be healed; for ever, where that cannot be seen.
+async fn due(watched: Option<&Arc<Watched>>) -> &Arc<Watched> {
+    match watched {
+        Some(watched) => {
+            watched.is_due().await;
+            watched
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for news of the requests; for ever, where they are not read.
+async fn next(requests: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
+    match requests {
+        Some(requests) => requests.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a task beside the session, if there is one.
+async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
+    match task {
+        Some(task) => match task.await {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(failed) => Err(failed.to_string()),
+        },
+        None => std::future::pending().await,
+    }
+}

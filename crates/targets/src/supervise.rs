@@ -1,0 +1,266 @@
+//! Finds the runs, and has one task for each.
+//!
+//! ```text
+//! directories (inotify) --+
+//! newcomers (threads) ----+
+//! reverse (arrivals) -----+--> scans: what to look at, when --> look --> found: the registry's runs --> tasks
+//! time, new options ------+
+//! ```
+//!
+//! [`Supervisor::step`] waits for whatever happens next and does what it asks for; only here and in `tasks` is the
+//! clock read.
+
+mod directories;
+mod found;
+mod known;
+mod scans;
+mod tasks;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dotnet_diagnostics::discovery::SocketName;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::alive::SAYS_EVERY;
+use crate::attempt::Shared;
+use crate::filter::asks_for_environment;
+use crate::host::Host;
+use crate::lease::Leases;
+use crate::look::Look;
+use crate::newcomers::{self, Newcomers};
+use crate::options::TargetOptions;
+use crate::others::Watching;
+use crate::registry::Registry;
+use crate::reverse::{Arrival, Listening};
+use crate::rounds::Readers;
+use crate::session::READ_BYTES;
+use crate::sink::Sink;
+use crate::supervise::directories::WatchedDirectories;
+use crate::supervise::known::KnownRun;
+use crate::supervise::scans::Scans;
+use crate::supervise::tasks::{TaskOutcome, Tasks};
+use crate::threads::Threads;
+use crate::watch::Changes;
+use processes::RunKey;
+
+/// How many tasks inspect their processes at the same time.
+const INSPECTIONS: usize = 8;
+
+/// Sessions that did not end in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Pid, name and problem of each.
+    pub sessions: Vec<(u32, String, String)>,
+}
+
+/// Finds .NET processes and has their collections read by `readers` until `shutdown`, and then stops and drains every
+/// session, all at the same time, each within 3 s.
+///
+/// New options are followed without ending a session of a process that they do not exclude: filters and limits at once,
+/// what concerns a session from its next one on.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime with I/O and time.
+pub async fn supervise<S: Sink>(
+    options: watch::Receiver<Arc<TargetOptions>>,
+    sink: S,
+    readers: Readers,
+    shutdown: impl Future<Output = ()>,
+) -> Unfinished {
+    let alive = readers.alive();
+    let mut supervisor = Supervisor::new(options, sink, readers).await;
+    let mut shutdown = pin!(shutdown);
+    let mut says = interval(SAYS_EVERY);
+    says.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let shared = Arc::clone(&supervisor.shared);
+    // No look is made once the daemon stops, and so no healing begins.
+    let mut looks = Box::pin(shared.watching.run());
+    loop {
+        supervisor.start_what_is_due(Instant::now());
+        tokio::select! {
+            () = &mut shutdown => break,
+            now = says.tick() => alive.supervisor(now),
+            () = supervisor.step() => {}
+            () = &mut looks => {}
+        }
+    }
+    drop(looks);
+    supervisor.shut_down().await
+}
+
+struct Supervisor<S: Sink> {
+    options: watch::Receiver<Arc<TargetOptions>>,
+    shared: Arc<Shared<S>>,
+    registry: Registry<KnownRun<S::Run>>,
+    tasks: Tasks<S::Run>,
+    directories: WatchedDirectories,
+    scans: Scans,
+    listening: Listening,
+    newcomers: Newcomers,
+    /// Runtimes that connected to us, until their processes were looked at.
+    arrivals: HashMap<u32, Arrival>,
+    unfinished: Unfinished,
+}
+
+/// What woke the supervisor.
+enum Woken<T> {
+    Changes(std::io::Result<Changes>),
+    Looked(Option<Look>),
+    Newcomers(Vec<u32>),
+    Arrived(Arrival),
+    Ended(RunKey, TaskOutcome<T>),
+    Options,
+    Time,
+}
+
+impl<S: Sink> Supervisor<S> {
+    async fn new(options: watch::Receiver<Arc<TargetOptions>>, sink: S, readers: Readers) -> Self {
+        let leases = Leases::new(options.borrow().lease_folder.clone());
+        let watching = Watching::default();
+        watching.set_leases(leases.clone());
+        let host = spawn_blocking(move || {
+            leases.sweep();
+            Host::read()
+        });
+        let host = host.await.unwrap_or_default();
+        let threads = Threads::default();
+        let shared = Shared {
+            sink,
+            host,
+            inspections: Semaphore::new(INSPECTIONS),
+            lease_reported: AtomicBool::new(false),
+            readers,
+            threads: threads.clone(),
+            named: Mutex::default(),
+            commands: Handle::current(),
+            memory: Arc::default(),
+            watching,
+            buffer: Mutex::new(vec![0; READ_BYTES].into_boxed_slice()),
+        };
+        let mut supervisor = Self {
+            options,
+            shared: Arc::new(shared),
+            registry: Registry::default(),
+            tasks: Tasks::new(),
+            directories: WatchedDirectories::new(),
+            scans: Scans::new(Instant::now(), threads),
+            listening: Listening::default(),
+            newcomers: newcomers::watch(),
+            arrivals: HashMap::new(),
+            unfinished: Unfinished::default(),
+        };
+        let options = supervisor.options.borrow_and_update().clone();
+        supervisor.take_options(&options);
+        supervisor
+    }
+
+    /// Waits for the next thing that happens, and does what it asks for. Cancel safe: what it waits for is.
+    async fn step(&mut self) {
+        let woken = self.woken().await;
+        let now = Instant::now();
+        match woken {
+            Woken::Changes(Ok(changes)) => self.take_changes(&changes),
+            Woken::Changes(Err(error)) => self.directories.give_up(&error),
+            Woken::Looked(Some(look)) => self.take_look(look),
+            Woken::Looked(None) => tracing::error!(target: "gcwatch::targets", "the look through /proc failed"),
+            Woken::Newcomers(pids) => self.scans.request.pids.extend(pids),
+            Woken::Arrived(arrival) => self.take_arrival(arrival),
+            Woken::Ended(key, outcome) => self.take_ended(key, outcome, now),
+            Woken::Options => {
+                let options = self.options.borrow_and_update().clone();
+                self.take_options(&options);
+                self.scans.judge_all();
+            }
+            Woken::Time => self.scans.check(now),
+        }
+        let options = self.options.borrow().clone();
+        let known = self.registry.iter().map(|(key, entry)| (key, entry.run.visible));
+        let connected = self.arrivals.keys().copied();
+        let watches = self.directories.watches();
+        self.scans.begin_if_due(now, &options, watches, known, connected);
+    }
+
+    async fn woken(&mut self) -> Woken<S::Run> {
+        let now = Instant::now();
+        let due = [Some(self.scans.next_due(now)), self.registry.next_due()];
+        let wake_at = due.into_iter().flatten().min();
+        let wake_at = wake_at.unwrap_or_else(|| now + Duration::from_secs(3600));
+        let options = &mut self.options;
+        let new_options = async {
+            match options.changed().await {
+                Ok(()) => {}
+                // Whoever gives options is gone: these stay.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changes = self.directories.changed() => Woken::Changes(changes),
+            looked = self.scans.ended() => Woken::Looked(looked),
+            pids = self.newcomers.found() => Woken::Newcomers(pids),
+            arrival = self.listening.arrived() => Woken::Arrived(arrival),
+            Some((key, outcome)) = self.tasks.ended() => Woken::Ended(key, outcome),
+            () = new_options => Woken::Options,
+            () = sleep_until(wake_at) => Woken::Time,
+        }
+    }
+
+    fn take_changes(&mut self, changes: &Changes) {
+        let request = &mut self.scans.request;
+        request.all |= changes.overflow;
+        // The name has the pid in the process's own namespace, which mostly is ours; the look shows whether it was it.
+        request.pids.extend(changes.made.iter().map(|name| name.pid));
+        for (key, entry) in self.registry.iter() {
+            let name = SocketName {
+                pid: entry.run.identity.ns_pid.unwrap_or(key.pid),
+                key: key.start_time,
+            };
+            if changes.deleted.contains(&name) {
+                request.pids.insert(key.pid);
+            }
+        }
+        request.all |= !changes.made.is_empty() && has_foreign_namespaces(&self.registry);
+    }
+
+    /// A runtime connected to us: its process is looked at first, like any other.
+    fn take_arrival(&mut self, arrival: Arrival) {
+        match arrival.pid {
+            Some(pid) => {
+                self.scans.request.pids.insert(pid);
+                self.arrivals.insert(pid, arrival);
+            }
+            // Dropped: it is resumed.
+            None => tracing::warn!(
+                target: "gcwatch::targets",
+                "a runtime connected whose process is not visible to gcwatch; it is resumed and not read: \
+                 share the host's pid namespace"
+            ),
+        }
+    }
+
+    fn take_options(&mut self, options: &TargetOptions) {
+        self.listening.listen(options.listen.as_deref());
+        if asks_for_environment(options) {
+            tracing::info!(
+                target: "gcwatch::targets",
+                "targets.include and targets.exclude match environment variables; processes whose environment is unreadable do not match"
+            );
+        }
+    }
+}
+
+/// Whether a process of another pid namespace is known: then names of new sockets may not be pids of ours.
+fn has_foreign_namespaces<T>(registry: &Registry<KnownRun<T>>) -> bool {
+    let foreign = |key: RunKey, ns_pid: Option<u32>| ns_pid.is_some_and(|pid| pid != key.pid);
+    registry
+        .iter()
+        .any(|(key, entry)| foreign(key, entry.run.identity.ns_pid))
+}

@@ -1,0 +1,111 @@
+//! What looks find: runs that are new, that are wanted or not any more, and that are gone.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::attempt::Order;
+use crate::carryover::Carryover;
+use crate::identity::{key_of, sketch};
+use crate::look::{Look, Seen};
+use crate::registry::Phase;
+use crate::sink::{RunSink, Sink};
+use crate::supervise::Supervisor;
+use crate::supervise::known::KnownRun;
+use processes::{Identity, RunKey, RunState};
+
+impl<S: Sink> Supervisor<S> {
+    pub(crate) fn take_look(&mut self, look: Look) {
+        *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(look.named);
+        for seen in look.seen {
+            self.take_seen(&seen);
+        }
+        for key in look.gone {
+            self.take_gone(key);
+        }
+        // Processes that came and went: there is no runtime left to be resumed.
+        self.arrivals.retain(|pid, _| !look.asked.contains(pid));
+        if look.all_pids.is_some() {
+            self.shared.sink.scanned();
+        }
+        if let Some(directories) = look.directories {
+            self.scans.request.all |= self.directories.follow(&directories);
+        }
+    }
+
+    fn take_seen(&mut self, seen: &Seen) {
+        let arrival = self.arrivals.remove(&seen.process.pid);
+        self.take_process(seen);
+        let (key, Some(arrival)) = (key_of(&seen.process), arrival) else {
+            return;
+        };
+        let Some(entry) = self.registry.get_mut(key) else {
+            return;
+        };
+        entry.run.reverse = Some(arrival.endpoint);
+        // One that is excluded, held off, or attached to already, is resumed at once.
+        if matches!(entry.phase, Phase::Ready | Phase::Waiting(_)) && !entry.held_off() {
+            entry.run.begun = Some(arrival.begun);
+            self.registry.hurry(key);
+        }
+    }
+
+    fn take_process(&mut self, seen: &Seen) {
+        let (process, key) = (&seen.process, key_of(&seen.process));
+        let obstacle = process.obstacle.as_ref();
+        let Some(entry) = self.registry.get_mut(key) else {
+            let mut run = KnownRun {
+                identity: sketch(process, seen.service.clone()),
+                carryover: Some(Carryover::default()),
+                orders: None,
+                looked_gone: false,
+                visible: process.visible,
+                reverse: None,
+                begun: None,
+            };
+            let (state, phase) = match seen.wanted {
+                Some(false) => (RunState::Excluded, Phase::Excluded),
+                _ => (RunState::Found, Phase::Ready),
+            };
+            run.report(&self.shared.sink, state);
+            self.registry.insert(key, phase, run);
+            return;
+        };
+        match (seen.wanted, entry.phase) {
+            (Some(false), Phase::Running) => entry.run.order(Order::Exclude),
+            (Some(false), Phase::Ready | Phase::Waiting(_)) => {
+                entry.phase = Phase::Excluded;
+                entry.run.begun = None;
+                if let Some(carryover) = &mut entry.run.carryover {
+                    carryover.lease = None;
+                }
+                entry.run.report(&self.shared.sink, RunState::Excluded);
+            }
+            (Some(true), Phase::Excluded) => entry.phase = Phase::Ready,
+            // It could not be attached to without a socket, and now there is one.
+            (_, Phase::Waiting(_)) if obstacle.is_none() && entry.run.waits_for_socket() => self.registry.hurry(key),
+            _ => {}
+        }
+    }
+
+    /// A run is gone. One that is being read notices that by itself: its stream ends.
+    fn take_gone(&mut self, key: RunKey) {
+        let Some(entry) = self.registry.get_mut(key) else {
+            return;
+        };
+        if entry.phase == Phase::Running {
+            entry.run.looked_gone = true;
+            return;
+        }
+        if let Some(entry) = self.registry.remove(key) {
+            self.end(&entry.run.identity, entry.run.carryover.unwrap_or_default());
+        }
+    }
+
+    /// The process of a run exited.
+    pub(crate) fn end(&self, identity: &Identity, mut carryover: Carryover<S::Run>) {
+        carryover.report(&self.shared.sink, identity, RunState::Ended);
+        match carryover.sink {
+            Some(run) => run.end(),
+            None => self.shared.sink.forget(identity.key),
+        }
+    }
+}

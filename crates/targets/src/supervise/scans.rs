@@ -1,0 +1,305 @@
+//! When `/proc` is looked through, and the look that is under way. Times are given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::look::{Asked, Job, Kin, Look, Part, Place, PlainProcesses, STEP_WITHIN};
+use crate::options::TargetOptions;
+use crate::threads::Threads;
+use crate::watch::Watches;
+use processes::RunKey;
+
+/// Shortest time between two looks through all of `/proc` because of events: any user may make files in `/tmp`.
+const SCAN_PAUSE: Duration = Duration::from_secs(2);
+/// How often `/proc` is read when directories cannot be watched, at most.
+const SCAN_UNWATCHED: Duration = Duration::from_secs(5);
+/// How often it is checked whether a look goes on.
+const CHECK: Duration = Duration::from_millis(500);
+/// After so long, what does not respond is tried again on another thread: the file system may be another one by now.
+const TRIED_AGAIN: Duration = Duration::from_secs(600);
+/// From so many threads on that wait for file systems, whoever has to do with one of those is left out.
+const CROWD: usize = 8;
+/// However short the configured interval is.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the next look is to look at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ScanRequest {
+    /// All processes.
+    pub(crate) all: bool,
+    /// These, as soon as possible.
+    pub(crate) pids: BTreeSet<u32>,
+}
+
+/// A look that is under way.
+#[derive(Debug)]
+struct UnderWay {
+    job: Arc<Job>,
+    found: oneshot::Receiver<Look>,
+    check_at: Instant,
+}
+
+/// What a look did not return from.
+#[derive(Debug)]
+struct Stuck {
+    since: Instant,
+    kin: Vec<Kin>,
+}
+
+/// When `/proc` is looked through, and the look that is under way.
+#[derive(Debug)]
+pub(crate) struct Scans {
+    pub(crate) request: ScanRequest,
+    /// The next look through all asks again whether known runs are wanted: the options are new.
+    judge_all: bool,
+    under_way: Option<UnderWay>,
+    threads: Threads,
+    stuck: BTreeMap<Place, Stuck>,
+    /// Threads that hang.
+    hanging: usize,
+    /// What threads returned from that hung.
+    returned: Arc<Mutex<Vec<Place>>>,
+    plain: Arc<Mutex<PlainProcesses>>,
+    /// That processes are left out was logged.
+    left_out_reported: bool,
+    /// When all is looked through though nothing asks for it.
+    next_at: Instant,
+    /// When all was looked through last.
+    last_at: Option<Instant>,
+}
+
+impl Scans {
+    pub(crate) fn new(now: Instant, threads: Threads) -> Self {
+        Self {
+            request: ScanRequest::default(),
+            judge_all: false,
+            under_way: None,
+            threads,
+            stuck: BTreeMap::new(),
+            hanging: 0,
+            returned: Arc::default(),
+            plain: Arc::default(),
+            left_out_reported: false,
+            next_at: now,
+            last_at: None,
+        }
+    }
+
+    /// The options are new: all processes are judged by them.
+    pub(crate) fn judge_all(&mut self) {
+        self.request.all = true;
+        self.judge_all = true;
+    }
+
+    /// When the next look begins, or the present one is checked.
+    pub(crate) fn next_due(&self, now: Instant) -> Instant {
+        // While a look is under way, the next one waits for it.
+        match &self.under_way {
+            Some(look) => look.check_at,
+            None => self.next_scan(now),
+        }
+    }
+
+    /// When all is looked through next.
+    fn next_scan(&self, now: Instant) -> Instant {
+        if !self.request.all {
+            return self.next_at;
+        }
+        let soonest = self.last_at.map_or(now, |at| at + SCAN_PAUSE);
+        soonest.min(self.next_at)
+    }
+
+    /// What to look at now, if a look is due and none is under way.
+    fn take_due(&mut self, now: Instant, interval: Duration) -> Option<(ScanRequest, bool)> {
+        if self.under_way.is_some() {
+            return None;
+        }
+        let all = now >= self.next_scan(now);
+        if !all && self.request.pids.is_empty() {
+            return None;
+        }
+        let pids = std::mem::take(&mut self.request.pids);
+        let judge_all = all && std::mem::take(&mut self.judge_all);
+        if all {
+            self.request.all = false;
+            self.last_at = Some(now);
+            self.next_at = now + interval.max(SHORTEST_INTERVAL);
+        }
+        Some((ScanRequest { all, pids }, judge_all))
+    }
+
+    /// Begins a look, if one is due. `watches`: where new sockets are announced, so that the configured interval
+    /// suffices. `known`: with whether it is in our `/proc`.
+    pub(crate) fn begin_if_due(
+        &mut self,
+        now: Instant,
+        options: &Arc<TargetOptions>,
+        watches: Option<Arc<Watches>>,
+        known: impl Iterator<Item = (RunKey, bool)>,
+        connected: impl Iterator<Item = u32>,
+    ) {
+        let interval = if watches.is_some() {
+            options.scan_interval
+        } else {
+            options.scan_interval.min(SCAN_UNWATCHED)
+        };
+        let Some((ScanRequest { all, pids }, judge_all)) = self.take_due(now, interval) else {
+            return;
+        };
+        self.take_returned();
+        let is_skipped = |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= CROWD;
+        let skipped = self.stuck.iter().filter(|(_, stuck)| is_skipped(stuck));
+        let crowd = self.stuck.values().filter(|_| self.hanging >= CROWD);
+        let asked = Asked {
+            all,
+            pids,
+            known: known.collect(),
+            judge_all,
+            connected: connected.collect(),
+            stuck: skipped.map(|(place, _)| place.clone()).collect(),
+            kin: crowd.flat_map(|stuck| stuck.kin.iter().copied()).collect(),
+            plain: Arc::clone(&self.plain),
+            watches,
+            options: Arc::clone(options),
+        };
+        let (job, found) = Job::new(asked);
+        let job = Arc::new(job);
+        self.go_on(&job, 0);
+        self.under_way = Some(UnderWay {
+            job,
+            found,
+            check_at: now + CHECK,
+        });
+    }
+
+    /// Has a thread take the steps that are left. Where there can be none, the look ends with what was found.
+    fn go_on(&self, job: &Arc<Job>, thread: u32) {
+        let (of_thread, returned) = (Arc::clone(job), Arc::clone(&self.returned));
+        let part = self.threads.run(move || {
+            if let Part::Left(place) = of_thread.run(thread) {
+                returned.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            }
+        });
+        if let Err(error) = part {
+            tracing::error!(target: "gcwatch::targets", "not all processes can be looked at: {error}");
+            job.finish(false);
+        }
+    }
+
+    /// What threads returned from is not stuck any more.
+    fn take_returned(&mut self) {
+        let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
+        for place in returned {
+            self.hanging = self.hanging.saturating_sub(1);
+            self.stuck.remove(&place);
+            tracing::info!(target: "gcwatch::targets", "{place} responds again");
+        }
+    }
+
+    /// Waits for the look that is under way; for ever, when there is none. `None`: it failed. Cancel safe.
+    pub(crate) async fn ended(&mut self) -> Option<Look> {
+        let Some(look) = &mut self.under_way else {
+            return std::future::pending().await;
+        };
+        let ended = (&mut look.found).await.ok();
+        self.under_way = None;
+        if let Some(Look {
+            all_pids: Some(pids),
+            left_out,
+            ..
+        }) = &ended
+        {
+            self.stuck.retain(|place, _| match place {
+                Place::Process(pid) => pids.contains(pid),
+                Place::Path(_) => true,
+            });
+            if *left_out > 0 && !std::mem::replace(&mut self.left_out_reported, true) {
+                tracing::error!(
+                    target: "gcwatch::targets",
+                    "{left_out} processes are not looked at: {} file systems do not respond, and these have the same \
+                     user or mount namespace",
+                    self.hanging
+                );
+            }
+        }
+        ended
+    }
+
+    /// A step that takes too long is left to its thread, and the look goes on with the others.
+    pub(crate) fn check(&mut self, now: Instant) {
+        let Some(under_way) = self.under_way.as_mut().filter(|look| look.check_at <= now) else {
+            return;
+        };
+        under_way.check_at = now + CHECK;
+        let job = Arc::clone(&under_way.job);
+        let Some((place, thread)) = job.late(now) else { return };
+        let what = match &place {
+            Place::Process(_) => "the files of this process do not respond",
+            Place::Path(_) => "this directory does not respond",
+        };
+        tracing::error!(
+            target: "gcwatch::targets",
+            "{place}: {what} within {STEP_WITHIN:?}; skipped until they do, and tried again every {} min",
+            TRIED_AGAIN.as_secs() / 60
+        );
+        let kin = match &place {
+            Place::Process(pid) => Kin::of(*pid),
+            Place::Path(_) => Vec::new(),
+        };
+        self.stuck.insert(place, Stuck { since: now, kin });
+        self.hanging += 1;
+        self.go_on(&job, thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(30);
+
+    /// Scenario: the first look, single processes that are asked for, all of them asked for again and again, then
+    /// nothing.
+    /// Guarantee: single processes are looked at at once, all of them at most once in [`SCAN_PAUSE`] because of events,
+    /// and at the interval without any.
+    #[test]
+    fn looks_through_all_keep_their_distance() {
+        let start = Instant::now();
+        let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        let mut scans = Scans::new(start, Threads::default());
+        let due = |scans: &mut Scans, now: Instant| {
+            let due = scans.take_due(now, INTERVAL);
+            due.map(|(request, _)| (request.all, request.pids.into_iter().collect::<Vec<_>>()))
+        };
+        assert_eq!(due(&mut scans, start), Some((true, vec![])));
+        assert_eq!(due(&mut scans, at(0.1)), None);
+        scans.request.pids.insert(7);
+        scans.request.all = true;
+        assert_eq!(due(&mut scans, at(0.2)), Some((false, vec![7])));
+        assert_eq!(scans.next_due(at(0.2)), start + SCAN_PAUSE);
+        assert_eq!(due(&mut scans, at(2.0)), Some((true, vec![])));
+        assert_eq!(scans.next_due(at(2.0)), at(2.0) + INTERVAL);
+        assert_eq!(due(&mut scans, at(31.9)), None);
+        assert_eq!(due(&mut scans, at(32.0)), Some((true, vec![])));
+    }
+
+    /// Scenario: new options come, while only single processes are looked at, then all.
+    /// Guarantee: the next look through all judges all runs, once.
+    #[test]
+    fn new_options_judge_all_runs_once() {
+        let start = Instant::now();
+        let mut scans = Scans::new(start, Threads::default());
+        assert!(scans.take_due(start, INTERVAL).is_some());
+        scans.judge_all();
+        scans.request.pids.insert(7);
+        let judged = |due: Option<(ScanRequest, bool)>| due.map(|(request, judge_all)| (request.all, judge_all));
+        assert_eq!(judged(scans.take_due(start, INTERVAL)), Some((false, false)));
+        let later = start + SCAN_PAUSE;
+        assert_eq!(judged(scans.take_due(later, INTERVAL)), Some((true, true)));
+        assert_eq!(judged(scans.take_due(later + INTERVAL, INTERVAL)), Some((true, false)));
+    }
+}

@@ -1,0 +1,176 @@
+//! The tasks of the runs: those that are due begin, those that are over are retried, and all end at shutdown.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+use crate::attempt::{Attempt, End, Order, STOP_WITHIN};
+use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE};
+use crate::carryover::Carryover;
+use crate::lease::Leases;
+use crate::registry::Phase;
+use crate::sink::{RunSink, Sink};
+use crate::supervise::{Supervisor, Unfinished};
+use processes::text::bounded;
+use processes::{Identity, RunKey, RunState};
+
+/// What the tasks have on top of [`STOP_WITHIN`] when all is ended.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// What survives of a run whose task is over, and how the task ended; an error where it panicked or was aborted.
+pub(crate) type TaskOutcome<T> = Result<(Carryover<T>, End), JoinError>;
+
+/// The tasks of the runs.
+#[derive(Debug)]
+pub(crate) struct Tasks<T> {
+    set: JoinSet<(Carryover<T>, End)>,
+    runs: HashMap<Id, RunKey>,
+}
+
+impl<T: RunSink> Tasks<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            set: JoinSet::new(),
+            runs: HashMap::new(),
+        }
+    }
+
+    fn spawn(&mut self, key: RunKey, task: impl Future<Output = (Carryover<T>, End)> + Send + 'static) {
+        let task = self.set.spawn(task);
+        self.runs.insert(task.id(), key);
+    }
+
+    /// Waits for the next task to end; `None` when there is none. Cancel safe.
+    pub(crate) async fn ended(&mut self) -> Option<(RunKey, TaskOutcome<T>)> {
+        loop {
+            let (id, outcome) = match self.set.join_next_with_id().await? {
+                Ok((id, outcome)) => (id, Ok(outcome)),
+                Err(error) => (error.id(), Err(error)),
+            };
+            // Every task has its run.
+            if let Some(key) = self.runs.remove(&id) {
+                return Some((key, outcome));
+            }
+        }
+    }
+}
+
+impl Unfinished {
+    fn add(&mut self, identity: &Identity, problem: &str) {
+        let name = bounded(&identity.name);
+        self.sessions.push((identity.key.pid, name, bounded(problem)));
+    }
+}
+
+impl<S: Sink> Supervisor<S> {
+    pub(crate) fn start_what_is_due(&mut self, now: Instant) {
+        let options = self.options.borrow().clone();
+        let (start, over) = self.registry.due(now, options.max_targets);
+        for key in start {
+            let Some(entry) = self.registry.get_mut(key) else {
+                continue;
+            };
+            let run = &mut entry.run;
+            let (sender, orders) = watch::channel(Order::Read);
+            run.orders = Some(sender);
+            let attempt = Attempt {
+                shared: Arc::clone(&self.shared),
+                options: Arc::clone(&options),
+                leases: Leases::new(options.lease_folder.clone()),
+                sketch: run.identity.clone(),
+                carryover: run.carryover.take().unwrap_or_default(),
+                orders,
+                visible: run.visible,
+                reverse: run.reverse.clone(),
+                begun: run.begun.take(),
+            };
+            self.tasks.spawn(key, attempt.run());
+        }
+        for key in over {
+            let Some(entry) = self.registry.get_mut(key) else {
+                continue;
+            };
+            // It is resumed: it does not wait until there is room.
+            entry.run.begun = None;
+            if entry.run.reported() != Some(&RunState::OverLimit) {
+                entry.run.report(&self.shared.sink, RunState::OverLimit);
+            }
+        }
+    }
+
+    pub(crate) fn take_ended(&mut self, key: RunKey, outcome: TaskOutcome<S::Run>, now: Instant) {
+        let (mut carryover, end) = outcome.unwrap_or_else(|error| {
+            tracing::error!(target: "gcwatch::targets", pid = key.pid, "the task of a process failed: {error}");
+            (Carryover::default(), End::Again { lived: Duration::ZERO })
+        });
+        let Some(entry) = self.registry.get_mut(key) else {
+            return;
+        };
+        entry.run.orders = None;
+        match end {
+            End::Gone => {
+                if let Some(entry) = self.registry.remove(key) {
+                    self.end(&entry.run.identity, carryover);
+                }
+            }
+            End::Again { lived } => {
+                entry.run.carryover = Some(carryover);
+                let looked_gone = std::mem::take(&mut entry.run.looked_gone);
+                self.registry.again(key, lived >= GOOD_LIFE, now, fastrand::f64());
+                if looked_gone {
+                    self.scans.request.pids.insert(key.pid);
+                }
+            }
+            End::OverMemory { lived } => {
+                entry.run.carryover = Some(carryover);
+                let looked_gone = std::mem::take(&mut entry.run.looked_gone);
+                self.registry.hold_off(key, lived >= GOOD_CONDUCT, now, fastrand::f64());
+                if looked_gone {
+                    self.scans.request.pids.insert(key.pid);
+                }
+            }
+            End::Stopped(problem) => {
+                if let Some(problem) = problem {
+                    self.unfinished.add(&entry.run.identity, &problem);
+                }
+                // Excluded: another gcwatch may read it.
+                carryover.lease = None;
+                entry.phase = Phase::Excluded;
+                entry.run.carryover = Some(carryover);
+                entry.run.report(&self.shared.sink, RunState::Excluded);
+            }
+        }
+    }
+
+    /// Stops and drains every session.
+    pub(crate) async fn shut_down(mut self) -> Unfinished {
+        let deadline = Instant::now() + STOP_WITHIN + STOP_GRACE;
+        // Dropped: those that wait are resumed, while the sessions end.
+        self.arrivals.clear();
+        for key in self.registry.keys().collect::<Vec<_>>() {
+            if let Some(entry) = self.registry.get_mut(key) {
+                entry.run.begun = None;
+                entry.run.order(Order::ShutDown);
+            }
+        }
+        while let Ok(Some((key, outcome))) = timeout_at(deadline, self.tasks.ended()).await {
+            if let (Ok((_, End::Stopped(Some(problem)))), Some(entry)) = (outcome, self.registry.get(key)) {
+                self.unfinished.add(&entry.run.identity, &problem);
+            }
+        }
+        self.tasks.set.abort_all();
+        while let Some((key, outcome)) = self.tasks.ended().await {
+            if outcome.is_err() {
+                let detail = "its task did not end in time".to_owned();
+                self.unfinished.sessions.push((key.pid, String::new(), detail));
+            }
+        }
+        self.listening.close().await;
+        self.unfinished
+    }
+}

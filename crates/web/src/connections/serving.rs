@@ -1,0 +1,161 @@
+//! One connection that has a place: its requests and their answers, until it has been open, idle or slow for too long.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::connections::stream::Flushed;
+use crate::connections::{Deadlines, Shared, places};
+use crate::events::{self, Link};
+use crate::evidence;
+use crate::health::is_health;
+use crate::mcp;
+use crate::peer::Ends;
+use crate::wire::Wire;
+
+/// How long a connection on a reserved place has for its one request and the answer.
+const RESERVED_FOR: Duration = Duration::from_secs(2);
+
+/// Largest head of a request, and what is read ahead.
+const MOST_HEAD_BYTES: usize = 16 << 10;
+/// What all answers that are being written may hold. One alone may be larger: the metrics of a thousand processes.
+const MOST_ANSWER_BYTES: usize = 32 << 20;
+
+/// Deadline for the handshake of TLS.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// A connection's place, which it leaves when this is dropped.
+pub(super) struct Place {
+    shared: Shared,
+    id: u64,
+}
+
+impl Place {
+    pub(super) fn new(shared: &Shared, id: u64) -> Self {
+        let shared = Arc::clone(shared);
+        Self { shared, id }
+    }
+
+    /// The answer, if what it holds has room beside the others.
+    ///
+    /// A stream of events has a place among those of viewers, and gives this one back.
+    fn admit(&self, answer: Response<Body>) -> Response<Body> {
+        if events::is_stream(&answer) {
+            places(&self.shared).leave(self.id);
+            return answer;
+        }
+        let bytes = answer.body().size_hint().exact();
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        let (admitted, slow) = places(&self.shared).answer(self.id, bytes, MOST_ANSWER_BYTES, Instant::now());
+        slow.iter().for_each(AbortHandle::abort);
+        if admitted {
+            return answer;
+        }
+        let text = "too many answers are being read; ask again\n";
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        places(&self.shared).leave(self.id);
+    }
+}
+
+/// Serves one connection. Its errors are the client's and are not reported.
+///
+/// Answers other than health, and those that wait for a disk, are made in turns, one after the other, with whatever
+/// else there is to do in between: a connection may send hundreds of requests at once, and the metrics of a thousand
+/// processes take milliseconds.
+pub(super) async fn answer(
+    (stream, ends): (TcpStream, Ends),
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    place: Place,
+    turns: Arc<Semaphore>,
+    mut ended: watch::Receiver<bool>,
+    deadlines: Deadlines,
+) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN.min(deadlines.head), Wire::new(stream, tls)).await else {
+        return;
+    };
+    let place = Arc::new(place);
+    let slow = Arc::new(Notify::new());
+    let router = TowerToHyperService::new(router.into_service::<Body>());
+    let service = service_fn({
+        let place = Arc::clone(&place);
+        let link = Link {
+            slow: Arc::clone(&slow),
+            ended: ended.clone(),
+            ends,
+        };
+        move |mut request: Request<Incoming>| {
+            places(&place.shared).asked(place.id, Instant::now());
+            request.extensions_mut().insert(link.clone());
+            let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
+            async move {
+                // Before its turn: a body may come slowly.
+                let request = match mcp::whole(request.map(Body::new)).await {
+                    Ok(request) => request,
+                    Err(refusal) => return Ok(place.admit(*refusal)),
+                };
+                let mut _turn = None;
+                let path = request.uri().path();
+                if !is_health(path) && !evidence::waits_for_disk(path) {
+                    // It is never closed.
+                    _turn = turns.acquire().await.ok();
+                    yield_now().await;
+                }
+                router.call(request).await.map(|answer| place.admit(answer))
+            }
+        }
+    });
+    let stream = Flushed::new(stream, move || places(&place.shared).flushed(place.id, Instant::now()));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(deadlines.head)
+        .max_buf_size(MOST_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _over = connection.as_mut() => return,
+        () = slow.notified() => return,
+        _ended = ended.wait_for(|ended| *ended) => {}
+        () = sleep(deadlines.lifetime) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _cut_off = timeout(deadlines.last_answer, connection).await;
+}
+
+/// Serves one request of a connection that has a reserved place.
+pub(super) async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, place: Place) {
+    let service = TowerToHyperService::new(router.into_service::<Incoming>());
+    let serving = async {
+        let Ok(stream) = Wire::new(stream, tls).await else {
+            return;
+        };
+        // Its errors are the client's.
+        let _over = http1::Builder::new()
+            .keep_alive(false)
+            .max_buf_size(MOST_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    };
+    let _late_or_over = timeout(RESERVED_FOR, serving).await;
+    drop(place);
+}

@@ -1,0 +1,355 @@
+//! `/api/v1/events`: a view of the page as it changes, as server-sent events.
+//!
+//! ```text
+//! a viewer -- one of 16 places --> a task: every 2 s, if the last event was taken: the view -> one event -> body
+//! ```
+//!
+//! Nothing is computed while nobody looks, and for a viewer that does not take its events nothing is computed either:
+//! after [`SLOW`] its connection is closed. Viewers have places of their own: they take none from scrapers and probes.
+//! A stream ends after nine minutes; browsers come back by themselves.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use hyper::body::Frame;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::peer::Ends;
+use super::{Site, answer, api};
+use delivery::clock::now_unix_ns;
+
+/// Pages that may follow at the same time.
+pub(super) const MOST_VIEWERS: usize = 16;
+/// How often there is an event.
+const EVERY: Duration = Duration::from_secs(2);
+/// A viewer that has not taken an event for so long is not there any more.
+const SLOW: Duration = Duration::from_secs(15);
+/// How long a stream lasts. A connection may be ten minutes old.
+const LASTS: Duration = Duration::from_secs(540);
+/// Every so many events, the half hour of each row is in them.
+const SPARKS_EVERY: u32 = 15;
+/// Every so many events there is one of a process in which nothing changed.
+const STILL_EVERY: u32 = 5;
+/// Two viewers of the overview within this time get the same text.
+const SHARED_FOR: Duration = Duration::from_millis(1500);
+
+/// What the connection of a request gives to its handler.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    /// Closes the connection.
+    pub(super) slow: Arc<Notify>,
+    /// The listener ends.
+    pub(super) ended: watch::Receiver<bool>,
+    /// Who asks.
+    pub(super) ends: Ends,
+}
+
+/// The place of a viewer, the oldest first.
+#[derive(Debug)]
+struct Taken {
+    address: IpAddr,
+    /// Closes its connection, by which it is known.
+    slow: Arc<Notify>,
+}
+
+/// A viewer's place, which it leaves when this is dropped.
+#[derive(Debug)]
+struct ViewerPlace {
+    taken: Arc<Mutex<Vec<Taken>>>,
+    slow: Arc<Notify>,
+}
+
+impl Drop for ViewerPlace {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|taken| !Arc::ptr_eq(&taken.slow, &self.slow));
+    }
+}
+
+/// The places of viewers, and the text that they share.
+#[derive(Debug, Default)]
+pub(super) struct Viewers {
+    taken: Arc<Mutex<Vec<Taken>>>,
+    /// When it was made, and the overview as an event.
+    shared: Mutex<Option<(Instant, Bytes)>>,
+}
+
+impl Viewers {
+    /// How many follow now.
+    pub(super) fn count(&self) -> usize {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// A place for a viewer. Where there is none, the address that has most of them gives its oldest one, if it has at
+    /// least two more than the one that asks.
+    fn take(&self, link: &Link) -> Option<ViewerPlace> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = link.ends.peer.ip().to_canonical();
+        if taken.len() >= MOST_VIEWERS {
+            let of = |address: IpAddr| taken.iter().filter(|taken| taken.address == address).count();
+            let most = taken.iter().map(|taken| taken.address).max_by_key(|other| of(*other))?;
+            if of(most) < of(address) + 2 {
+                return None;
+            }
+            let oldest = taken.iter().position(|taken| taken.address == most)?;
+            taken.remove(oldest).slow.notify_one();
+        }
+        let slow = Arc::clone(&link.slow);
+        taken.push(Taken {
+            address,
+            slow: Arc::clone(&slow),
+        });
+        Some(ViewerPlace {
+            taken: Arc::clone(&self.taken),
+            slow,
+        })
+    }
+
+    /// The overview as an event, made once for all who look now.
+    fn overview(&self, site: &Site, now: Instant) -> Option<Bytes> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = shared.as_ref()
+            && now.saturating_duration_since(*at) < SHARED_FOR
+        {
+            return Some(text.clone());
+        }
+        let text = event("overview", &api::overview_record(site, false))?;
+        *shared = Some((now, text.clone()));
+        Some(text)
+    }
+}
+
+/// Which view is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    Overview,
+    Process(u32),
+    Rules,
+    Watcher,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    view: Option<String>,
+    pid: Option<u32>,
+}
+
+impl Wanted {
+    fn view(&self) -> Option<View> {
+        Some(match (self.view.as_deref().unwrap_or("overview"), self.pid) {
+            ("overview", None) => View::Overview,
+            ("process", Some(pid)) => View::Process(pid),
+            ("rules", None) => View::Rules,
+            ("self", None) => View::Watcher,
+            _ => return None,
+        })
+    }
+}
+
+const REMEDY: &str = "view=overview, view=process&pid=PID, view=rules or view=self";
+
+pub(super) async fn events(
+    State(site): State<Site>,
+    link: Option<Extension<Link>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Response {
+    let view = match wanted {
+        Ok(Query(wanted)) => wanted.view(),
+        Err(wrong) => return answer::bad(&wrong.body_text(), REMEDY),
+    };
+    let Some(view) = view else {
+        return answer::bad("there is no such view", REMEDY);
+    };
+    let place = link.and_then(|Extension(link)| Some((site.viewers.take(&link)?, link)));
+    let Some((place, link)) = place else {
+        let error = format!("{MOST_VIEWERS} pages follow already, which is the limit");
+        let mut refusal = answer::busy(&error, "close one, or ask the records themselves from time to time");
+        let headers = refusal.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+        return refusal;
+    };
+    let (events, body) = mpsc::channel(1);
+    tokio::spawn(follow(site, view, events, link, place));
+    let mut response = Response::new(Body::new(Events(body)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // It has no place for further requests.
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// Whether an answer is a stream of events.
+pub(super) fn is_stream(response: &Response<Body>) -> bool {
+    let media = response.headers().get(header::CONTENT_TYPE);
+    media.is_some_and(|media| media == "text/event-stream")
+}
+
+/// The body: events as they come.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .poll_recv(cx)
+            .map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+/// Makes events until the viewer leaves, is too slow, or the time is over.
+async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: Link, place: ViewerPlace) {
+    let until = Instant::now() + LASTS;
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut seen = Seen::default();
+    let mut count = 0u32;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = events.closed() => break,
+            _ended = link.ended.wait_for(|ended| *ended) => break,
+        }
+        if Instant::now() >= until {
+            break;
+        }
+        let Ok(room) = timeout(SLOW, events.reserve()).await else {
+            link.slow.notify_one();
+            break;
+        };
+        let Ok(room) = room else { break };
+        if let View::Process(pid) = view {
+            site.views.look_at_memory(pid).await;
+        }
+        if let Some(event) = event_of(&site, view, count, &mut seen) {
+            room.send(event);
+        }
+        count = count.wrapping_add(1);
+    }
+    drop(place);
+}
+
+/// What a viewer has got.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    revision: Option<u64>,
+    state: &'static str,
+    incidents: String,
+}
+
+fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Bytes> {
+    match view {
+        View::Overview if count.is_multiple_of(SPARKS_EVERY) => event("overview", &api::overview_record(site, true)),
+        View::Overview => site.viewers.overview(site, Instant::now()),
+        View::Rules => event("rules", &api::rules_record(site, None)),
+        View::Watcher => event("self", &site.watcher_record()),
+        View::Process(pid) => {
+            let now = now_unix_ns();
+            let Some(record) = api::process_record(site, pid, now) else {
+                let incidents = site.views.incidents().into_iter();
+                let incidents: Vec<_> = incidents.filter(|incident| incident.pid == Some(pid)).collect();
+                let gone = serde_json::json!({ "at_ms": now / 1_000_000, "pid": pid, "incidents": incidents });
+                return event("gone", &gone);
+            };
+            let next = Seen {
+                revision: Some(record.revision),
+                state: record.process.state,
+                incidents: record
+                    .incidents
+                    .iter()
+                    .map(|one| format!("{}{}{} ", one.id, one.state, one.severity))
+                    .collect(),
+            };
+            let is_still = next == *seen && !count.is_multiple_of(STILL_EVERY);
+            *seen = next;
+            if is_still {
+                return event("still", &serde_json::json!({ "at_ms": record.at_ms }));
+            }
+            event("process", &record)
+        }
+    }
+}
+
+/// A record as an event: one line of JSON.
+fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
+    let mut text = format!("event: {name}\ndata: ").into_bytes();
+    serde_json::to_writer(&mut text, record).ok()?;
+    text.extend_from_slice(b"\n\n");
+    Some(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: views that there are, and ones that there are not.
+    /// Guarantee: only what is complete and known is a view.
+    #[test]
+    fn a_view_is_named_whole() {
+        let view = |view: Option<&str>, pid| {
+            let view = view.map(str::to_owned);
+            Wanted { view, pid }.view()
+        };
+        assert_eq!(view(None, None), Some(View::Overview));
+        assert_eq!(view(Some("process"), Some(7)), Some(View::Process(7)));
+        assert_eq!(view(Some("self"), None), Some(View::Watcher));
+        for (name, pid) in [("process", None), ("overview", Some(1)), ("rules", Some(1)), ("", None)] {
+            assert_eq!(view(Some(name), pid), None, "{name}");
+        }
+    }
+
+    fn link(address: &str) -> Link {
+        let address = std::net::SocketAddr::new(address.parse().unwrap(), 1);
+        Link {
+            slow: Arc::default(),
+            ended: watch::channel(false).1,
+            ends: Ends {
+                peer: address,
+                own: address,
+            },
+        }
+    }
+
+    /// Scenario: one address has all places of viewers; another asks, again and again; then the first asks once more.
+    /// Guarantee: the other gets half of them, the oldest of the first are closed, and nobody gets more by asking.
+    #[tokio::test]
+    async fn addresses_share_the_places_of_viewers() {
+        let viewers = Viewers::default();
+        let first: Vec<Link> = (0..MOST_VIEWERS).map(|_| link("10.0.0.1")).collect();
+        let places: Vec<_> = first.iter().map(|link| viewers.take(link).unwrap()).collect();
+        assert!(viewers.take(&link("::ffff:10.0.0.1")).is_none());
+        let mut others = Vec::new();
+        while let Some(place) = viewers.take(&link("10.0.0.2")) {
+            others.push(place);
+        }
+        assert_eq!((others.len(), viewers.count()), (MOST_VIEWERS / 2, MOST_VIEWERS));
+        for link in first.iter().take(MOST_VIEWERS / 2) {
+            link.slow.notified().await;
+        }
+        assert!(viewers.take(&link("10.0.0.1")).is_none());
+        drop((places, others));
+        assert_eq!(viewers.count(), 0);
+    }
+
+    /// Scenario: a record whose text holds newlines, as names of processes may.
+    /// Guarantee: an event is one line of data.
+    #[test]
+    fn an_event_is_one_line() {
+        let text = event("overview", &serde_json::json!({ "name": "a\n\ndata: b\r" })).unwrap();
+        let text = std::str::from_utf8(&text).unwrap();
+        assert_eq!(text, "event: overview\ndata: {\"name\":\"a\\n\\ndata: b\\r\"}\n\n");
+    }
+}

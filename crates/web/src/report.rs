@@ -1,0 +1,138 @@
+//! A recording as one file: the page's style and scripts with the record in it, to be opened without a server.
+//!
+//! The page's modules import each other by name, which a file alone cannot. Each becomes a function that returns what
+//! it exports. The file allows its own script only, by its digest, and nothing from the network.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use super::assets;
+use api::view::ReportRecord;
+
+/// The modules of it, each after those that it imports.
+const MODULES: [&str; 10] = [
+    "dom.js",
+    "format.js",
+    "live.js",
+    "charts.js",
+    "account.js",
+    "incidents.js",
+    "requests.js",
+    "process.js",
+    "collection.js",
+    "report.js",
+];
+
+/// The page cannot be made of its record.
+#[derive(Debug, thiserror::Error)]
+#[error("the record of the recording cannot be written as JSON: {0}")]
+pub struct NotWritten(#[from] serde_json::Error);
+
+/// The file.
+///
+/// # Errors
+///
+/// Never with records that are made of numbers and texts.
+pub fn page(record: &ReportRecord) -> Result<String, NotWritten> {
+    let script = script();
+    let style = assets::text("page.css");
+    // Names in it come from elsewhere: nothing of them can end the element.
+    let json = serde_json::to_string(record)?.replace('<', "\\u003c");
+    let digest = |text: &str| STANDARD.encode(Sha256::digest(text));
+    let mut page = String::with_capacity(json.len() + script.len() + style.len() + 2048);
+    let _infallible = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>gcwatch</title>\n<meta \
+         name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<meta name=\"color-scheme\" \
+         content=\"light dark\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'\">\n<style>{style}</style>\n</head>\n<body>\n<main \
+         id=\"main\" tabindex=\"-1\"><noscript><p class=\"note\">This report needs JavaScript; it loads nothing from \
+         the network.</p></noscript></main>\n<div id=\"tip\" class=\"tip\" hidden></div>\n<script \
+         type=\"application/json\" id=\"record\">{json}</script>\n<script>{script}</script>\n</body>\n</html>\n",
+        digest(&script),
+        digest(style),
+    );
+    Ok(page)
+}
+
+/// All modules in one script.
+fn script() -> String {
+    let mut script = "'use strict';\nconst modules = {};\n".to_owned();
+    for name in MODULES {
+        let (body, exports) = module(assets::text(name));
+        let _infallible = write!(
+            script,
+            "modules['{name}'] = (() => {{\n{body}\nreturn {{ {} }};\n}})();\n",
+            exports.join(", ")
+        );
+    }
+    script
+}
+
+/// The body of a module with its imports as constants, and the names that it exports.
+fn module(text: &str) -> (String, Vec<String>) {
+    let mut exports = Vec::new();
+    let mut body = String::with_capacity(text.len());
+    for line in text.lines() {
+        if let Some((names, from)) = line
+            .strip_prefix("import ")
+            .and_then(|rest| rest.split_once(" from './"))
+        {
+            let names = names.trim_start_matches("* as ");
+            let from = from.trim_end_matches("';");
+            let _infallible = writeln!(body, "const {names} = modules['{from}'];");
+            continue;
+        }
+        let exported = line.strip_prefix("export ");
+        if let Some(line) = exported {
+            let rest = ["async ", "function ", "const ", "class "]
+                .iter()
+                .fold(line, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            exports.push(rest[..end.unwrap_or(rest.len())].to_owned());
+        }
+        body.push_str(exported.unwrap_or(line));
+        body.push('\n');
+    }
+    (body, exports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the modules of the report.
+    /// Guarantee: no import or export is left, each module comes after those that it imports, and what is imported is
+    /// exported there.
+    #[test]
+    fn modules_are_put_together() {
+        for (place, name) in MODULES.iter().enumerate() {
+            let text = assets::text(name);
+            let (body, _) = module(text);
+            assert!(
+                !body
+                    .lines()
+                    .any(|line| line.starts_with("import ") || line.starts_with("export ")),
+                "{name}"
+            );
+            for line in text.lines().filter(|line| line.starts_with("import ")) {
+                let (names, from) = line.split_once(" from './").unwrap();
+                let from = from.trim_end_matches("';");
+                let before = MODULES.iter().position(|module| *module == from).unwrap();
+                assert!(before < place, "{name} imports {from}");
+                let (_, exports) = module(assets::text(from));
+                let names = names.trim_start_matches("import ").trim_matches(['{', '}', ' ']);
+                for imported in names.split(", ") {
+                    assert!(
+                        exports.iter().any(|export| export == imported),
+                        "{name}: {imported} of {from}"
+                    );
+                }
+            }
+        }
+    }
+}

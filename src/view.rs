@@ -1,0 +1,258 @@
+//! The record of recordings as a page to send to somebody.
+
+mod charts;
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use clr_gc::gc::Collection;
+use gc_requests::request::{MAX_NAMED_STOPS, Request};
+use gc_rules::time::{TimeBase, rfc3339};
+
+use crate::pipeline::history::Causes;
+use crate::pipeline::{overview_view, process_view};
+use api::gc::{Subject, SummaryRecord, is_induced};
+use api::view::{Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
+use recording::{ProcessHistory, Recording};
+use report::memory;
+use report::units::plural;
+
+/// Recordings of a page at most.
+pub const MOST_RECORDINGS: usize = 32;
+/// Processes at most: those that were stopped longest. A recording of one machine has thousands.
+const MOST_PROCESSES: usize = 32;
+/// Marks of collections at most, over all processes.
+const MOST_MARKS: usize = 150_000;
+/// Points of the heap at most, over all processes and of one: more than a wide screen has pixels.
+const ALL_HEAP_POINTS: usize = 32_000;
+const MOST_HEAP_POINTS: usize = 3_000;
+/// Longest collections in full, at most, over all processes and of one.
+const LONGEST: (usize, usize) = (200, 100);
+/// Requests that lost most.
+const WORST: usize = 20;
+
+/// The record of a page.
+pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
+    ReportRecord {
+        version: env!("GCWATCH_VERSION"),
+        recordings,
+    }
+}
+
+/// The record of a recording, one of `among` in a page. `found`: of each process, in the order of the recording;
+/// `None`: no rules were evaluated. The command line may hold secrets: it is in it only `with_command_line`.
+pub fn recorded(
+    recording: &Recording,
+    base: TimeBase,
+    found: Option<Vec<Found>>,
+    with_command_line: bool,
+    among: usize,
+) -> ReportedRecording {
+    let among = among.max(1);
+    let several = recording.processes.len() > 1;
+    let mut found = found.map(Vec::into_iter);
+    let mut all: Vec<_> = recording
+        .processes
+        .iter()
+        .map(|(subject, history)| {
+            let found = found.as_mut().map(|all| all.next().unwrap_or_default());
+            (*subject, history, found)
+        })
+        .collect();
+    let most = (MOST_PROCESSES / among).max(1);
+    let left_out = all.len().saturating_sub(most);
+    if left_out > 0 {
+        all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
+        all.truncate(most);
+    }
+    let bounds = Bounds::of(all.len() * among);
+    let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
+    let processes = all.into_iter().map(|(subject, history, found)| {
+        let name = name(recording, subject, several);
+        process(subject, name, history, base, recording, &bounds, found)
+    });
+    ReportedRecording {
+        file: file.to_owned(),
+        command_line: recording.program.command_line.clone().filter(|_| with_command_line),
+        runtime: recording.stream.runtime.clone(),
+        started: recording.header.as_ref().and_then(|_| rfc3339(base.unix_ns(0))),
+        observed_ns: recording.observed_ns,
+        processes: processes.collect(),
+        requests: recording.requests.as_ref().map(|all| requests(all, base)),
+        unseen: unseen(recording, left_out),
+    }
+}
+
+/// How much of each process is in a page.
+struct Bounds {
+    marks: usize,
+    heap_points: usize,
+    longest: usize,
+}
+
+impl Bounds {
+    fn of(processes: usize) -> Self {
+        let processes = processes.max(1);
+        let (all, one) = LONGEST;
+        Self {
+            marks: MOST_MARKS / processes,
+            heap_points: (ALL_HEAP_POINTS / processes).min(MOST_HEAP_POINTS),
+            longest: (all / processes).min(one),
+        }
+    }
+}
+
+fn process(
+    subject: Subject,
+    name: String,
+    history: &ProcessHistory,
+    base: TimeBase,
+    recording: &Recording,
+    bounds: &Bounds,
+    found: Option<Found>,
+) -> ReportedProcess {
+    let (incidents, judged) = found.map_or((None, None), |found| (Some(found.incidents), Some(found.judged)));
+    let observed_ns = recording.observed_ns;
+    let collections = &history.collections;
+    let mut causes = Causes::default();
+    collections.iter().for_each(|collection| causes.observe(collection));
+    let longest = charts::longest(collections, bounds.longest);
+    let named: BTreeSet<u32> = incidents
+        .iter()
+        .flatten()
+        .filter_map(|incident| incident.gc_number)
+        .chain(longest.iter().map(|collection| collection.number))
+        .collect();
+    let full = collections.iter().filter(|one| named.contains(&one.number));
+    let known = collections.iter().filter_map(|one| one.pause_ns);
+    let (count, sum) = known.fold((0_i64, 0_i64), |(count, sum), ns| (count + 1, sum.saturating_add(ns)));
+    let heaps = collections.iter();
+    let ledger = memory::newest(collections).map(|(_, ledger)| ledger);
+    let summary = SummaryRecord::new(subject, &history.totals, &history.other_stops, observed_ns).with(ledger);
+    ReportedProcess {
+        name,
+        collector: collector(recording, collections),
+        summary: serde_json::to_value(summary).unwrap_or_default(),
+        mean_ns: sum.checked_div(count),
+        largest_heap: heaps
+            .flat_map(|one| [one.heap_before(), one.heap_after()])
+            .flatten()
+            .max(),
+        induced: collections.iter().filter(|one| is_induced(one)).count() as u64,
+        history: charts::columns(history, base, observed_ns),
+        heap: charts::heap(collections, base, observed_ns, bounds.heap_points),
+        pauses: charts::marks(collections, base, observed_ns, bounds.marks),
+        causes: causes.all().iter().map(process_view::cause).collect(),
+        longest: longest.iter().map(|one| process_view::line(one, base)).collect(),
+        full: full
+            .filter_map(|one| crate::pipeline::record(one, base, subject, None))
+            .collect(),
+        incidents,
+        judged,
+    }
+}
+
+/// What a process is called: by its command line where the recording has it.
+pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
+    let pid = pid_name(subject, several);
+    match recording.program.name(subject.pid) {
+        Some(name) => format!("{name}, {pid}"),
+        None => pid,
+    }
+}
+
+fn pid_name(subject: Subject, several: bool) -> String {
+    let pid = subject
+        .pid
+        .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
+    match subject.clr_instance {
+        // It distinguishes runtimes of one process, and is no version.
+        Some(instance) if several => format!("{pid}, ClrInstanceID {instance}"),
+        _ => pid,
+    }
+}
+
+/// How the collector is set up, where the recording says it, and its heaps: without the former, their number shows
+/// server GC.
+pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<String> {
+    let settings = overview_view::collector(&recording.program.settings.attributes());
+    let heaps = collections
+        .iter()
+        .filter_map(|one| Some(one.global.as_ref()?.heap_count));
+    let heaps = heaps.max().filter(|heaps| *heaps > 0);
+    let heaps = heaps.map(|heaps| match (heaps, &settings) {
+        (1, _) => "one heap".to_owned(),
+        (heaps, Some(_)) => format!("{heaps} heaps"),
+        (heaps, None) => format!("server, {heaps} heaps"),
+    });
+    let parts: Vec<String> = [settings, heaps].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn requests(all: &[Request], base: TimeBase) -> ReportedRequests {
+    let mut tally = RequestTally::new(WORST, MAX_NAMED_STOPS);
+    for request in all {
+        tally.observe(request, base);
+    }
+    tally.into_record()
+}
+
+fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
+    let mut all = Vec::new();
+    let mut add = |what: String, why: &str| {
+        all.push(Unseen {
+            what,
+            why: why.to_owned(),
+        });
+    };
+    if left_out > 0 {
+        add(
+            match left_out {
+                1 => "1 more process".to_owned(),
+                more => format!("{more} more processes"),
+            },
+            "this page has those that were stopped longest; `gcwatch analyze` has all",
+        );
+    }
+    match recording.stream.lost_events {
+        Some(0) => {}
+        Some(lost) => add(plural(lost, "event"), "the runtime dropped them: its buffer was full"),
+        None => add(
+            "whether events were lost".to_owned(),
+            "this stream does not number its events: losses cannot be counted",
+        ),
+    }
+    let totals = || recording.processes.iter().map(|(_, history)| &history.totals);
+    let lossy: u64 = totals().map(|totals| totals.lossy).sum();
+    if lossy > 0 {
+        add(
+            format!("figures of {}", plural(lossy, "collection")),
+            "events were lost around them: their figures may be too low",
+        );
+    }
+    let incomplete: u64 = totals().map(|totals| totals.incomplete).sum();
+    if incomplete > 0 {
+        add(
+            format!("parts of {}", plural(incomplete, "collection")),
+            "they were under way when the recording began or ended, or the runtime did not send a part",
+        );
+    }
+    if recording.stream.undecodable > 0 {
+        add(
+            plural(recording.stream.undecodable, "event"),
+            "their layout is not known to this version of gcwatch",
+        );
+    }
+    if let Some(cut) = &recording.cut {
+        add("the end of the recording".to_owned(), cut);
+    }
+    if let Some(error) = &recording.error {
+        add("the rest of the recording".to_owned(), &error.to_string());
+    }
+    add(
+        "memory outside of the heap, and limits".to_owned(),
+        "a recording has the collector's events alone: `gcwatch top` and the daemon's page know the process and its \
+         container",
+    );
+    all
+}

@@ -1,0 +1,233 @@
+//! The charts of a recording: places of equal length, a mark per collection, the heap after each.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use clr_gc::gc::Collection;
+use gc_rules::engine::{collection_at, suspension_at};
+use gc_rules::time::TimeBase;
+
+use crate::pipeline::history::{Bucket, Mark};
+use crate::pipeline::process_view;
+use api::view::{HeapPoints, HistoryColumns, PauseColumns};
+use recording::ProcessHistory;
+
+/// Places of the charts at most.
+const MOST_PLACES: i64 = 300;
+/// Lengths of a place, ms; beyond them whole days.
+const LENGTHS_MS: [i64; 16] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
+    3_600_000, 86_400_000,
+];
+
+/// The shortest length of a place of which there are not too many.
+fn length_ns(observed_ns: i64) -> i64 {
+    let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MOST_PLACES;
+    match LENGTHS_MS.iter().find(fits) {
+        Some(length_ms) => length_ms * 1_000_000,
+        None => {
+            let day = 86_400_000_000_000;
+            (observed_ns / MOST_PLACES / day + 1) * day
+        }
+    }
+}
+
+/// The part of `from..to` in each place of that length.
+fn parts(from: i64, to: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
+    let mut from = from;
+    std::iter::from_fn(move || {
+        (from < to).then(|| {
+            let place = from / length;
+            let end = ((place + 1) * length).min(to);
+            let part = end - from;
+            from = end;
+            (place, part)
+        })
+    })
+}
+
+/// What happened in each place. Collections count where they ended, time stopped where it lies; what was allocated
+/// between two collections is spread over the time between them.
+pub(super) fn columns(history: &ProcessHistory, base: TimeBase, observed_ns: i64) -> HistoryColumns {
+    let observed_ns = observed_ns.max(1);
+    let length = length_ns(observed_ns);
+    let mut places: BTreeMap<i64, Bucket> = BTreeMap::new();
+    // Damage must not make places: what is outside of the recording is at its edge.
+    let inside = |at: i64| at.clamp(0, observed_ns);
+    let mut stops: Vec<(i64, i64)> = Vec::new();
+    for collection in &history.collections {
+        let at = collection_at(collection);
+        let pause = collection.pause_ns.and_then(|ns| u64::try_from(ns).ok());
+        let ended = places.entry(inside(at) / length).or_default();
+        ended.collection(collection, pause);
+        if let Ok(allocated) = collection.allocated {
+            let over = (inside(allocated.since), inside(allocated.until));
+            spread(&mut places, over, length, allocated.bytes);
+        }
+        for pause in &collection.pauses {
+            if pause.spans.is_empty() {
+                stops.push((at.saturating_sub(pause.pause_ns.unwrap_or(0)), at));
+            }
+            stops.extend(pause.spans.iter().copied());
+        }
+    }
+    let alone = history.suspensions.iter();
+    stops.extend(alone.filter_map(|stop| {
+        let end = suspension_at(stop)?;
+        Some((end.saturating_sub(stop.stopped_ns?), end))
+    }));
+    for (from, to) in stops {
+        for (place, part) in parts(inside(from), inside(to), length) {
+            let bucket = places.entry(place).or_default();
+            bucket.stopped_ns = bucket.stopped_ns.saturating_add(part.unsigned_abs());
+        }
+    }
+    let mut columns = HistoryColumns {
+        bucket_ms: (length / 1_000_000).unsigned_abs(),
+        span_ms: (observed_ns / 1_000_000).unsigned_abs().max(1),
+        ..HistoryColumns::default()
+    };
+    for (place, bucket) in places {
+        process_view::add(&mut columns, &bucket, base.unix_ns(place * length) / 1_000_000);
+    }
+    columns
+}
+
+/// Adds bytes that were allocated between two instants: all of them are in the places, to the byte.
+fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i64, bytes: u64) {
+    let whole = to - from;
+    let mut left = bytes;
+    let mut add = |place: i64, bytes: u64| {
+        places.entry(place).or_default().allocated(bytes);
+    };
+    for (place, part) in parts(from, to, length) {
+        let share = u128::from(bytes) * u128::from(part.unsigned_abs()) / u128::from(whole.unsigned_abs()).max(1);
+        let share = u64::try_from(share).unwrap_or(left).min(left);
+        left -= share;
+        add(place, share);
+    }
+    // What was rounded, or has no time to be spread over.
+    add(from.max(to - 1) / length, left);
+}
+
+/// A mark per collection, at most so many: of each part of the time the longest.
+pub(super) fn marks(collections: &[Collection], base: TimeBase, observed_ns: i64, most: usize) -> PauseColumns {
+    let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
+    let mut columns = PauseColumns::default();
+    let mut add = |one: &Collection| process_view::add_mark(&mut columns, &Mark::of(one, base.unix_ns(at(one))));
+    if collections.len() <= most {
+        collections.iter().for_each(add);
+        return columns;
+    }
+    let slices = thinned(collections, observed_ns, most, at, |one| one.pause_ns);
+    slices.into_iter().for_each(&mut add);
+    columns
+}
+
+/// The heap after each collection, at most so many points: of each part of the time the largest.
+pub(super) fn heap(collections: &[Collection], base: TimeBase, observed_ns: i64, most: usize) -> HeapPoints {
+    let mut known: Vec<&Collection> = collections.iter().filter(|one| one.heap_stats.is_some()).collect();
+    let of = known.len() as u64;
+    let at = |one: &&Collection| collection_at(one);
+    known.sort_by_key(at);
+    let chosen = if known.len() <= most {
+        known.iter().collect()
+    } else {
+        thinned(&known, observed_ns, most, at, |one| one.heap_after())
+    };
+    let mut points = HeapPoints {
+        of,
+        ..HeapPoints::default()
+    };
+    for one in chosen {
+        points.at_ms.push(base.unix_ns(at(one)) / 1_000_000);
+        let [gen0, gen1, gen2, loh, poh] = one.heap.each_ref().map(|sizes| sizes.after);
+        points.heap.gen0.push(gen0);
+        points.heap.gen1.push(gen1);
+        points.heap.gen2.push(gen2);
+        points.heap.loh.push(loh);
+        points.heap.poh.push(poh);
+        points.committed.push(one.committed.after.or(one.committed.before));
+    }
+    points
+}
+
+/// In the order of the time, the largest of each of so many slices of it.
+fn thinned<T, K: Ord>(
+    all: &[T],
+    observed_ns: i64,
+    most: usize,
+    at: impl Fn(&T) -> i64,
+    size: impl Fn(&T) -> K,
+) -> Vec<&T> {
+    let slices = i64::try_from(most).unwrap_or(i64::MAX).max(1);
+    let slice = (observed_ns / slices + 1).max(1);
+    let mut largest: BTreeMap<i64, &T> = BTreeMap::new();
+    for one in all {
+        let place = at(one).clamp(0, observed_ns) / slice;
+        largest
+            .entry(place)
+            .and_modify(|other| {
+                if size(one) > size(other) {
+                    *other = one;
+                }
+            })
+            .or_insert(one);
+    }
+    let mut chosen: Vec<&T> = largest.into_values().collect();
+    chosen.sort_by_key(|one| at(one));
+    chosen
+}
+
+/// The longest first, at most so many.
+pub(super) fn longest(collections: &[Collection], most: usize) -> Vec<&Collection> {
+    let mut longest: Vec<&Collection> = collections.iter().collect();
+    longest.sort_by_key(|collection| (Reverse(collection.pause_ns), collection.number));
+    longest.truncate(most);
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: recordings from a second to ten years.
+    /// Guarantee: the charts have at most so many places, and not fewer than a tenth of that from 30 s on.
+    #[test]
+    fn places_are_few_and_fine() {
+        let second = 1_000_000_000;
+        for seconds in [1, 3, 30, 61, 600, 3_600, 86_400, 30 * 86_400, 3_650 * 86_400] {
+            let places = seconds * second / length_ns(seconds * second) + 1;
+            assert!(places <= MOST_PLACES, "{seconds} s: {places}");
+            assert!(places >= 10, "{seconds} s: {places}");
+        }
+    }
+
+    /// Scenario: bytes allocated over two and a half places, within one, and in no time.
+    /// Guarantee: each place has its share of them by time, and none is lost to rounding.
+    #[test]
+    fn bytes_are_spread_over_their_time() {
+        let of = |from: i64, to: i64, bytes: u64| {
+            let mut places = BTreeMap::new();
+            spread(&mut places, (from, to), 100, bytes);
+            places
+                .into_iter()
+                .map(|(place, bucket)| (place, bucket.allocated.unwrap()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(50, 300, 1000), [(0, 200), (1, 400), (2, 400)]);
+        assert_eq!(of(10, 20, 7), [(0, 7)]);
+        assert_eq!(of(70, 70, 9), [(0, 9)]);
+        assert_eq!(of(0, 299, 10).iter().map(|(_, bytes)| bytes).sum::<u64>(), 10);
+    }
+
+    /// Scenario: a hundred sizes, more than there may be points.
+    /// Guarantee: at most so many points, in order, the largest of all among them.
+    #[test]
+    fn the_largest_stays() {
+        let all: Vec<i64> = (0..100).collect();
+        let chosen = thinned(&all, 100, 7, |at| *at, |at| if *at == 50 { 1000 } else { *at });
+        assert!(chosen.len() <= 7 && chosen.is_sorted(), "{chosen:?}");
+        assert!(chosen.contains(&&50) && chosen.contains(&&99), "{chosen:?}");
+    }
+}
