@@ -15,6 +15,7 @@ mod cli;
 mod config;
 mod daemon;
 mod evidence;
+mod house;
 mod mcp;
 mod otlp;
 mod pipeline;

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, shown_bytes};
 use crate::estimate::Sum;
-use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortened, shown_bytes, type_name};
+use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortened, type_name};
 use crate::site::{Site, Stack, Ways, are_said, typical};
 use crate::stacks::StackId;
 
@@ -286,8 +286,7 @@ pub struct SiteAllocations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::BURST_BYTES;
-    use crate::name::MOST_SHOWN;
+    use crate::budget::{BURST_BYTES, MOST_SHOWN};
     use crate::stacks::Stacks;
 
     fn frames_of<'a>(stack: Option<StackId>, stacks: &Stacks, [main, ctor, parse]: &'a [Frame; 3]) -> Vec<&'a Frame> {

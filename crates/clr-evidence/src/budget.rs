@@ -6,6 +6,14 @@
 /// Bytes of a burst with all that is made of it, the decoder of a live one included.
 pub const BURST_BYTES: usize = 16 << 20;
 
+/// Characters of a name that reports have.
+pub const MOST_SHOWN: usize = 256;
+
+/// Most bytes of a name of so many bytes in a report: what is harmful in it has three in its place.
+pub(crate) fn shown_bytes(bytes: usize) -> usize {
+    (64 + 3 * bytes).min(4 * MOST_SHOWN)
+}
+
 /// The bytes of one burst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {

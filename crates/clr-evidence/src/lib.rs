@@ -37,9 +37,10 @@
 //! * Memory is bounded, whatever the stream: a burst with all that is made of it has one [`budget`].
 //! * Unknown is `None`.
 
-// Time is a value: no clock is asked here (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod account;
 pub mod allocations;
 pub mod budget;
 pub mod burst;

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::budget::Budget;
-use crate::name::shown_bytes;
+use crate::budget::shown_bytes;
 
 /// The provider of the rundown at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";

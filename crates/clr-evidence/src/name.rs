@@ -32,6 +32,7 @@ use serde::{Serialize, Serializer};
 use self::compiler_generated::{fsharp_closure, state_machine};
 use self::member::Own;
 use self::type_syntax::parse;
+use crate::budget::MOST_SHOWN;
 use crate::module::Owner;
 
 /// The type of the objects in which runtime-async (.NET 11) keeps a method that waits. Samples do not name it.
@@ -220,9 +221,6 @@ fn without_tier(name: &str) -> &str {
     }
 }
 
-/// Characters of a name that reports have.
-pub const MOST_SHOWN: usize = 256;
-
 /// A name of at most [`MOST_SHOWN`] characters: of a longer one the middle is left out, as its end is the method.
 pub fn shortened(name: &str) -> Cow<'_, str> {
     let Some(extra) = name.chars().count().checked_sub(MOST_SHOWN).filter(|extra| *extra > 0) else {
@@ -231,11 +229,6 @@ pub fn shortened(name: &str) -> Cow<'_, str> {
     let half = MOST_SHOWN / 2;
     let ends = name.chars().take(half - 1).chain(['…']);
     Cow::Owned(ends.chain(name.chars().skip(half + extra)).collect())
-}
-
-/// Most bytes of a name of so many bytes in a report: what is harmful in it has three in its place.
-pub(crate) fn shown_bytes(bytes: usize) -> usize {
-    (64 + 3 * bytes).min(4 * MOST_SHOWN)
 }
 
 /// Without what a terminal would obey.
@@ -262,6 +255,7 @@ mod tests {
     /// Scenario: names as runtimes write them.
     /// Guarantee: each is what a person calls the method.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn methods_have_readable_names() {
         let table = [
             ("Shop.Program", "NightlyTrim", "Shop.Program.NightlyTrim"),

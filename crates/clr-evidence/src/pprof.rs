@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use prost::Message;
 
-use crate::burst::Account;
+use crate::account::Account;
 use crate::name::Frame;
 
 #[derive(Clone, PartialEq, Message)]

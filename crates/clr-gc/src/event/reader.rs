@@ -3,6 +3,7 @@
 use nettrace::PointerSize;
 
 use super::fields::Numbers;
+use super::text::Utf16;
 
 /// The payload ends inside a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,6 +281,21 @@ impl<'a> Wire<'a> for &'a [u8] {
     #[inline]
     fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
         cursor.take(cursor.count.into(), field)
+    }
+}
+
+impl<'a> Wire<'a> for Utf16<'a> {
+    type Value = Self;
+    const FIXED: bool = false;
+
+    #[inline]
+    fn least(_: PointerSize) -> usize {
+        2
+    }
+
+    #[inline]
+    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
+        cursor.text(field).map(Utf16::new)
     }
 }
 

@@ -2,9 +2,6 @@
 
 use std::fmt::{self, Write as _};
 
-use super::reader::{Cursor, Short, Wire};
-use nettrace::PointerSize;
-
 /// A string as the runtime wrote it: UTF-16, little-endian, without its terminator.
 ///
 /// It is foreign input: [`Display`](fmt::Display) escapes control characters and those that change the direction of
@@ -14,6 +11,11 @@ use nettrace::PointerSize;
 pub struct Utf16<'a>(&'a [u8]);
 
 impl<'a> Utf16<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
     /// The code units.
     #[inline]
     pub fn units(self) -> impl Iterator<Item = u16> + Clone + 'a {
@@ -73,20 +75,5 @@ impl fmt::Debug for Utf16<'_> {
 impl PartialEq<str> for Utf16<'_> {
     fn eq(&self, other: &str) -> bool {
         self.eq_str(other)
-    }
-}
-
-impl<'a> Wire<'a> for Utf16<'a> {
-    type Value = Self;
-    const FIXED: bool = false;
-
-    #[inline]
-    fn least(_: PointerSize) -> usize {
-        2
-    }
-
-    #[inline]
-    fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self, Short> {
-        cursor.text(field).map(Self)
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use gc_telemetry::origin::Origin;
-use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
 use prost::Message;
 use tokio::time::Instant;
 
@@ -54,17 +53,4 @@ pub(crate) fn give<M: Message>(
         rest = others;
     }
     lane.push(now, entries);
-}
-
-/// A metric's data points.
-pub(crate) fn points(metric: &Metric) -> u64 {
-    let points = match &metric.data {
-        None => 0,
-        Some(metric::Data::Gauge(gauge)) => gauge.data_points.len(),
-        Some(metric::Data::Sum(sum)) => sum.data_points.len(),
-        Some(metric::Data::Histogram(histogram)) => histogram.data_points.len(),
-        Some(metric::Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
-        Some(metric::Data::Summary(summary)) => summary.data_points.len(),
-    };
-    points as u64
 }

@@ -9,6 +9,7 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::transport::Error;
 use crate::transport::text;
+pub use crate::transport::text::Secret;
 
 words! {
     /// The OTLP protocol.
@@ -31,28 +32,6 @@ words! {
         Gzip = "gzip",
         /// zstd.
         Zstd = "zstd",
-    }
-}
-
-/// A string that is never shown: the value of a header.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps `text`; `Debug` shows `<redacted>`.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The string itself, for the one place that sends it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<redacted>")
     }
 }
 

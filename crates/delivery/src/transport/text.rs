@@ -1,14 +1,35 @@
 //! Foreign text made safe to show: bounded, on one line, without secrets.
 
 use std::error::Error;
-
-use super::receiver::Secret;
+use std::fmt;
 
 /// Most bytes of a receiver's message that are shown.
 const LONGEST: usize = 300;
 
 /// Shorter values are not searched for in messages: they would match ordinary words.
 const SHORTEST_SECRET: usize = 4;
+
+/// A string that is never shown: the value of a header.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps `text`; `Debug` shows `<redacted>`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The string itself, for the one place that sends it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<redacted>")
+    }
+}
 
 /// `text` on one line of bounded length: control characters escaped, the values of headers replaced.
 pub fn shown(text: &str, secrets: &[Secret]) -> String {

@@ -1,0 +1,172 @@
+//! The order inside of crates: cargo refuses a way back from crate to crate, this test one from module to module.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Circles that wait for somebody to break them: the crate, the module above, the modules in a circle.
+const KNOWN: [&str; 13] = [
+    "clr-evidence name: compiler_generated member type_syntax",
+    "clr-gc gc: account collection plausible",
+    "gc-rules compile: check lint name",
+    "gc-rules compile: literal order parser syntax token",
+    "gc-rules engine: groups judge round run",
+    "gc-rules field: process service",
+    "gc-rules load: compose lint",
+    "gc-rules: engine incident load",
+    "gc-rules: plan rule turns window",
+    "gc-telemetry: options spans",
+    "gcwatch daemon: bursts incident_file own services state",
+    "gcwatch pipeline: exited feed incident_view registry resumed run service shared",
+    "targets: attempt held_back reading requests rounds session",
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("tests" | "tests.rs") => {}
+            _ if path.is_dir() => sources(&path, found),
+            Some(name) if name.ends_with(".rs") => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// Code without comments and without the tests at its end.
+fn code(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let is_test = |two: &[&str]| two[0] == "#[cfg(test)]" && two[1].starts_with("mod ") && two[1].ends_with('{');
+    let end = lines.windows(2).position(is_test).unwrap_or(lines.len());
+    lines[..end].join("\n")
+}
+
+/// The paths of a tree of imports: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expand(above: &str, tree: &str, found: &mut Vec<String>) {
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in tree.char_indices().chain([(tree.len(), ',')]) {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if c == ',' && depth == 0 {
+            let one = tree[start..at].trim();
+            start = at + 1;
+            match one.split_once('{') {
+                Some((path, list)) => expand(&format!("{above}{path}"), &list[..list.len() - 1], found),
+                None => found.push(format!("{above}{one}")),
+            }
+        }
+    }
+}
+
+/// What code in a module names with `crate::`, `super::` and `self::`, as paths from the root of the crate.
+fn named(module: &[String], code: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let starts = ["crate::", "super::", "self::"].into_iter();
+    for (at, _) in starts.flat_map(|start| code.match_indices(start)) {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let mut depth = 0;
+        let is_over = |c: char| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            depth < 0 || depth == 0 && !(c.is_alphanumeric() || "_:{}*".contains(c))
+        };
+        let tree = &code[at..];
+        expand("", &tree[..tree.find(is_over).unwrap_or(tree.len())], &mut found);
+    }
+    let path = |text: String| {
+        let mut path = module.to_vec();
+        for part in text.split("::") {
+            match part {
+                "crate" => path.clear(),
+                "self" => {}
+                "super" => drop(path.pop()),
+                name => path.push(name.to_owned()),
+            }
+        }
+        path
+    };
+    found.into_iter().map(path).collect()
+}
+
+/// The circles of a crate's modules, under each module: who imports whom among its children, each with all that is below
+/// it. That a parent and its child import each other is no circle: they are one idea.
+fn circles(root: &Path) -> BTreeSet<String> {
+    let mut files = Vec::new();
+    sources(root, &mut files);
+    let path_of = |file: &PathBuf| -> Vec<String> {
+        let inside = file.strip_prefix(root).unwrap().with_extension("");
+        let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
+        parts.filter(|part| part != "lib" && part != "main").collect()
+    };
+    let modules: BTreeSet<Vec<String>> = files.iter().map(path_of).collect();
+    let mut uses: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
+    for file in &files {
+        let module = path_of(file);
+        for mut other in named(&module, &code(&fs::read_to_string(file).unwrap())) {
+            while !modules.contains(&other) {
+                other.pop();
+            }
+            let above = module
+                .iter()
+                .zip(&other)
+                .take_while(|(one, other)| one == other)
+                .count();
+            if let (Some(from), Some(to)) = (module.get(above), other.get(above)) {
+                let place = uses.entry(module[..above].join("::")).or_default();
+                place.insert((from.clone(), to.clone()));
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    for (above, mut reaches) in uses {
+        loop {
+            let steps = reaches.iter().flat_map(|(one, via)| {
+                let next = reaches.iter().filter(move |(from, _)| from == via);
+                next.map(move |(_, other)| (one.clone(), other.clone()))
+            });
+            let longer: BTreeSet<_> = steps.filter(|way| !reaches.contains(way)).collect();
+            if longer.is_empty() {
+                break;
+            }
+            reaches.extend(longer);
+        }
+        for (one, _) in reaches.iter().filter(|(one, other)| one == other) {
+            let is_back = |(from, to): &&(String, String)| from == one && reaches.contains(&(to.clone(), one.clone()));
+            let circle: Vec<&str> = reaches.iter().filter(is_back).map(|(_, to)| to.as_str()).collect();
+            found.insert(format!("{above}: {}", circle.join(" ")));
+        }
+    }
+    found
+}
+
+/// Scenario: the sources of every crate.
+/// Guarantee: no two modules with the same parent import each other in a circle, but for those that are known; who breaks
+/// one of these takes it off the list.
+#[test]
+fn no_modules_import_each_other_in_a_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = fs::read_dir(root.join("crates")).unwrap();
+    let crates = crates.map(|one| one.unwrap().path()).chain([root.to_owned()]);
+    let mut found = Vec::new();
+    for one in crates {
+        let name = one.file_name().unwrap().to_string_lossy();
+        let name = if one == root { "gcwatch".into() } else { name };
+        let of_crate = circles(&one.join("src")).into_iter();
+        found.extend(of_crate.map(|circle| format!("{name} {circle}").replace(" :", ":")));
+    }
+    found.sort();
+    assert_eq!(found, KNOWN, "{found:#?}");
+}
+
+/// Scenario: imports as they are written.
+/// Guarantee: paths are found in lists and in expressions, from each place, and not in comments and tests.
+#[test]
+fn imports_are_read_as_they_are_written() {
+    let text = "// crate::no\nuse crate::{a, b::{c, self}};\nlet x = super::d::f(crate::e::G { h });\n#[cfg(test)]\nmod tests {\nuse crate::no;";
+    let module = ["one", "two"].map(str::to_owned);
+    let found: Vec<String> = named(&module, &code(text)).iter().map(|path| path.join("::")).collect();
+    assert_eq!(found, ["a", "b::c", "b", "e::G", "one::d::f"]);
+}
