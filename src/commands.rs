@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod events;
 pub mod heap;
 mod listener;
+mod look;
 pub mod man;
 pub mod mcp;
 pub mod output;

@@ -6,33 +6,25 @@ mod expected;
 mod own;
 mod verdict;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use dotnet_diagnostics::Error;
-use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket};
+use dotnet_diagnostics::discovery::{Obstacle, Process, Scan, StaleSocket};
 use dotnet_diagnostics::text::shown;
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::timeout;
 
 use self::expected::{does_not_respond, no_socket_in, unmet};
 use self::verdict::{not_looked_at, verdict};
 use crate::commands::cli::{DoctorArgs, Format};
+use crate::commands::look::{AT_ONCE, look};
 use crate::commands::output::Output;
 use crate::commands::ps::sudo;
 use crate::commands::run::load;
 use report::doctor::{Diagnosis, Report, StaleRecord};
 use targets::options::TargetOptions;
 use targets::standing::{Standing, names_something, standing};
-
-/// Deadline for reading the files of one process. They may be on any file system, even one that the process provides.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// Deadline for listing directories of sockets.
-const STALE_WITHIN: Duration = Duration::from_secs(20);
-/// Limit of processes that are checked concurrently.
-const AT_ONCE: usize = 64;
 
 /// Runs the command. `false`: a process needs attention.
 ///
@@ -78,20 +70,36 @@ struct Looked {
     foreign: Option<String>,
 }
 
+/// What became of a look at a process.
+#[derive(Debug)]
+struct Diagnosed {
+    diagnosis: Diagnosis,
+    /// The filters of the configuration that match it.
+    meant_by: Vec<usize>,
+    /// Where its socket is.
+    socket: Option<PathBuf>,
+}
+
+impl Diagnosed {
+    fn without_a_look(pid: u32, obstacle: Obstacle) -> Self {
+        Self {
+            diagnosis: not_looked_at(pid, obstacle),
+            meant_by: Vec::new(),
+            socket: None,
+        }
+    }
+}
+
 async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Report> {
-    let (scan, hung) = scan(&options).await?;
+    let (scan, hung) = scan(&options).await;
     let own = own::own(scan.credentials(), &options);
-    let pids = if asked.is_empty() {
-        all_pids().context("cannot read /proc; run where it is mounted")?
-    } else {
-        asked.iter().copied().collect()
-    };
+    let pids = if asked.is_empty() { scan.pids()? } else { asked.clone() };
     let mut report = Report {
         own,
         diagnoses: Vec::new(),
         stale: Vec::new(),
     };
-    let mut found = BTreeSet::new();
+    let (mut found, mut used) = (BTreeSet::new(), HashSet::new());
     let mut running = JoinSet::new();
     let mut waiting = pids.into_iter();
     loop {
@@ -101,38 +109,36 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
             running.spawn(diagnose(pid, scan.clone(), options.clone(), asked.contains(&pid)));
         }
         let Some(done) = running.join_next().await else { break };
-        if let Some((diagnosis, meant_by)) = done? {
-            report.diagnoses.push(diagnosis);
-            found.extend(meant_by);
+        if let Some(diagnosed) = done? {
+            report.diagnoses.push(diagnosed.diagnosis);
+            found.extend(diagnosed.meant_by);
+            used.extend(diagnosed.socket);
         }
     }
     if asked.is_empty() {
         report.diagnoses.extend(hung.iter().map(|path| does_not_respond(path)));
         named(&scan, &options, &hung, &mut report, &mut found).await?;
         report.diagnoses.extend(unmet(&options, &found));
-        let listing = spawn_blocking(stale);
-        if let Ok(listing) = timeout(STALE_WITHIN, listing).await {
-            report.stale = listing?;
-        }
+        report.stale = look(move || stale(&used)).await.unwrap_or_default();
     }
     Ok(report)
 }
 
 /// A scan with the sockets of the configuration, and the paths of those that do not respond.
-async fn scan(options: &TargetOptions) -> anyhow::Result<(Scan, Vec<PathBuf>)> {
+async fn scan(options: &TargetOptions) -> (Scan, Vec<PathBuf>) {
     let (mut sockets, mut hung) = (Vec::new(), Vec::new());
     for path in &options.sockets {
-        let listing = spawn_blocking({
+        let listing = look({
             let path = path.clone();
             move || Scan::sockets_at(&path)
         });
-        match timeout(LOOK_WITHIN, listing).await {
-            Ok(found) => sockets.extend(found?),
+        match listing.await {
+            Ok(found) => sockets.extend(found),
             Err(_) => hung.push(path.clone()),
         }
     }
     let scan = Scan::host().with_socket_directories([]).with_found_sockets(sockets);
-    Ok((scan, hung))
+    (scan, hung)
 }
 
 /// Checks the processes behind sockets in `targets.sockets` that are not in our `/proc`.
@@ -180,36 +186,27 @@ async fn named(
     Ok(())
 }
 
-/// The verdict on a process, and the filters of the configuration that match it. `None`: it is not .NET and not
-/// expected.
-async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<(Diagnosis, Vec<usize>)> {
-    let looking = spawn_blocking({
+/// The verdict on a process. `None`: it is not .NET and not expected.
+async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<Diagnosed> {
+    let looking = look({
         let scan = scan.clone();
-        move || look(pid, &scan, &options, asked)
+        move || looked(pid, &scan, &options, asked)
     });
-    let looked = match timeout(LOOK_WITHIN, looking).await {
-        Ok(Ok(Ok(looked))) => looked?,
-        Ok(Ok(Err(Error::NoProcess { .. }))) if !asked => return None,
-        Ok(Ok(Err(error))) => return asked.then(|| (not_looked_at(pid, error.obstacle()), Vec::new())),
-        Ok(Err(failed)) => {
-            let obstacle = Obstacle::new(Reason::Failed, format!("the check failed: {failed}"), "");
-            return Some((not_looked_at(pid, obstacle), Vec::new()));
-        }
-        Err(_) => {
-            let detail = format!("reading its files took more than {LOOK_WITHIN:?}: a file system does not respond");
-            let remedy = "check the file system of its TMPDIR: it may be mounted from a server that does not respond";
-            return Some((
-                not_looked_at(pid, Obstacle::new(Reason::Silent, detail, remedy)),
-                Vec::new(),
-            ));
-        }
+    let looked = match looking.await {
+        Ok(Ok(looked)) => looked?,
+        Ok(Err(error)) => return asked.then(|| Diagnosed::without_a_look(pid, error.obstacle())),
+        Err(obstacle) => return Some(Diagnosed::without_a_look(pid, obstacle)),
     };
-    let meant_by = looked.standing.meant_by.clone();
-    Some((verdict(looked, &scan).await, meant_by))
+    let (meant_by, socket) = (looked.standing.meant_by.clone(), looked.process.socket.clone());
+    Some(Diagnosed {
+        diagnosis: verdict(looked, &scan).await,
+        meant_by,
+        socket: socket.map(|socket| socket.host_path()),
+    })
 }
 
 /// Inspects a process; blocking. `Ok(None)`: it is not .NET and not expected.
-fn look(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<Looked>, Error> {
+fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<Looked>, Error> {
     let process = scan.inspect(pid)?;
     if process.evidence.is_none() && !asked && options.include.is_empty() {
         return Ok(None);
@@ -228,21 +225,13 @@ fn look(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<O
     }))
 }
 
-/// Sockets in `/tmp` and gcwatch's own `TMPDIR` that no process owns; blocking.
-fn stale() -> Vec<StaleRecord> {
-    let listing = Scan::host().list().unwrap_or_default();
-    let record = |socket: &StaleSocket| StaleRecord {
+/// Sockets in `/tmp` and gcwatch's own `TMPDIR` that no process owns; blocking. `used`: those of the processes.
+fn stale(used: &HashSet<PathBuf>) -> Vec<StaleRecord> {
+    let record = |socket: StaleSocket| StaleRecord {
         kind: "stale-socket",
         path: shown(&socket.path.display().to_string()),
         detail: shown(&socket.to_string()),
     };
-    listing.stale.iter().map(record).collect()
-}
-
-fn all_pids() -> std::io::Result<BTreeSet<u32>> {
-    let entries = std::fs::read_dir("/proc")?;
-    // An entry that cannot be read is a process that has exited.
-    Ok(entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect())
+    let all = Scan::host().stale(used).unwrap_or_default();
+    all.into_iter().map(record).collect()
 }

@@ -1,17 +1,18 @@
 //! `gcwatch ps`: every .NET process on the host, attachable, or the reason why not.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket};
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, SocketAddress, StaleSocket};
 use dotnet_diagnostics::message::ProcessInfo;
 use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
 
 use crate::commands::cli::{Format, PsArgs};
+use crate::commands::look::{AT_ONCE, look};
 use crate::commands::output::Output;
 use report::processes::{self, ProcessRecord};
 use targets::heap_limit;
@@ -28,15 +29,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 ///
 /// When `/proc` cannot be read or standard output cannot be written.
 pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
-    let listing = Scan::host()
-        .with_sockets(args.sockets.iter().map(PathBuf::as_path))
-        .list()?;
+    let scan = Scan::host().with_sockets(args.sockets.iter().map(PathBuf::as_path));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    let mut records = runtime.block_on(ask_all(listing.processes));
-    records.extend(listing.stale.iter().map(stale));
+    let listed = runtime.block_on(list(scan));
+    // A look that hangs in a file system must not delay the exit.
+    runtime.shutdown_background();
+    let mut records = listed?;
     records.sort_by_key(|record| record.pid);
     let mut output = Output::stdout(args.format);
     match output.format() {
@@ -56,42 +57,74 @@ pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
     (!rustix::process::geteuid().is_root()).then_some(command)
 }
 
-/// Queries each process that has a socket, all concurrently.
-async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
-    let mut asked = JoinSet::new();
-    for process in processes {
-        asked.spawn(async move {
-            let outcome = ask(&process).await;
-            let info = outcome.as_ref().ok().cloned().flatten();
-            let mut record = record(&process, outcome);
-            record.name = name(process.clone(), info).await.or(record.name);
-            if record.attachable
-                && let Some(why) = at_limit(process).await
-            {
-                record.attachable = false;
-                record.reason = Some(heap_limit::REASON);
-                record.detail = Some(format!("{why}; {}", heap_limit::REMEDY));
-            }
-            record
-        });
+/// Looks at each process, and queries those that have a socket.
+async fn list(scan: Scan) -> anyhow::Result<Vec<ProcessRecord>> {
+    let mut waiting = scan.pids()?.into_iter();
+    let mut running = JoinSet::new();
+    let (mut records, mut used) = (Vec::new(), HashSet::new());
+    loop {
+        while running.len() < AT_ONCE
+            && let Some(pid) = waiting.next()
+        {
+            running.spawn(listed(pid, scan.clone()));
+        }
+        let Some(done) = running.join_next().await else { break };
+        if let Some((record, socket)) = done? {
+            records.push(record);
+            used.extend(socket);
+        }
     }
-    let mut records = Vec::new();
-    while let Some(done) = asked.join_next().await {
-        records.extend(done);
+    let named = look({
+        let scan = scan.clone();
+        move || scan.list_named()
+    });
+    for process in named.await.unwrap_or_default() {
+        used.extend(process.socket.as_ref().map(SocketAddress::host_path));
+        records.push(asked(process).await);
     }
-    records
+    let stale_ones = look(move || scan.stale(&used)).await;
+    let stale_ones = stale_ones.ok().and_then(Result::ok).unwrap_or_default();
+    records.extend(stale_ones.iter().map(stale));
+    Ok(records)
+}
+
+/// A process and where its socket is; `None`: it is not .NET, or it has exited.
+async fn listed(pid: u32, scan: Scan) -> Option<(ProcessRecord, Option<PathBuf>)> {
+    let process = match look(move || scan.inspect(pid)).await {
+        Ok(inspected) => inspected.ok().filter(|process| process.evidence.is_some())?,
+        // Whether it is .NET is not known.
+        Err(obstacle) => return Some((unseen(pid, &obstacle), None)),
+    };
+    let socket = process.socket.as_ref().map(SocketAddress::host_path);
+    Some((asked(process).await, socket))
+}
+
+/// A process and what it answers.
+async fn asked(process: Process) -> ProcessRecord {
+    let outcome = ask(&process).await;
+    let info = outcome.as_ref().ok().cloned().flatten();
+    let mut record = record(&process, outcome);
+    record.name = name(process.clone(), info).await.or(record.name);
+    if record.attachable
+        && let Some(why) = at_limit(process).await
+    {
+        record.attachable = false;
+        record.reason = Some(heap_limit::REASON);
+        record.detail = Some(format!("{why}; {}", heap_limit::REMEDY));
+    }
+    record
 }
 
 /// What it is called everywhere; `None`: its files do not respond.
 pub(crate) async fn name(process: Process, info: Option<ProcessInfo>) -> Option<String> {
-    let reading = spawn_blocking(move || name_of(&process, info.as_ref()));
-    timeout(ANSWER_WITHIN, reading).await.ok()?.ok()
+    look(move || name_of(&process, info.as_ref())).await.ok()
 }
 
 /// Why gcwatch would not attach to a process that responds, unless one reads it already.
 async fn at_limit(process: Process) -> Option<String> {
-    let looking = spawn_blocking(move || standing(&process, &TargetOptions::default()).at_limit);
-    timeout(ANSWER_WITHIN, looking).await.ok()?.ok()?
+    look(move || standing(&process, &TargetOptions::default()).at_limit)
+        .await
+        .ok()?
 }
 
 async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
@@ -129,6 +162,21 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
         attachable: obstacle.is_none(),
         reason: obstacle.as_ref().map(|obstacle| obstacle.reason.as_str()),
         detail: obstacle.map(|obstacle| obstacle.sentence()),
+    }
+}
+
+/// A process whose files do not respond.
+fn unseen(pid: u32, obstacle: &Obstacle) -> ProcessRecord {
+    ProcessRecord {
+        kind: "process",
+        pid,
+        ns_pid: pid,
+        name: None,
+        runtime: None,
+        socket: None,
+        attachable: false,
+        reason: Some(obstacle.reason.as_str()),
+        detail: Some(obstacle.sentence()),
     }
 }
 

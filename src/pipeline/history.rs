@@ -314,6 +314,11 @@ impl History {
         }
     }
 
+    /// The collection observed last became spans of this trace.
+    pub(crate) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
+        self.kept.traced(number, trace_id);
+    }
+
     /// Keeps a collection in full for as long as the run is remembered, if it is there still: an incident refers to it.
     pub(crate) fn pin(&mut self, number: u32) {
         self.kept.pin(number);

@@ -16,6 +16,7 @@ use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::view::{json_value, record_of};
+use api::event::hex;
 use api::gc::type_name;
 use api::view::{
     CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, NoCollection, NoteRecord,
@@ -175,6 +176,8 @@ impl Pipeline {
             name: processes::one_name(&who.name, &parts.identity.resource().attributes),
             number,
             line,
+            trace_id: kept.as_ref().and_then(|kept| kept.trace_id).map(|id| hex(&id)),
+            trace_url: None,
             gc: kept.and_then(|kept| record_of(&kept, pid, who.ns_pid)),
             previous: near(place.and_then(|place| place.checked_sub(1))),
             next: near(place.map(|place| place + 1)),

@@ -128,7 +128,7 @@ impl Pipeline {
             };
             let mut recent: Vec<_> = recent
                 .into_iter()
-                .map(|Remembered { collection, base }| (collection.unpack(), base))
+                .map(|Remembered { collection, base, .. }| (collection.unpack(), base))
                 .collect();
             // A foreground collection is observed before the background collection in which it ran.
             recent.sort_by_key(|(collection, base)| {

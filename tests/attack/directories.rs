@@ -15,8 +15,15 @@ use test_support::runtimes::NET_10;
 use test_support::target::Start;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; a_hung_directory_costs_itself_alone);
+    add_tests!(
+        tests, need;
+        a_hung_directory_costs_itself_alone,
+        commands_do_not_wait_for_a_hung_directory,
+    );
 }
+
+/// How long a command may take that looks at every process.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long the daemon may take to end after SIGTERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -161,5 +168,36 @@ fn a_hung_directory_costs_itself_alone() {
     let since = Instant::now();
     assert!(daemon.await_end().success());
     assert!(since.elapsed() < ENDS_WITHIN, "{:?}", since.elapsed());
+    drop((sleep, hung));
+}
+
+/// Scenario: another process's TMPDIR is on a file system that never answers; `gcwatch ps` and `gcwatch doctor` list
+/// processes.
+/// Guarantee: both end, and say the same of the other processes as ever.
+fn commands_do_not_wait_for_a_hung_directory() {
+    let hung = Hung::mount().unwrap();
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
+    let sleep = Running(sleep.spawn().unwrap());
+    let target = Start::new(NET_10, "steady").start();
+    for command in [&["ps"][..], &["doctor"]] {
+        let since = Instant::now();
+        let mut listing = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+        listing.args(command).args(["--format", "ndjson"]);
+        let mut listing = Running(listing.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+        let mut output = listing.0.stdout.take().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            output.read_to_string(&mut text).unwrap();
+            text
+        });
+        while !reading.is_finished() {
+            assert!(since.elapsed() < ANSWERS_WITHIN, "{command:?} waits");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let text = reading.join().unwrap();
+        let of_target = format!("\"pid\":{},", target.pid());
+        assert!(text.contains(&of_target), "{command:?}: {text}");
+    }
     drop((sleep, hung));
 }

@@ -119,7 +119,7 @@ pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options
     }
     if let Some(ago) = others.of_process.filter(|ago| *ago < options.every) {
         return Decision::Never(format!(
-            "the last burst of this process was {} ago, and there is one in {} (evidence.burst_every)",
+            "gcwatch sampled the process {} ago, and does so at most once in {} (evidence.burst_every)",
             minutes(ago),
             minutes(options.every)
         ));

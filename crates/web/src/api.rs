@@ -81,7 +81,10 @@ pub(super) async fn collection(State(site): State<Site>, Path((pid, wanted)): Pa
         Err(refusal) => return *refusal,
     };
     match site.views.collection(pid, wanted) {
-        Ok(record) => Json(record).into_response(),
+        Ok(mut record) => {
+            record.trace_url = site.trace_url.as_deref().map(str::to_owned);
+            Json(record).into_response()
+        }
         Err(NoCollection::NoProcess) => no_process(pid),
         Err(NoCollection::NoNumber(None)) => answer::not_found(
             &format!("no collection of pid {pid} was seen yet"),

@@ -24,6 +24,8 @@ pub(super) const MOST_PINNED_BYTES: usize = 1536;
 pub(crate) struct Remembered {
     pub(crate) collection: CompactCollection,
     pub(crate) base: TimeBase,
+    /// Its trace, where it became spans.
+    pub(crate) trace_id: Option<[u8; 16]>,
 }
 
 /// Those that are kept.
@@ -48,6 +50,7 @@ impl Kept {
         let remembered = Remembered {
             collection: CompactCollection::new(*collection),
             base,
+            trace_id: None,
         };
         if let Some(pause) = pause {
             self.lengthen(pause, at_unix_ns, &remembered);
@@ -84,6 +87,17 @@ impl Kept {
             self.longest.pop();
         }
         self.longest.shrink_to(MOST_LONGEST);
+    }
+
+    /// The collection observed last became spans of this trace.
+    pub(super) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
+        let newest = self.newest.back_mut();
+        let longest = self.longest.iter_mut().map(|(_, _, kept)| kept);
+        for kept in newest.into_iter().chain(longest) {
+            if kept.collection.number() == number {
+                kept.trace_id = Some(trace_id);
+            }
+        }
     }
 
     /// Keeps one of those that are there for as long as the run is remembered. The oldest leave for newer ones.

@@ -369,7 +369,11 @@ impl Parts {
         let (span, spans) = self
             .telemetry
             .collection(&collection, base, &anomalies, in_incident, settings);
+        let number = collection.number;
         self.history.observe(collection, base, settings.recent, now_unix_ns);
+        if let Some(ids) = span {
+            self.history.traced(number, ids.trace_id);
+        }
         // Of an incident that is open, each tick passes on what is new.
         if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
             notices.extend(rules.notices(verdict.transitions, span, at));

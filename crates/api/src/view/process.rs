@@ -313,6 +313,10 @@ pub struct CollectionRecord {
     pub line: CollectionLine,
     /// The record of `kind: "gc"`; null: it is not kept in full any more.
     pub gc: Option<serde_json::Value>,
+    /// Its trace, hexadecimal; null: it did not become spans, or it is not kept in full any more.
+    pub trace_id: Option<String>,
+    /// Where traces are shown, with `{trace_id}`: `web.trace_url`.
+    pub trace_url: Option<String>,
     /// The one before it, as far as it is remembered.
     pub previous: Option<Neighbour>,
     /// The one after it.

@@ -166,9 +166,17 @@ impl Scan {
         Candidate::read(&self.host, pid).ok().flatten()?.program()
     }
 
-    fn pids(&self) -> io::Result<Vec<u32>> {
+    /// Every process, .NET or not, in ascending order.
+    ///
+    /// # Errors
+    /// [`Error::Proc`] when `/proc` itself cannot be read.
+    pub fn pids(&self) -> Result<Vec<u32>, Error> {
         let mut pids = Vec::new();
-        for entry in std::fs::read_dir(self.host.proc_root())? {
+        let entries = std::fs::read_dir(self.host.proc_root()).map_err(|source| Error::Proc {
+            path: self.host.proc_root().to_path_buf(),
+            source,
+        })?;
+        for entry in entries {
             // An entry that cannot be read is a process that has gone.
             let pid = entry
                 .ok()
@@ -191,20 +199,16 @@ impl Scan {
         self.invisible(&visible.collect())
     }
 
-    /// Every .NET process, and the stale sockets.
+    /// Every .NET process, and the stale sockets; blocking. It waits for as long as the file system of any process does:
+    /// who cannot wait inspects each of [`Self::pids`] within a limit of time.
     ///
     /// # Errors
     /// [`Error::Proc`] when `/proc` itself cannot be read. A process that cannot be read is left out or has an
     /// obstacle.
     pub fn list(&self) -> Result<Listing, Error> {
-        let unreadable = |source| Error::Proc {
-            path: self.host.proc_root().to_path_buf(),
-            source,
-        };
-        let pids = self.pids().map_err(unreadable)?;
-        let mut alive = HashSet::new();
         let mut listing = Listing::default();
-        for pid in pids {
+        let mut alive = HashSet::new();
+        for pid in self.pids()? {
             let Ok(Some(candidate)) = Candidate::read(&self.host, pid) else {
                 continue;
             };
@@ -215,11 +219,23 @@ impl Scan {
             }
         }
         listing.processes.extend(self.invisible(&alive));
-        let used: HashSet<_> = listing
-            .processes
-            .iter()
-            .filter_map(|process| Some(process.socket.as_ref()?.host_path()))
+        let sockets = listing.processes.iter().filter_map(|process| process.socket.as_ref());
+        listing.stale = self.stale(&sockets.map(SocketAddress::host_path).collect())?;
+        Ok(listing)
+    }
+
+    /// Sockets of no process in the directories of this scan, by path; blocking. `used`: those of processes that were
+    /// found.
+    ///
+    /// # Errors
+    /// [`Error::Proc`] when `/proc` itself cannot be read.
+    pub fn stale(&self, used: &HashSet<PathBuf>) -> Result<Vec<StaleSocket>, Error> {
+        let alive: HashSet<_> = self
+            .pids()?
+            .into_iter()
+            .filter_map(|pid| Some(Candidate::read(&self.host, pid).ok()??.socket_name()))
             .collect();
+        let mut all = Vec::new();
         for directory in &self.socket_directories {
             let names = socket_names(None, directory)
                 .into_iter()
@@ -228,10 +244,10 @@ impl Scan {
             let stale = paths
                 .filter(|(_, path)| !used.contains(path))
                 .filter_map(|(name, path)| stale(name, path));
-            listing.stale.extend(stale);
+            all.extend(stale);
         }
-        listing.stale.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(listing)
+        all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(all)
     }
 
     /// One process, also when nothing shows that it runs .NET ([`Reason::NotDotnet`]).

@@ -169,6 +169,17 @@ impl Finding {
         }
     }
 
+    /// Whether nothing was asked of the process.
+    pub(super) fn is_none(&self) -> bool {
+        let because = match self {
+            Self::Callers(found) => &found.none_because,
+            Self::Allocations(found) => &found.none_because,
+            Self::Stacks(found) => &found.none_because,
+            Self::Census(found) => &found.none_because,
+        };
+        because.is_some()
+    }
+
     /// Which kind it is.
     pub fn evidence(&self) -> Evidence {
         match self {

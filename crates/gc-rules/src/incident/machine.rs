@@ -106,17 +106,18 @@ impl Incidents {
         self.of_dead = id;
     }
 
-    /// A burst found something for the incident of that number, or there was none. `None`: it ended meanwhile.
+    /// A burst found something for the incident of that number, or there was none. `None`: it ended meanwhile, or
+    /// nothing was asked of the process: the reason is part of the next change.
     pub fn know_found(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
         let mut open = self.open.iter_mut();
         let open = open.find(|open| open.incident.number == number)?;
-        let evidence = finding.evidence();
+        let (evidence, is_none) = (finding.evidence(), finding.is_none());
         let incident = Arc::make_mut(&mut open.incident);
         let found = Arc::make_mut(incident.found.get_or_insert_default());
         found.take(finding);
         // Whoever is sent the newest state gets it with the next one.
         open.changed = true;
-        Some(IncidentChange::Gathered(Arc::clone(&open.incident), evidence))
+        (!is_none).then(|| IncidentChange::Gathered(Arc::clone(&open.incident), evidence))
     }
 
     /// The process exited: what held then stays as it was, until the aftermath is over.

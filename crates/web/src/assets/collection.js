@@ -5,6 +5,7 @@ import { DASH, absolute, ago, bytes, count, duration, exact, kind, percent, reas
 import { timeline } from './charts.js';
 import { once, stop } from './live.js';
 import { sides } from './process.js';
+import { trace } from './requests.js';
 
 let record = null;
 let refusal = null;
@@ -53,7 +54,7 @@ function stops(gc, link) {
 function more(gc) {
   const rows = [
     ['Condemned because', gc.condemned_reasons?.length ? gc.condemned_reasons.join(', ') : null],
-    ['Trigger', gc.trigger], ['Compacting', gc.compacting === null ? null : gc.compacting ? 'yes' : 'no'], ['Pause mode', gc.pause_mode],
+    ['Compacting', gc.compacting === null ? null : gc.compacting ? 'yes' : 'no'], ['Pause mode', gc.pause_mode],
     ['Heaps', gc.heap_count === null ? null : count(gc.heap_count)], ['Memory load', gc.memory_load_percent === null ? null : `${gc.memory_load_percent} %`],
     ['Pinned objects', gc.pinned_objects === null ? null : count(gc.pinned_objects)], ['GC handles', gc.gc_handles === null ? null : count(gc.gc_handles)],
     ['Ready for finalization', gc.finalization_promoted_count === null ? null : `${count(gc.finalization_promoted_count)} objects, ${bytes(gc.finalization_promoted_bytes)}`],
@@ -74,7 +75,7 @@ function step(neighbour, label, rel) {
 
 export function because(line) {
   const why = reason(line.reason, line.requested_by_tool);
-  return [`, because ${why}`, line.reason && why !== line.reason ? ` (${line.reason})` : ''];
+  return [`; reason: ${why}`, line.reason && why !== line.reason ? ` (${line.reason})` : ''];
 }
 
 export function figures(line, gc) {
@@ -107,6 +108,7 @@ function render() {
     h('div', { class: 'headline', key: 'head' }, crumbs,
       h('h1', null, `Collection ${line.number}: ${kind(line.generation, line.type)}`),
       h('p', { class: 'faint' }, ago(line.start), line.start ? ` (${absolute(Date.parse(line.start))})` : '', because(line)),
+      record.trace_id ? h('p', null, 'Its spans: ', trace(record.trace_id, record.trace_url)) : null,
       h('nav', { class: 'steps', 'aria-label': 'Neighbours' }, step(record.previous, (other) => `← ${other}`, 'prev'), step(record.next, (other) => `${other} →`, 'next'))),
     figures(line, gc),
     gc ? panels(gc, (other) => `/processes/${record.pid}/collections/${other}`) : h('p', { class: 'note', key: 'brief' }, 'gcwatch keeps the newest and the longest collections in full, and those that incidents refer to. The span of this one has the rest, if spans are exported.'),

@@ -222,12 +222,19 @@ export function incidentCard(incident, { named = true } = {}) {
 // How much of the harm a cause explains, where that is not all of it.
 const partly = ({ share }) => (share === null || share >= 0.995 ? '' : `, ${Math.round(share * 100)} % of it`);
 
+// What explains it, in a few words: its main cause, or where the finalizer thread is stuck.
+function because({ causes, stacks }) {
+  const stuck = stacks?.stacks.find((stack) => stack.finalizer && stack.threads === 1)?.site;
+  const text = causes.length ? `${causes[0].title}${partly(causes[0])}` : stuck ? `finalizer thread in ${stuck}` : null;
+  return text ? h('span', { class: 'because' }, `: ${text}`) : null;
+}
+
 // A line: severity, title, service, since when, and what is beside it; the rest opens below.
 export function incidentLine(incident, beside = null, open = false, opened = null) {
   return h('details', { class: `${classOf(incident)} line`, key: incident.id, id: `incident-${incident.id}`, open, ontoggle: opened ? (event) => opened(incident.id, event.currentTarget.open) : null },
     h('summary', null,
       severity(incident.severity, false),
-      h('h3', null, incident.title, incident.causes.length ? h('span', { class: 'because' }, `: ${incident.causes[0].title}${partly(incident.causes[0])}`) : null),
+      h('h3', null, incident.title, because(incident)),
       h('span', { class: 'service' }, link(incident), incident.process_ended ? h('span', { class: 'tag' }, 'exited') : null),
       h('span', { class: 'when' }, when(incident)),
       h('span', { class: 'beside-line' }, beside)),

@@ -22,6 +22,7 @@ export function follow(query, handlers) {
   shown = query;
   lastEvent = Date.now();
   say('waiting', 'connecting');
+  let stands = false;
   const opened = new EventSource(`/api/v1/events?${query}`);
   source = opened;
   for (const [name, handler] of Object.entries(handlers)) {
@@ -31,7 +32,8 @@ export function follow(query, handlers) {
       say('on', 'live');
       const record = JSON.parse(event.data);
       // That of a process that exited stands still.
-      if (record.at_ms && record.process?.state !== 'ended') clock(record.at_ms);
+      if (record.process) stands = record.process.state === 'ended';
+      if (record.at_ms && !stands) clock(record.at_ms);
       handler(record);
     });
   }

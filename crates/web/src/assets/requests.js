@@ -23,7 +23,7 @@ function rows({ worst, trace_url: pattern }, link) {
 }
 
 // A trace, where it is known where traces are shown.
-function trace(id, pattern) {
+export function trace(id, pattern) {
   if (!id) return DASH;
   const text = h('code', null, id);
   return pattern ? h('a', { href: pattern.replaceAll('{trace_id}', id), target: '_blank', rel: 'noopener' }, text) : text;
