@@ -9,5 +9,5 @@ mod watch;
 
 pub use read::load;
 pub(crate) use read::read_bounded;
-pub use watch::Watch;
-pub use watch::{READ_WITHIN, yaml_files};
+pub(crate) use watch::yaml_files;
+pub use watch::{READ_WITHIN, Watch};

@@ -58,6 +58,7 @@ impl fmt::Debug for Boxes {
 /// All that is kept of a stream when its recording begins.
 #[derive(Debug)]
 pub struct Kept {
+    /// The header of the stream.
     pub header: Arc<TraceHeader>,
     /// The definitions, then the blocks.
     pub pieces: Vec<Piece>,
@@ -66,7 +67,9 @@ pub struct Kept {
 /// What came since.
 #[derive(Debug)]
 pub struct Next {
+    /// The blocks, in their order.
     pub pieces: Vec<Piece>,
+    /// Whether the stream goes on.
     pub more: More,
 }
 

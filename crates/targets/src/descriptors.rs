@@ -11,9 +11,9 @@ const FIXED: u64 = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
     /// Needed when as many processes are attached as may be.
-    pub(crate) needed: u64,
+    pub needed: u64,
     /// What this process may raise its limit to; `None`: there is no limit.
-    pub(crate) allowed: Option<u64>,
+    pub allowed: Option<u64>,
 }
 
 impl Descriptors {

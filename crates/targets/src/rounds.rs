@@ -93,7 +93,7 @@ impl Readers {
     }
 
     /// The guard, for the clients that begin sessions.
-    pub(crate) fn guard(&self) -> Option<Arc<dyn dotnet_diagnostics::Guard>> {
+    pub fn guard(&self) -> Option<Arc<dyn dotnet_diagnostics::Guard>> {
         let guard = self.guard.clone()?;
         Some(Arc::new(guard))
     }

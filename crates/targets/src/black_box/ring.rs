@@ -43,7 +43,7 @@ pub struct Piece {
 
 impl Piece {
     /// Its frames, for `nettrace::keep::Rewriter`; `None`: never.
-    pub(crate) fn frames(&self) -> Option<Vec<u8>> {
+    pub fn frames(&self) -> Option<Vec<u8>> {
         zstd::bulk::decompress(&self.packed, self.unpacked).ok()
     }
 }
