@@ -91,8 +91,8 @@ fn named(module: &[String], code: &str) -> Vec<Vec<String>> {
     found.into_iter().map(path).collect()
 }
 
-/// The circles of a crate's modules, under each module: who imports whom among its children, each with all that is below
-/// it. That a parent and its child import each other is no circle: they are one idea.
+/// The circles of a crate's modules, under each module: who imports whom among its children, each with all that is
+/// below it. That a parent and its child import each other is no circle: they are one idea.
 fn circles(root: &Path) -> BTreeSet<String> {
     let mut files = Vec::new();
     sources(root, &mut files);
@@ -143,8 +143,8 @@ fn circles(root: &Path) -> BTreeSet<String> {
 }
 
 /// Scenario: the sources of every crate.
-/// Guarantee: no two modules with the same parent import each other in a circle, but for those that are known; who breaks
-/// one of these takes it off the list.
+/// Guarantee: no two modules with the same parent import each other in a circle, but for those that are known; who
+/// breaks one of these takes it off the list.
 #[test]
 fn no_modules_import_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

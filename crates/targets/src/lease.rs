@@ -80,7 +80,8 @@ pub enum NoLease {
 }
 
 impl Leases {
-    /// Leases in the folder that is configured, else in those of the user of a process, else in that of temporary files.
+    /// Leases in the folder that is configured, else in those of the user of a process, else in that of temporary
+    /// files.
     pub fn new(configured: PathBuf) -> Self {
         Self {
             configured,
