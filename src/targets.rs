@@ -38,6 +38,7 @@ mod elf;
 pub(crate) mod exporting;
 pub(crate) mod facts;
 mod filter;
+pub(crate) mod finalizer_cpu;
 pub(crate) mod heap_limit;
 mod held_back;
 pub(crate) mod host;
