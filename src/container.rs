@@ -28,5 +28,5 @@ pub use figures::{Cpu, Figures, Memory};
 pub use identity::ContainerIdentity;
 pub(crate) use identity::{identity, tenant};
 pub(crate) use kills::KillCounts;
-pub(crate) use read::Reader;
+pub(crate) use read::{Reader, Throttling};
 pub(crate) use usage::Usage;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::process::StreamProgress;
 use crate::targets::clock::Source;
+use crate::targets::cpu_wait::CpuWaits;
 use crate::targets::held_back::HeldBack;
 use crate::targets::host::clocks;
 use crate::targets::memory::{OverMemory, Share};
@@ -21,6 +22,7 @@ use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
+use crate::targets::tool_cost::ToolCost;
 use crate::targets::tool_thread::ToolThread;
 use crate::targets::wall_clock::WallClock;
 
@@ -77,6 +79,10 @@ pub(crate) struct Reading<T> {
     pub(crate) others: Option<Arc<Watched>>,
     /// Whose heap dumps are not the program's requests.
     pub(crate) tool_thread: ToolThread,
+    /// What sessions of other tools lengthen.
+    tool_cost: ToolCost,
+    /// Whether its threads had a CPU when they collected.
+    pub(crate) cpu: CpuWaits,
     /// What waits for the requests that it hit; `None`: requests are not read.
     held: Option<HeldBack>,
     /// The sink knows that requests are not read.
@@ -112,6 +118,8 @@ impl<T: RunSink> Reading<T> {
             adapts: false,
             others: None,
             tool_thread: ToolThread::new(None),
+            tool_cost: ToolCost::default(),
+            cpu: CpuWaits::new(None),
             held: None,
             requests_unread: false,
             hold: None,
@@ -211,6 +219,8 @@ impl<T: RunSink> Reading<T> {
             self.report_progress(now);
         }
         self.report_held(now);
+        let at = self.offset_now();
+        self.cpu.tick(now, at);
         Ok(())
     }
 
@@ -229,7 +239,15 @@ impl<T: RunSink> Reading<T> {
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
         let held = self.held.as_ref().and_then(HeldBack::next);
-        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held];
+        let times = [
+            self.pace.next(),
+            header,
+            quiet,
+            progress,
+            self.settings_at,
+            held,
+            self.cpu.next(),
+        ];
         times.into_iter().flatten().min()
     }
 
@@ -280,6 +298,11 @@ impl<T: RunSink> Reading<T> {
         }
     }
 
+    /// Now, in nanoseconds since the stream's sync point.
+    fn offset_now(&self) -> Option<i64> {
+        self.source?.offset(self.stream.header()?, clocks())
+    }
+
     fn report_outcomes(&mut self) {
         while let Some((_, mut outcome)) = self.stream.next_outcome() {
             if let Outcome::Collection(collection) = &mut outcome {
@@ -292,6 +315,9 @@ impl<T: RunSink> Reading<T> {
                 if let (Some(true), Some(run)) = (collection.requested_by_tool, &self.others) {
                     run.others().dumped(collection.last_event, now);
                 }
+                self.tool_cost.judge(collection);
+                let at = self.offset_now();
+                self.cpu.judge(collection, now, at);
                 if matches!(
                     collection.reason,
                     Some(GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH)

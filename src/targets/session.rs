@@ -15,6 +15,7 @@ use crate::process::RunState;
 use crate::process::text::bounded;
 use crate::targets::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
 use crate::targets::carryover::Carryover;
+use crate::targets::cpu_wait::CpuWaits;
 use crate::targets::memory::OVER_MEMORY;
 use crate::targets::others::{Healed, Watched};
 use crate::targets::reading::{Reading, StreamError};
@@ -69,6 +70,7 @@ impl<S: Sink> Attempt<S> {
         }
         reading.others.clone_from(&watched);
         reading.tool_thread = ToolThread::new(self.visible.then(|| self.key().pid));
+        reading.cpu = CpuWaits::new(self.visible.then(|| self.key()));
         if let Some(keeper) = self.shared.readers.keeper(self.key()) {
             reading.stream.keep(keeper);
         }

@@ -221,6 +221,12 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     daemon.await_that("it sees the tool", |daemon| {
         daemon.collections()[0]["observed_by_others"] == true
     });
+    daemon.await_that("it says what the tool takes", |daemon| {
+        let of_tool = |gc: &Value| Some((gc["account"]["tool.session"].as_i64()?, gc["pause_ns"].as_i64()?));
+        let collections = daemon.collections();
+        let mut taken = collections.iter().filter_map(of_tool);
+        taken.any(|(of_tool, pause)| of_tool > pause / 2)
+    });
     end(&tool, verbose);
     let took = await_short_pauses(&mut target, Instant::now(), before, beside);
     println!(

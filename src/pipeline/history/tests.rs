@@ -63,6 +63,7 @@ fn paused(number: u32, from: i64, length: i64) -> Box<Collection> {
         kind: PauseKind::Blocking,
         edges: StopEdges::default(),
         account: None,
+        handles_ns: None,
     }];
     Box::new(collection)
 }

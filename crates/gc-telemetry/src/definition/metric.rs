@@ -11,7 +11,7 @@ attributes! {
         "Why the threads were suspended: `GC` or `GCPrep`."
         from "GCSuspendEEBegin Reason"
     CAUSE "gcwatch.cause" Text Own
-        "What stopped time was spent on: `threads.slow`, `prepare`, `roots.stacks`, `roots.handles`, `roots.dependent-handles`, `roots.sized-references`, `roots.old-to-young`, `roots.finalizer-queue`, `roots.background`, `roots.few`, `weak`, `survivors`, `plan`, `relocate`, `compact`, `sweep`, `pinned.gaps`, `finish`, `resume`, `background.mark`, `tool.heap-dump`, `no-collection`, `unexplained`."
+        "What stopped time was spent on: `threads.slow`, `prepare`, `roots.stacks`, `roots.handles`, `roots.dependent-handles`, `roots.sized-references`, `roots.old-to-young`, `roots.finalizer-queue`, `roots.background`, `roots.few`, `weak`, `survivors`, `plan`, `relocate`, `compact`, `sweep`, `pinned.gaps`, `finish`, `resume`, `background.mark`, `tool.heap-dump`, `no-collection`, `tool.session`, `no-cpu`, `unexplained`."
         from "the account of stopped time"
     ALLOCATED_UNKNOWN_WHY "gcwatch.unknown" Text Own
         "Why it is not known how much was allocated: `first` (the first collection of a session), `loss`, `missing_history`, `sweep` (inside a background collection that began before the session), `contradiction`."
