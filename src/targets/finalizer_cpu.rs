@@ -1,5 +1,5 @@
-//! Whether the finalizer thread uses a CPU: the witness for what a round of finalizers that does not end is. A finalizer
-//! that loops burns one; one that waits for a lock uses none.
+//! Whether the finalizer thread uses a CPU: the witness for what a round of finalizers that does not end is. A
+//! finalizer that loops burns one; one that waits for a lock uses none.
 //!
 //! Read only while a round takes long. The kernel's `schedstat` has nanoseconds; where it is missing, `stat` has
 //! hundredths of a second.
@@ -32,7 +32,7 @@ struct Known {
 
 impl FinalizerCpus {
     /// The share of the time since the last call for which the finalizer thread of a run had a CPU, 0 to 1. `None` at the
-    /// first call for a round, which its beginning tells from others, and where the thread is not seen. Blocking.
+    /// first call for a round, which has its beginning as a name, and where the thread is not seen. Blocking.
     pub(crate) fn read(&mut self, run: RunKey, begun: u64, now: Instant) -> Option<f64> {
         let stat = std::fs::read(format!("/proc/{}/stat", run.pid)).ok()?;
         // Another process may have the pid, or the process is not in our `/proc`.

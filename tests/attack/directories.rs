@@ -23,8 +23,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Held by a test while a file system hangs. A call that waits there holds a lock of the kernel, for which the threads of
-/// other processes wait until it returns, and which no signal ends (docs/reliability.md, what remains).
+/// Held by a test while a file system hangs. A call that waits there holds a lock of the kernel, for which the threads
+/// of other processes wait until it returns, and which no signal ends (docs/reliability.md, what remains).
 static HANGS: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {

@@ -1,5 +1,5 @@
 //! Watches a process for some seconds and prints the code that makes it collect and the code that allocates:
-//! `live PID [SECONDS]`.
+//! `sites PID [SECONDS]`.
 //!
 //! The crate `dotnet-diagnostics` attaches and reads; this crate keeps the stacks and names them. Nothing is loaded
 //! into the process. Allocations are sampled by .NET 10 and later; an older runtime shows the first part only.
@@ -28,7 +28,7 @@ const MOST: usize = 10;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let pid: u32 = arguments.next().ok_or("usage: live PID [SECONDS]")?.parse()?;
+    let pid: u32 = arguments.next().ok_or("usage: sites PID [SECONDS]")?.parse()?;
     let seconds = arguments.next().map_or(Ok(5), |seconds| seconds.parse())?;
 
     // Looking into /proc blocks.
