@@ -1,8 +1,8 @@
 //! Whether the threads that collect had a CPU.
 //!
-//! The kernel counts for each thread how long it ran, and how long it was ready to run and had no CPU (the first and the
-//! second figure of `schedstat`; a thread that the CPU limit of its control group keeps from running is ready, too).
-//! Around a stop the figures are read before and after it:
+//! The kernel counts for each thread how long it ran, and how long it was ready to run and had no CPU (the first and
+//! the second figure of `schedstat`; a thread that the CPU limit of its control group keeps from running is ready,
+//! too). Around a stop the figures are read before and after it:
 //!
 //! ```text
 //!     reading          stop of length L           reading          W: from reading to reading
@@ -11,9 +11,9 @@
 //!
 //! * At most `D` and at most `L` are the stop's.
 //! * At least `D` less the time outside of the stop, `W - L`, is.
-//! * A thread that collects wants a CPU all the time, as it may have before and after: so `L` in the proportion of `D` to
-//!   `C + D`, within the two bounds, is the estimate. Of a thread that does nothing but collect (server GC, background
-//!   GC) it is all of `D`.
+//! * A thread that collects wants a CPU all the time, as it may have before and after: so `L` in the proportion of `D`
+//!   to `C + D`, within the two bounds, is the estimate. Of a thread that does nothing but collect (server GC,
+//!   background GC) it is all of `D`.
 //!
 //! A thread that is neither running nor ready waits, for other threads or for a page from disk. As much of the stop as
 //! is neither `C` nor `D` counts as well where there were such page faults (`stat`), at [`PAGE_NS`] each.
@@ -23,10 +23,10 @@
 //!
 //! # What it costs
 //!
-//! Nothing for a process whose stops are short. From a stop of [`LONG_NS`] on, or as much in a second, a small file of at
-//! most [`MAX_THREADS_READ`] threads is read in each round, for [`FOR`], and a second one of those that collected. So of
-//! the first long stop nothing is known. Which thread of the program collects next cannot be known: those of the thread
-//! pool are read, and those that did so before.
+//! Nothing for a process whose stops are short. From a stop of [`LONG_NS`] on, or as much in a second, a small file of
+//! at most [`MAX_THREADS_READ`] threads is read in each round, for [`FOR`], and a second one of those that collected.
+//! So of the first long stop nothing is known. Which thread of the program collects next cannot be known: those of the
+//! thread pool are read, and those that did so before.
 //!
 //! Kernels without the figures, and those that do not count for a thread (`0 0 0`), leave it unknown; the CPU limit of
 //! the control group may say something all the same.

@@ -1,10 +1,10 @@
 //! What a session of another tool lengthens.
 //!
-//! A session that asks for GC events at the level Verbose gets one for each pinned object that a collection finds, while
-//! the threads are stopped: with 100,000 pinned handles pauses of 3 ms become 40 to 50 ms. Ours does not get these
-//! events, but it sees what they take: GC handles are looked through for so much longer. What a handle takes else is
-//! learned of the same process, while no other tool is connected. What it takes beyond that while one is connected, or its
-//! session is not over for the runtime, is the session's.
+//! A session that asks for GC events at the level Verbose gets one for each pinned object that a collection finds,
+//! while the threads are stopped: with 100,000 pinned handles pauses of 3 ms become 40 to 50 ms. Ours does not get
+//! these events, but it sees what they take: GC handles are looked through for so much longer. What a handle takes else
+//! is learned of the same process, while no other tool is connected. What it takes beyond that while one is connected,
+//! or its session is not over for the runtime, is the session's.
 //!
 //! So a session that lengthens nothing, as one of counters, has a part of 0, and where the usual time is not known (the
 //! tool was there first) nothing is said. What stacks of events cost, and a sampling profiler, cannot be told apart.
@@ -114,8 +114,8 @@ fn beyond(ns: i64, handles: u32, usual: f64) -> i64 {
 mod tests {
     use super::*;
 
-    /// Scenario: a process whose 100,000 handles take 20 ns each, now and then 60 as the thread had no CPU; a session of
-    /// counters comes, which changes nothing, then a Verbose one, with which they take 400; before three collections
+    /// Scenario: a process whose 100,000 handles take 20 ns each, now and then 60 as the thread had no CPU; a session
+    /// of counters comes, which changes nothing, then a Verbose one, with which they take 400; before three collections
     /// were seen.
     /// Guarantee: what is beyond the usual is the session's, what is not is nobody's, and before the usual is known
     /// nothing is said.

@@ -74,8 +74,8 @@ fn account(daemon: &Daemon, pid: u32) -> (Value, i64) {
     (account, ns)
 }
 
-/// Scenario: a process that allocates, read by the daemon; then all CPUs get so much to do that is more important that its
-/// collections take long.
+/// Scenario: a process that allocates, read by the daemon; then all CPUs get so much to do that is more important that
+/// its collections take long.
 /// Guarantee: a fifth and more of its stopped time is waiting for a CPU, as an estimate; all parts add up, and none is
 /// negative.
 fn waits_for_a_cpu_are_in_the_account() {
