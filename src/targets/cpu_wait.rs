@@ -12,8 +12,8 @@
 //! * At most `D` and at most `L` are the stop's.
 //! * At least `D` less the time outside of the stop, `W - L`, is.
 //! * A thread that collects wants a CPU all the time, as it may have before and after: so `L` in the proportion of `D`
-//! to `C + D`, within the two bounds, is the estimate. Of a thread that does nothing but collect (server GC, background
-//! GC) it is all of `D`.
+//!   to `C + D`, within the two bounds, is the estimate. Of a thread that does nothing but collect (server GC,
+//!   background GC) it is all of `D`.
 //!
 //! A thread that is neither running nor ready waits, for other threads or for a page from disk. As much of the stop as
 //! is neither `C` nor `D` counts as well where there were such page faults (`stat`), at [`PAGE_NS`] each.

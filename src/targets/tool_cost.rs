@@ -114,8 +114,8 @@ fn beyond(ns: i64, handles: u32, usual: f64) -> i64 {
 mod tests {
     use super::*;
 
-    /// Scenario: a process whose 100,000 handles take 20 ns each, now and then 60 as the thread had no CPU; a session of
-    /// counters comes, which changes nothing, then a Verbose one, with which they take 400; before three collections
+    /// Scenario: a process whose 100,000 handles take 20 ns each, now and then 60 as the thread had no CPU; a session
+    /// of counters comes, which changes nothing, then a Verbose one, with which they take 400; before three collections
     /// were seen.
     /// Guarantee: what is beyond the usual is the session's, what is not is nobody's, and before the usual is known
     /// nothing is said.

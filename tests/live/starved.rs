@@ -75,8 +75,9 @@ fn account(daemon: &Daemon, pid: u32) -> (Value, i64) {
 }
 
 /// Scenario: a process that allocates, read by the daemon; then all CPUs get so much to do that is more important that
-/// its collections take long. Guarantee: a fifth and more of its stopped time is waiting for a CPU, as an estimate; all
-/// parts add up, and none is negative.
+/// its collections take long.
+/// Guarantee: a fifth and more of its stopped time is waiting for a CPU, as an estimate; all parts add up, and none is
+/// negative.
 fn waits_for_a_cpu_are_in_the_account() {
     let mark = format!("starved-{}", std::process::id());
     let target = Start::new(NET_10, "steady").env(MARK, &mark).spawn();

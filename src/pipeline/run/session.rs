@@ -19,6 +19,7 @@ use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use crate::process::{RunState, StreamProgress};
 use crate::targets::clock::Clocks;
+use crate::targets::finalizer_cpu::is_one_round;
 use crate::targets::wall_clock::WallClock;
 
 /// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
@@ -290,7 +291,8 @@ impl RunSession {
 
     /// How much of the time the finalizer thread had a CPU in the round that began then; that one may have ended.
     pub(crate) fn know_finalizer_cpu(&mut self, begun: u64, share: Option<f64>) {
-        self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
+        let is_open = self.open.finalizers.is_some_and(|open| is_one_round(begun, open));
+        self.finalizer_cpu = share.filter(|_| is_open);
     }
 
     /// Whether a collection of that time is that of a heap dump of gcwatch's own.

@@ -27,8 +27,9 @@ fn of_stop(length: i64, between: Between) -> Option<u64> {
 
 /// Scenario: a stop of 100 ms within 500 ms, in which the thread: ran all the time; waited half of the time, evenly;
 /// waited for 450 ms; waited for 10 ms and slept for the rest; did nothing but collect, of which it waited for 40 ms;
-/// was not counted. A stop of 300 ms within 300 ms. Guarantee: never more than the thread waited or the stop was long,
-/// never less than does not fit outside of the stop, in between in proportion; what is not counted is unknown.
+/// was not counted. A stop of 300 ms within 300 ms.
+/// Guarantee: never more than the thread waited or the stop was long, never less than does not fit outside of the stop,
+/// in between in proportion; what is not counted is unknown.
 #[test]
 fn the_estimate_is_within_its_bounds() {
     assert_eq!(of_stop(100, between(500, 500, 0)), Some(0));
@@ -48,8 +49,8 @@ fn the_estimate_is_within_its_bounds() {
 }
 
 /// Scenario: a stop of 100 ms of which the thread was ready for 60; it waited for the rest without a page fault, for
-/// three pages, and for a hundred. Guarantee: only as much is paging as pages can take, and no more than the stop has
-/// left.
+/// three pages, and for a hundred.
+/// Guarantee: only as much is paging as pages can take, and no more than the stop has left.
 #[test]
 fn pages_from_disk_count() {
     let paging = |faults| {
@@ -156,9 +157,9 @@ impl Scene {
 
 /// Scenario: a process in a container, whose thread 7 is 1007 for us, stops the others for 100 ms: for the first time,
 /// with half of the time without a CPU, twice between two readings, and without any wait. Its counters go back, as
-/// another thread has its number; the kernel stops to count. Guarantee: of the first stop nothing is known; then it is
-/// the estimate, together never more than the wait; a stop without a wait has none, which is known; after another
-/// thread has the number, nothing is known again.
+/// another thread has its number; the kernel stops to count.
+/// Guarantee: of the first stop nothing is known; then it is the estimate, together never more than the wait; a stop
+/// without a wait has none, which is known; after another thread has the number, nothing is known again.
 #[test]
 fn a_thread_is_followed_by_its_own_number() {
     let mut scene = Scene::new();
@@ -233,7 +234,8 @@ fn an_old_reading_says_nothing() {
 }
 
 /// Scenario: a limit stopped the group for 60 ms of CPUs in 200 ms, of which a stop had 100; for longer than the time
-/// that passed, as it is a sum over CPUs. Guarantee: the stop has its part, and never more than it was long.
+/// that passed, as it is a sum over CPUs.
+/// Guarantee: the stop has its part, and never more than it was long.
 #[test]
 fn a_limit_alone_says_something() {
     let ns = |ms: u64| ms * 1_000_000;
@@ -243,7 +245,8 @@ fn a_limit_alone_says_something() {
 }
 
 /// Scenario: a process with more heaps and more threads of its pool than are read, and others that stop the rest one
-/// after another. Guarantee: so many are read and no more, the heaps among them; the thread that was used last is read.
+/// after another.
+/// Guarantee: so many are read and no more, the heaps among them; the thread that was used last is read.
 #[test]
 fn only_so_many_threads_are_read() {
     let mut scene = Scene::new();
