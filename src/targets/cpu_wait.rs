@@ -371,8 +371,9 @@ impl Readings {
             };
             account.had_no_cpu(i64::try_from(ns).unwrap_or(i64::MAX));
             let known = known.get_or_insert_default();
-            let sum = |a: Option<i64>, b: Option<i64>| Some(a.unwrap_or(0).saturating_add(b?)).or(a);
-            known.throttled_ns = sum(known.throttled_ns, why.throttled_ns);
+            if let Some(ns) = why.throttled_ns {
+                known.throttled_ns = Some(known.throttled_ns.unwrap_or(0).saturating_add(ns));
+            }
             known.page_faults = known.page_faults.max(why.page_faults);
         }
         known
