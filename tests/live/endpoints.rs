@@ -44,7 +44,8 @@ impl Clients {
 
     fn stop(self) {
         self.end.store(true, Ordering::Relaxed);
-        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // The service may end first, by its own clock: then a request of the last moment gets no answer.
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
 
