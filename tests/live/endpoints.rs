@@ -44,8 +44,7 @@ impl Clients {
 
     fn stop(self) {
         self.end.store(true, Ordering::Relaxed);
-        // The service may end first, by its own clock: then a request of the last moment gets no answer.
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 }
 
