@@ -36,11 +36,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clr_gc::gc::{Collection, CpuWait, Pause, PauseKind};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::Instant;
 
 use crate::container::Throttling;
 use crate::process::RunKey;
 use crate::targets::thread_names::{MAX_THREADS, own_number};
+use crate::targets::threads::Threads;
 
 /// The names of threads that do nothing but collect (.NET 5 and later).
 const SERVER: &str = ".NET Server GC";
@@ -74,6 +77,7 @@ const LOOK_PARTS: u32 = 200;
 #[derive(Debug)]
 pub(crate) struct CpuWaits {
     run: Option<RunKey>,
+    limit: Limit,
     /// Since when stops are added up, and to how much.
     lately: Option<(Instant, i64)>,
     /// While its stops are long.
@@ -81,10 +85,11 @@ pub(crate) struct CpuWaits {
 }
 
 impl CpuWaits {
-    /// Of that run; `None`: it is not in our `/proc`.
-    pub(crate) fn new(run: Option<RunKey>) -> Self {
+    /// Of that run; `None`: it is not in our `/proc`. `threads` look for the limit of its control group.
+    pub(crate) fn new(run: Option<RunKey>, threads: Threads) -> Self {
         Self {
             run,
+            limit: Limit::Unasked(threads),
             lately: None,
             readings: None,
         }
@@ -101,7 +106,7 @@ impl CpuWaits {
         match at {
             Some(at) if now < readings.until => {
                 if now >= readings.read_at + EVERY {
-                    readings.read(now, at);
+                    readings.read(now, at, self.limit.known());
                 }
             }
             _ => self.readings = None,
@@ -112,11 +117,12 @@ impl CpuWaits {
     pub(crate) fn judge(&mut self, collection: &mut Collection, now: Instant, at: Option<i64>) {
         let (Some(run), Some(at)) = (self.run, at) else { return };
         if self.is_worth_it(collection.pause_ns.unwrap_or(0), now) {
-            let new = || Box::new(Readings::new(&run, now));
+            self.limit.ask(run);
+            let new = || Box::new(Readings::of(PathBuf::from(format!("/proc/{}/task", run.pid)), now));
             self.readings.get_or_insert_with(new).until = now + FOR;
         }
         if let Some(readings) = &mut self.readings {
-            collection.cpu = readings.judge(&mut collection.pauses, now, at);
+            collection.cpu = readings.judge(&mut collection.pauses, now, at, self.limit.known());
         }
     }
 
@@ -129,6 +135,39 @@ impl CpuWaits {
         let stopped = before.saturating_add(stopped_ns);
         self.lately = Some((since, stopped));
         stopped >= LONG_NS
+    }
+}
+
+/// The CPU limit of a process's control group. The way to the group may lead through a file system that the process
+/// provides, which may never respond: it is looked for once, by another thread than the one that reads all streams.
+#[derive(Debug)]
+enum Limit {
+    Unasked(Threads),
+    Asked(oneshot::Receiver<Option<Throttling>>),
+    /// `None`: there is none, or it cannot be seen.
+    Known(Option<Throttling>),
+}
+
+impl Limit {
+    fn ask(&mut self, run: RunKey) {
+        if let Self::Unasked(threads) = self {
+            let asked = threads.run(move || Throttling::of(run.pid, run.start_time));
+            *self = asked.map_or(Self::Known(None), Self::Asked);
+        }
+    }
+
+    fn known(&mut self) -> Option<&Throttling> {
+        if let Self::Asked(asked) = self {
+            match asked.try_recv() {
+                Ok(limit) => *self = Self::Known(limit),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Closed) => *self = Self::Known(None),
+            }
+        }
+        match self {
+            Self::Known(limit) => limit.as_ref(),
+            Self::Unasked(_) | Self::Asked(_) => None,
+        }
     }
 }
 
@@ -325,35 +364,27 @@ struct Readings {
     read_to: i64,
     tasks: PathBuf,
     threads: Vec<Thread>,
-    /// The CPU limit of its control group; `None`: there is none.
-    limit: Option<Throttling>,
-    /// When it was read, and for how long the group was throttled until then.
+    /// When the group with the CPU limit was read, and for how long it was throttled until then.
     throttled: VecDeque<(i64, u64)>,
     /// Its threads are not looked through again before.
     look_at: Instant,
 }
 
 impl Readings {
-    fn new(run: &RunKey, now: Instant) -> Self {
-        let limit = Throttling::of(run.pid, run.start_time);
-        Self::at(PathBuf::from(format!("/proc/{}/task", run.pid)), limit, now)
-    }
-
-    fn at(tasks: PathBuf, limit: Option<Throttling>, now: Instant) -> Self {
+    fn of(tasks: PathBuf, now: Instant) -> Self {
         Self {
             until: now,
             read_at: now,
             read_to: i64::MIN,
             tasks,
             threads: Vec::new(),
-            limit,
             throttled: VecDeque::new(),
             look_at: now,
         }
     }
 
     /// Puts into the accounts of stops what is known of them.
-    fn judge(&mut self, pauses: &mut [Pause], now: Instant, at: i64) -> Option<CpuWait> {
+    fn judge(&mut self, pauses: &mut [Pause], now: Instant, at: i64, limit: Option<&Throttling>) -> Option<CpuWait> {
         let mut newest = None;
         for stop in pauses.iter().filter_map(Stop::of) {
             self.want(stop.thread, now);
@@ -361,7 +392,7 @@ impl Readings {
         }
         // The reading after the stop: what says that it is over has just come.
         if newest.is_some_and(|until| self.read_to < until) {
-            self.read(now, at);
+            self.read(now, at, limit);
         }
         let mut known: Option<CpuWait> = None;
         for pause in pauses {
@@ -487,7 +518,7 @@ impl Readings {
         self.look_at = now + LOOK_EVERY.max(began.elapsed() * LOOK_PARTS);
     }
 
-    fn read(&mut self, now: Instant, at: i64) {
+    fn read(&mut self, now: Instant, at: i64, limit: Option<&Throttling>) {
         (self.read_at, self.read_to) = (now, at);
         if now >= self.look_at {
             self.look(None, now);
@@ -498,7 +529,7 @@ impl Readings {
         // One that ended is not read again, unless it stops the others.
         self.threads
             .retain(|thread| !thread.samples.is_empty() || thread.folder.exists());
-        if let Some(ns) = self.limit.as_ref().and_then(Throttling::read) {
+        if let Some(ns) = limit.and_then(Throttling::read) {
             if self.throttled.len() >= MAX_KEPT {
                 self.throttled.pop_front();
             }

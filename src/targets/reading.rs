@@ -22,6 +22,7 @@ use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
+use crate::targets::threads::Threads;
 use crate::targets::tool_cost::ToolCost;
 use crate::targets::tool_thread::ToolThread;
 use crate::targets::wall_clock::WallClock;
@@ -119,7 +120,7 @@ impl<T: RunSink> Reading<T> {
             others: None,
             tool_thread: ToolThread::new(None),
             tool_cost: ToolCost::default(),
-            cpu: CpuWaits::new(None),
+            cpu: CpuWaits::new(None, Threads::default()),
             held: None,
             requests_unread: false,
             hold: None,

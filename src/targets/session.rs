@@ -70,7 +70,7 @@ impl<S: Sink> Attempt<S> {
         }
         reading.others.clone_from(&watched);
         reading.tool_thread = ToolThread::new(self.visible.then(|| self.key().pid));
-        reading.cpu = CpuWaits::new(self.visible.then(|| self.key()));
+        reading.cpu = CpuWaits::new(self.visible.then(|| self.key()), self.shared.threads.clone());
         if let Some(keeper) = self.shared.readers.keeper(self.key()) {
             reading.stream.keep(keeper);
         }

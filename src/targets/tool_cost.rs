@@ -7,7 +7,7 @@
 //! or its session is not over for the runtime, is the session's.
 //!
 //! So a session that lengthens nothing, as one of counters, has a part of 0, and where the usual time is not known (the
-//! tool was there first) nothing is said. What stacks of events cost, and a sampling profiler, cannot be told apart.
+//! tool was there first) nothing is said. What stacks of events cost, and a sampling profiler, is not recognized.
 
 use clr_gc::gc::{Collection, Pause, PauseKind};
 

@@ -230,7 +230,7 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
         let of_tool = |gc: &Value| Some((gc["account"]["tool.session"].as_i64()?, gc["pause_ns"].as_i64()?));
         let collections = daemon.collections();
         let mut taken = collections.iter().filter_map(of_tool);
-        taken.any(|(of_tool, pause)| of_tool > pause / 4)
+        taken.any(|(of_tool, pause)| of_tool > pause / 2)
     });
     end(&tool, verbose);
     let took = await_short_pauses(&mut target, Instant::now(), before, beside);

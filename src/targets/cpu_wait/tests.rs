@@ -85,7 +85,7 @@ impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let began = Instant::now();
-        let readings = Readings::at(folder.path().to_path_buf(), None, began);
+        let readings = Readings::of(folder.path().to_path_buf(), began);
         Self {
             folder,
             began,
@@ -120,7 +120,7 @@ impl Scene {
 
     fn read(&mut self, ms: i64) {
         let now = self.now(ms);
-        self.readings.read(now, ms * MS);
+        self.readings.read(now, ms * MS, None);
     }
 
     /// A stop by this thread, of which is heard at the end of `heard`: its account, and why.
@@ -142,7 +142,7 @@ impl Scene {
             handles_ns: None,
         }];
         let now = self.now(heard);
-        let why = self.readings.judge(&mut pauses, now, heard * MS);
+        let why = self.readings.judge(&mut pauses, now, heard * MS, None);
         let account = pauses[0].account.unwrap();
         assert_eq!(account.total(), length);
         (account, why)
@@ -272,17 +272,31 @@ fn only_so_many_threads_are_read() {
 /// Guarantee: nothing is read until they add up, then for a while, and then no more.
 #[test]
 fn nothing_is_read_of_short_stops() {
-    let mut waits = CpuWaits::new(None);
+    let mut waits = CpuWaits::new(None, Threads::default());
     let began = Instant::now();
     let later = |ms| began + Duration::from_millis(ms);
     assert!([0, 400].into_iter().all(|ms| !waits.is_worth_it(10 * MS, later(ms))));
     assert!(!waits.is_worth_it(10 * MS, later(1_000)));
     assert!(!waits.is_worth_it(10 * MS, later(1_300)));
     assert!(waits.is_worth_it(10 * MS, later(1_500)));
-    waits.readings = Some(Box::new(Readings::at(PathBuf::from("/nowhere"), None, began)));
+    waits.readings = Some(Box::new(Readings::of(PathBuf::from("/nowhere"), began)));
     waits.readings.as_mut().unwrap().until = later(500);
     waits.tick(later(400), Some(1));
     assert_eq!(waits.next(), Some(later(400) + EVERY));
     waits.tick(later(600), Some(2));
     assert_eq!(waits.next(), None);
+}
+
+/// Scenario: the way to a process's control group leads through a file system that never responds; the thread that
+/// looks for it ends at last, without an answer. Guarantee: nobody waits for it, and it is looked for once.
+#[test]
+fn a_limit_that_is_not_found_holds_nothing_up() {
+    let (thread, asked) = oneshot::channel();
+    let mut limit = Limit::Asked(asked);
+    let run = RunKey { pid: 9, start_time: 1 };
+    limit.ask(run);
+    assert!(limit.known().is_none() && matches!(limit, Limit::Asked(_)));
+    drop(thread);
+    limit.ask(run);
+    assert!(limit.known().is_none() && matches!(limit, Limit::Known(None)));
 }
