@@ -308,7 +308,11 @@ impl<T: RunSink> Reading<T> {
         while let Some((_, mut outcome)) = self.stream.next_outcome() {
             if let Outcome::Collection(collection) = &mut outcome {
                 let now = Instant::now();
-                collection.observed_by_others = self.others.as_ref().and_then(|run| run.others().observes(now));
+                let (observed, looks) = self.others.as_ref().map_or((None, 0), |run| {
+                    let others = run.others();
+                    (others.observes(now), others.found_nobody())
+                });
+                collection.observed_by_others = observed;
                 if collection.is_requested() && collection.requested_by_tool.is_none() {
                     let thread = collection.trigger_thread;
                     collection.requested_by_tool = thread.and_then(|thread| self.tool_thread.is(thread));
@@ -316,7 +320,7 @@ impl<T: RunSink> Reading<T> {
                 if let (Some(true), Some(run)) = (collection.requested_by_tool, &self.others) {
                     run.others().dumped(collection.last_event, now);
                 }
-                self.tool_cost.judge(collection);
+                self.tool_cost.judge(collection, looks);
                 let at = self.offset_now();
                 self.cpu.judge(collection, now, at);
                 if matches!(
