@@ -63,7 +63,7 @@ release-check:
 
 # What the published libraries changed since a tag or commit, and whether their version may (needs cargo-semver-checks).
 semver SINCE:
-    cargo semver-checks --baseline-rev {{SINCE}} -p nettrace -p dotnet-diagnostics -p clr-gc
+    cargo semver-checks --baseline-rev {{SINCE}} -p nettrace -p dotnet-diagnostics -p clr-gc -p clr-evidence -p clr-heap
 
 # Licences, duplicates, advisories (needs cargo-deny).
 deny:

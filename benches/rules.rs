@@ -162,6 +162,7 @@ fn collection(number: i64) -> Collection {
                 thread: 1,
             },
             account: None,
+            handles_ns: None,
         }],
         pause_ns: Some(pause),
         suspend_ns: Some(20_000),
@@ -188,6 +189,7 @@ fn collection(number: i64) -> Collection {
         implausible: clr_gc::gc::Implausible::default(),
         lossy: false,
         observed_by_others: None,
+        cpu: None,
         requests: None,
         thread_created: false,
     }

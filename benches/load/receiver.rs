@@ -41,7 +41,7 @@ pub(crate) struct Received {
     pub(crate) children: u64,
     /// `dotnet.gc.collections`, the newest value of each series.
     collections: HashMap<String, i64>,
-    /// `gcwatch.collections.untold`, likewise.
+    /// `gcwatch.collections.unexported`, likewise.
     unexported: HashMap<String, i64>,
     /// `gcwatch.events.lost`, likewise.
     lost: HashMap<String, i64>,
@@ -184,7 +184,7 @@ impl MetricsService for Service {
                 let received = store.processes.entry(pid).or_default();
                 let series = match metric.name.as_str() {
                     "dotnet.gc.collections" => &mut received.collections,
-                    "gcwatch.collections.untold" => &mut received.unexported,
+                    "gcwatch.collections.unexported" => &mut received.unexported,
                     "gcwatch.events.lost" => &mut received.lost,
                     _ => continue,
                 };

@@ -13,9 +13,10 @@ use crate::pipeline::{Measured, Pipeline, Run};
 use delivery::clock::now_unix_ns;
 use kubernetes::{self, settings::Settings};
 use processes::RunKey;
-use processes::container::{KillCounts, Reader};
+use processes::container::{Figures, KillCounts, Reader};
 use processes::surroundings::Surroundings;
 use targets::exporting::Looks;
+use targets::finalizer_cpu::FinalizerCpus;
 use targets::heap_limit::{MemoryReader, MemoryReading};
 use targets::host;
 
@@ -24,6 +25,15 @@ const ROUND: Duration = Duration::from_secs(15);
 
 /// When they are read first.
 const FIRST: Duration = Duration::from_secs(2);
+
+/// A memory group that is full within this, as it grows, is read every [`LOOK`].
+const RUSH: Duration = Duration::from_secs(120);
+
+/// For how long after that; and so is one with a limit after its first reading.
+const HURRY: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether a finalizer thread runs or waits, and how long its round has to take before.
+const FINALIZERS: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether there is a new process, or a dead one.
 const LOOK: Duration = Duration::from_secs(1);
@@ -60,7 +70,33 @@ pub(crate) async fn measure(pipeline: Pipeline) {
             pipeline.count_for_incidents().await;
         }
     };
-    tokio::join!(figures(pipeline.clone()), counting);
+    tokio::join!(figures(pipeline.clone()), finalizers(pipeline.clone()), counting);
+}
+
+/// Reads whether the finalizer threads use a CPU that have been at one round for longer than [`FINALIZERS`].
+async fn finalizers(pipeline: Pipeline) {
+    let mut cpus = FinalizerCpus::default();
+    let longer = u64::try_from(FINALIZERS.as_nanos()).unwrap_or(u64::MAX);
+    loop {
+        tokio::time::sleep(FINALIZERS).await;
+        let runs = pipeline.runs().into_iter();
+        let long = runs.filter_map(|run| Some((run.long_finalizers(now_unix_ns(), longer)?, run)));
+        let long: Vec<(u64, Arc<Run>)> = long.collect();
+        let living: Vec<RunKey> = long.iter().map(|(_, run)| run.key()).collect();
+        cpus.keep(&living);
+        if long.is_empty() {
+            continue;
+        }
+        // A few files of each process: the kernel may block.
+        let read = spawn_blocking(move || {
+            for (begun, run) in long {
+                let share = cpus.read(run.key(), begun, Instant::now());
+                run.know_finalizer_cpu(begun, share);
+            }
+            cpus
+        });
+        cpus = read.await.unwrap_or_default();
+    }
 }
 
 async fn figures(pipeline: Pipeline) {
@@ -77,7 +113,10 @@ async fn figures(pipeline: Pipeline) {
         }
         let mut runs = pipeline.runs();
         let living: HashSet<RunKey> = runs.iter().map(|run| run.key()).collect();
-        runs.retain(|run| all || (run.is_attached() && !counts.contains_key(&run.key())));
+        runs.retain(|run| {
+            let is_early = counts.get(&run.key()).is_none_or(|counted| counted.rush.is_early(now));
+            all || run.is_attached() && is_early
+        });
         let unexplained = pipeline.unexplained_deaths().into_iter();
         let dead = unexplained.filter_map(|run| Some((run, Arc::clone(&counts.get(&run)?.kills))));
         let dead: Vec<_> = dead.collect();
@@ -133,8 +172,13 @@ async fn figures(pipeline: Pipeline) {
                     let has_figures = measured.figures.is_some();
                     pipeline.measured(&run, measured, now_unix_ns);
                     if has_figures {
-                        let kills = Arc::new(kills);
-                        counts.insert(run.key(), Counted { kills, read: now });
+                        let before = counts.remove(&run.key()).map(|counted| counted.rush);
+                        let counted = Counted {
+                            kills: Arc::new(kills),
+                            read: now,
+                            rush: Rush::after(before, measured.figures.and_then(level), now),
+                        };
+                        counts.insert(run.key(), counted);
                     }
                 }
                 if all {
@@ -154,4 +198,82 @@ async fn figures(pipeline: Pipeline) {
 struct Counted {
     kills: Arc<KillCounts>,
     read: Instant,
+    rush: Rush,
+}
+
+/// What the memory group of a process uses, and its limit.
+fn level(figures: Figures) -> Option<(u64, u64)> {
+    Some((figures.memory.working_set?, figures.memory_limit?))
+}
+
+/// Whether a process's memory group is read before the next round: one that fills within a minute or two is full before
+/// two rounds would show it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rush {
+    first: Instant,
+    /// The newest reading, if there is a limit.
+    newest: Option<(Instant, u64)>,
+    /// Until then it is read every [`LOOK`].
+    until: Instant,
+}
+
+impl Rush {
+    /// After a reading of use and limit, with what the readings before it showed.
+    fn after(before: Option<Self>, level: Option<(u64, u64)>, now: Instant) -> Self {
+        let first = before.map_or(now, |before| before.first);
+        let Some((used, limit)) = level else {
+            return Self {
+                first,
+                newest: None,
+                until: now,
+            };
+        };
+        let fills = before.and_then(|before| before.newest).is_some_and(|(at, was)| {
+            let passed = now.saturating_duration_since(at).as_secs_f64();
+            let grown = used.saturating_sub(was) as f64;
+            // At this pace, within so long.
+            grown > 0.0 && limit.saturating_sub(used) as f64 * passed < grown * RUSH.as_secs_f64()
+        });
+        let before = before.map_or(now, |before| before.until);
+        let until = if fills { before.max(now + HURRY) } else { before };
+        Self {
+            first,
+            newest: Some((now, used)),
+            until: until.max(first + HURRY),
+        }
+    }
+
+    fn is_early(&self, now: Instant) -> bool {
+        self.newest.is_some() && now < self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Scenario: a group without a limit; one with a limit that is read first, rests, grows so that it is full in an hour,
+    /// then in 20 s, and rests again.
+    /// Guarantee: without a limit nothing is read early; with one, the first seconds and a rush are, with the time after
+    /// it.
+    #[test]
+    fn a_rush_is_read_every_second() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let none = Rush::after(None, None, began);
+        assert!(!none.is_early(began));
+        let reading = |before, used: u64, seconds| Rush::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
+        let first = reading(None, 50, 0);
+        assert!(first.is_early(at(9)) && !first.is_early(at(10)));
+        let slow = reading(Some(first), 51, 15);
+        assert!(!slow.is_early(at(16)));
+        let fast = reading(Some(slow), 151, 30);
+        assert!(fast.is_early(at(39)) && !fast.is_early(at(40)));
+        let faster = reading(Some(fast), 171, 31);
+        assert!(faster.is_early(at(40)));
+        let rests = reading(Some(faster), 171, 41);
+        assert!(!rests.is_early(at(41)));
+    }
 }

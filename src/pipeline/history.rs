@@ -1,4 +1,4 @@
-//! What is remembered of one run for people to look at: the last half hour, in at most 20 KiB.
+//! What is remembered of one run for people to look at: the last half hour, in at most 21 KiB.
 //!
 //! ```text
 //! History -> Buckets   10 s each, 30 minutes: time stopped, pauses, collections, allocation, heap, memory

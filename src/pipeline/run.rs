@@ -82,6 +82,16 @@ impl Run {
         self.parts().identity.major()
     }
 
+    /// Beginning of the round of finalizers that is open for longer than that.
+    pub(crate) fn long_finalizers(&self, now_unix_ns: u64, longer_ns: u64) -> Option<u64> {
+        self.parts().session.long_finalizers(now_unix_ns, longer_ns)
+    }
+
+    /// How much of the time the finalizer thread had a CPU in the round that began then; `None`: unknown.
+    pub(crate) fn know_finalizer_cpu(&self, begun: u64, share: Option<f64>) {
+        self.parts().session.know_finalizer_cpu(begun, share);
+    }
+
     /// No collection has come for a minute, or none at all.
     pub(crate) fn rests(&self, now_unix_ns: u64) -> bool {
         self.parts().session.rests(now_unix_ns)

@@ -28,6 +28,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     let (oldest, newest) = (known[0], known[known.len() - 1]);
     let some = if crate::is_full() { known } else { vec![oldest, newest] };
     add_tests_on!(tests, some.iter().copied(); a_closed_session_goes_on_costing, a_closed_session_is_healed);
+    add_tests_on!(tests, [oldest, newest]; a_session_is_in_the_account);
     add_tests_on!(tests, [oldest]; a_killed_burst_is_healed);
     let one = if crate::is_full() { some.clone() } else { vec![newest] };
     add_tests_on!(tests, one.iter().copied(); a_client_that_dies_is_healed, probes_are_healed_together, recordings_are_healed);
@@ -204,6 +205,32 @@ fn a_closed_session_goes_on_costing(runtime: Runtime) {
         "{before} us before, {after} after, {healed} healed"
     );
     drop(plain);
+}
+
+/// Scenario: a Verbose session of another tool in a process with many pinned objects, again and again: what is usual is
+/// known only after two looks at who is connected, which are two to eight seconds apart.
+/// Guarantee: the account of a pause says that most of the time in which it had a CPU was the session's.
+fn a_session_is_in_the_account(runtime: Runtime) {
+    let (mut target, mark) = pins(runtime);
+    let daemon = Reader::start(&target, &mark);
+    let tool = Tool::of(&target);
+    let is_most = |gc: &Value| {
+        let of = |cause: &str| gc["account"][cause].as_i64();
+        let had_cpu = gc["pause_ns"].as_i64()? - of("no-cpu").unwrap_or(0);
+        Some(of("tool.session")? > had_cpu / 2)
+    };
+    let since = Instant::now();
+    loop {
+        let _usual = usual_pause(&mut target, 99);
+        let mut verbose = tool.begin(5);
+        tool.read(&mut verbose, Duration::from_secs(3));
+        let collections = daemon.collections();
+        tool.end(verbose);
+        if collections.iter().any(|gc| is_most(gc) == Some(true)) {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "{collections:#?}");
+    }
 }
 
 /// What becomes of a process that the daemon reads when another tool's Verbose session ends as `end` says.

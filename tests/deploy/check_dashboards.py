@@ -23,7 +23,7 @@ PATIENCE = 300
 # What happens to no healthy gcwatch: the metric, and why it has no data here. Each is a metric of docs/telemetry.md all the same.
 WITHOUT_DATA = {
     "gcwatch_export_dropped_total": "nothing is dropped: begins with the first item that no receiver had",
-    "gcwatch_collections_untold_total": "begins with the first collection that does not become a span",
+    "gcwatch_collections_unexported_total": "begins with the first collection that does not become a span",
     "gcwatch_export_unsupported": "the receiver takes all signals",
     "gcwatch_collections_implausible_total": "begins with the first figure of a runtime that cannot be",
     "gcwatch_rules_failures_total": "no rule fails: the panel shows only what is above 0",
@@ -51,7 +51,7 @@ WITHOUT_DATA |= {
         "gcwatch_request_gc_pause_duration_seconds_bucket",
         "gcwatch_request_gc_pause_duration_seconds_count",
         "gcwatch_requests_total",
-        "gcwatch_requests_unjudged_total",
+        "gcwatch_requests_unknown_total",
         "gcwatch_requests_unexported_total",
         "gcwatch_request_gc_pause_duration_seconds_sum",
         *(f"gcwatch:{level}:requests_lost_seconds:rate5m" for level in ("service_version", "service", "namespace", "cluster")),
@@ -379,6 +379,8 @@ requests: {{mode: diagnosticsource}}
 targets:
   include: [{{environment: {{GCWATCH_E2E: '{folder} {node}'}}}}]
   lease_folder: {folder}/leases
+  # On a busy machine a heap is at its limit before it is looked at.
+  attach_at_heap_limit: true
 alerts:
   stdout: true
 {webhooks}

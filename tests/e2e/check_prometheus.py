@@ -65,8 +65,8 @@ class Prometheus(unittest.TestCase):
                 daemon = process.daemon(folder, "--listen", f"127.0.0.1:{web}", "--no-traces", "--no-metrics", "--no-logs")
                 try:
                     targets = f"http://127.0.0.1:{web}/api/v1/targets"
-                    attached = lambda: f'"pid":{workload.pid}' in receivers.get(targets)[1].decode().replace(" ", "")
-                    daemon.await_true("it was attached", lambda: attached() and b"attached" in receivers.get(targets)[1].lower())
+                    states = lambda: {each["pid"]: each["state"] for each in json.loads(receivers.get(targets)[1])["targets"]}
+                    daemon.await_true("it was attached", lambda: receivers.get(targets)[0] == 200 and states().get(workload.pid) == "attached")
                     workload.work()
                     of = f'{{process_pid="{workload.pid}"}}'
                     total = sum(workload.counts.values())

@@ -63,7 +63,7 @@ class Tempo(unittest.TestCase):
                 status, body = receivers.get(url)
                 traces = json.loads(body).get("traces") or [] if status == 200 else []
                 # The root of a slow request is the service's own.
-                slow = [one for one in traces if one.get("durationMs", 0) >= 20 and not one["rootTraceName"].startswith("GC ")]
+                slow = [one for one in traces if one.get("durationMs", 0) >= 20 and not one.get("rootTraceName", "GC ").startswith("GC ")]
                 return [one["traceID"] for one in slow[:50]]
 
             with victims.service(tempo.folder, f"http://127.0.0.1:{grpc}"):

@@ -29,8 +29,8 @@ class Recording:
     """The truth about a recording: what `gcwatch analyze` tells, which has checks of its own against other tools."""
 
     def __init__(self, name):
-        self.name = name
         self.path = RECORDINGS / f"{name}.nettrace.gz"
+        self.name = name.rpartition("/")[2]
         records = self.analyzed("--no-rules")
         self.gcs = {record["number"]: record for record in records if record["kind"] == "gc"}
         known = next(gc for gc in self.gcs.values() if gc["start"])

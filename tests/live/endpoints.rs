@@ -62,7 +62,7 @@ struct Logged {
 }
 
 fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], command: &str) -> Asked {
-    let mut shop = Shop::start(runtime, 12, env);
+    let mut shop = Shop::start(runtime, 16, env);
     let clients = Clients::start(&shop, paths);
     let leases = shop.path("leases");
     let what = [command, &shop.pid, "--for", "4s", "--format", "ndjson"];
@@ -114,7 +114,8 @@ fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64
     let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
     let (least, most) = (sum(&asked.whole), sum(&asked.whole) + sum(&asked.part));
     let context = format!("{env:?}: {said} of {least} to {most}: {:#?}", asked.records);
-    assert!(asked.whole.len() > 10, "{context}");
+    // Each stops for a third of a second where four services share two slow CPUs: the figures are compared, not the host.
+    assert!(asked.whole.len() >= 5, "{context}");
     let off = (least - said).max(said - most).max(0);
     (off as f64 / least as f64, context)
 }

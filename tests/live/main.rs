@@ -37,6 +37,7 @@ mod profiles;
 mod requests;
 mod service;
 mod stacks;
+mod starved;
 mod workload;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         daemon_targets::tests,
         profiles::tests,
         evidence::tests,
+        starved::tests,
         endpoints::tests,
         incident_evidence::tests,
         requests::tests,

@@ -30,15 +30,23 @@ def left_out(reason):
     raise unittest.SkipTest(reason)
 
 
+# What tests/deploy/build makes of the programs that are needed here, by its names.
+BUILT = {"helm": "helm", "cosign": "cosign", "docker-compose": "compose"}
+
+
 def program(name):
-    found = shutil.which(name)
-    if not found and name == "helm":
-        base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
-        cached = sorted(pathlib.Path(base, "tools").glob("helm-*/.complete"))
-        found = cached and str(cached[-1].with_name("helm"))
+    """Of the tests' own version, or the machine's."""
+    base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
+    cached = sorted(pathlib.Path(base, "tools").glob(f"{BUILT[name]}-*/.complete")) if name in BUILT else []
+    found = str(cached[-1].with_name(name)) if cached else shutil.which(name)
     if not found:
-        left_out(f"{name} is not here")
+        left_out(f"{name} is not here" + (f": tests/deploy/build {BUILT[name]}" if name in BUILT else ""))
     return found
+
+
+def on_path(path):
+    """The environment in which a program is found by its name."""
+    return {"PATH": f"{os.path.dirname(path)}:{os.environ['PATH']}"}
 
 
 def eventually(what, seconds=60):

@@ -12,6 +12,9 @@ use clap::ValueEnum;
 use crate::source::Source;
 use crate::{address, image, notes};
 
+/// The libraries that are published, each after those that it needs.
+const LIBRARIES: [&str; 5] = ["nettrace", "dotnet-diagnostics", "clr-gc", "clr-evidence", "clr-heap"];
+
 /// What can be published.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum What {
@@ -21,7 +24,7 @@ pub(crate) enum What {
     Chart,
     /// The packages of the .NET tool; NUGET_API_KEY has the key
     Tool,
-    /// The libraries nettrace, clr-gc and dotnet-diagnostics; CARGO_REGISTRY_TOKEN has the token
+    /// The libraries: nettrace, dotnet-diagnostics, clr-gc, clr-evidence, clr-heap; CARGO_REGISTRY_TOKEN has the token
     Crates,
     /// The files, with notes, as a release of the repository
     Release,
@@ -95,7 +98,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
                 eprintln!("left out: the libraries: CARGO_REGISTRY_TOKEN is not set");
                 return Ok(());
             }
-            let crates = ["nettrace", "dotnet-diagnostics", "clr-gc"].map(|name| format!("--package={name}"));
+            let crates = LIBRARIES.map(|name| format!("--package={name}"));
             run(
                 "cargo",
                 [vec!["publish".to_owned(), "--locked".to_owned()], crates.to_vec()].concat(),
@@ -131,12 +134,9 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
 pub(crate) fn sign(source: &Source, out: &Path, images: &[String], key: Option<&Path>, is_dry: bool) -> Result<()> {
     let mut common = vec!["--yes".to_owned()];
     if let Some(key) = key {
-        // A key of one's own signs for oneself: nothing goes to the public log.
-        common.extend([
-            "--key".to_owned(),
-            key.display().to_string(),
-            "--tlog-upload=false".to_owned(),
-        ]);
+        common.extend(["--key".to_owned(), key.display().to_string()]);
+        // A key of one's own signs for oneself: nothing goes to the public log, nor to the services of its configuration.
+        common.extend(["--tlog-upload=false", "--use-signing-config=false"].map(str::to_owned));
     }
     if images.is_empty() {
         let sums = out.join("SHA256SUMS");

@@ -5,13 +5,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::source::Source;
 
 /// Where else it is written; `{}` is the version.
-const PLACES: [(&str, &[&str]); 9] = [
-    ("Cargo.toml", &["[workspace.package]\nversion = \"{}\"\n"]),
+const PLACES: [(&str, &[&str]); 8] = [
     (
-        "crates/clr-gc/Cargo.toml",
+        "Cargo.toml",
         &[
-            "nettrace = { version = \"{}\",",
-            "dotnet-diagnostics = { version = \"{}\",",
+            "[workspace.package]\nversion = \"{}\"\n",
+            "\nnettrace = { version = \"{}\",",
+            "\ndotnet-diagnostics = { version = \"{}\",",
+            "\nclr-gc = { version = \"{}\",",
+            "\nclr-evidence = { version = \"{}\",",
+            "\nclr-heap = { version = \"{}\",",
         ],
     ),
     ("deploy/container/Containerfile", &["\nARG VERSION={}\n"]),

@@ -56,3 +56,7 @@ pub mod pprof;
 pub mod site;
 pub mod stacks;
 pub mod threads;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -39,6 +39,7 @@ mod account;
 mod allocated;
 mod collection;
 mod compact;
+mod cpu_wait;
 mod forming;
 mod impact;
 mod loss;
@@ -55,6 +56,7 @@ pub use collection::{
     Phases, StopEdges, Suspension,
 };
 pub use compact::CompactCollection;
+pub use cpu_wait::CpuWait;
 pub use forming::MAX_HEAPS;
 pub use impact::{RequestImpact, WorstRequest};
 pub(crate) use loss::LossIntervals;

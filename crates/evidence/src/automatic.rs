@@ -374,7 +374,7 @@ mod tests {
             ..Others::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), after(1799)));
-        assert!(why.contains("29 min ago, and there is one in 30 min"), "{why}");
+        assert!(why.contains("29 min ago, and does so at most once in 30 min"), "{why}");
         assert!(matches!(
             on(Evidence::Callers, &well(8), after(1800)),
             Decision::Start(_)

@@ -217,7 +217,7 @@ impl Series {
     /// Observes a request that ended.
     pub fn observe_request(&mut self, request: &Request, base: TimeBase) {
         let Some(lost) = known(request.stopped_ns) else {
-            self.add(&row::REQUESTS_UNJUDGED, Labels::NONE, 1);
+            self.add(&row::REQUESTS_UNKNOWN, Labels::NONE, 1);
             return;
         };
         let ended = &request.ended;
@@ -240,7 +240,7 @@ impl Series {
 
     /// Counts a collection that was not exported as a span.
     pub fn observe_unexported(&mut self, why: NotExported) {
-        self.add(&row::UNTOLD_SPANS, Labels::of([Some(Label::NotExported(why))]), 1);
+        self.add(&row::UNEXPORTED_SPANS, Labels::of([Some(Label::NotExported(why))]), 1);
     }
 
     /// Whether the process exports the metrics of its runtime itself, from now on.

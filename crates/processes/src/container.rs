@@ -28,5 +28,5 @@ mod usage;
 pub use figures::{Cpu, Figures, Memory};
 pub use identity::{ContainerIdentity, identity, tenant};
 pub use kills::KillCounts;
-pub use read::Reader;
+pub use read::{Reader, Throttling};
 pub use usage::Usage;

@@ -83,6 +83,12 @@ impl Source {
         }
     }
 
+    /// Nanoseconds from the stream's sync point to now. `None`: only the stream's own clock says when something was.
+    pub(crate) fn offset(self, header: &TraceHeader, clocks: Clocks) -> Option<i64> {
+        let Self::Host { ahead_ns } = self else { return None };
+        i64::try_from(clocks.monotonic_ns + i128::from(ahead_ns) - i128::from(header.sync_ticks)).ok()
+    }
+
     /// The base as the clocks are now. `None` when the header has no time that is one.
     pub(crate) fn base(self, header: &TraceHeader, clocks: Clocks) -> Option<TimeBase> {
         self.unix_ns_at_sync(header, clocks).map(TimeBase::at)

@@ -44,11 +44,21 @@ mod backoff;
 pub mod black_box;
 mod carryover;
 pub mod clock;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the threads that collect are read around stops"
+)]
+mod cpu_wait;
 pub mod descriptors;
 mod elf;
 pub mod exporting;
 pub mod facts;
 mod filter;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a round that takes long is looked at every so often"
+)]
+pub mod finalizer_cpu;
 #[expect(
     clippy::disallowed_methods,
     reason = "a guard that ended is started again after a delay"
@@ -97,6 +107,7 @@ mod supervise;
 pub mod thread_names;
 #[expect(clippy::disallowed_methods, reason = "what is read has a deadline")]
 mod threads;
+mod tool_cost;
 mod tool_thread;
 mod user;
 pub mod wall_clock;

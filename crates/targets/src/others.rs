@@ -97,6 +97,8 @@ pub(crate) struct Others {
     generation: Option<u64>,
     /// One of somebody else's is open; `None`: unknown.
     open: Option<bool>,
+    /// Looks that found nobody else's, so far.
+    nobody: u64,
     /// One was seen and is gone: to be healed.
     asked: bool,
     /// One was left by a client that died.
@@ -138,6 +140,7 @@ impl Others {
         };
         self.open = Some(others > 0).filter(|open| *open || seen.whole);
         if self.open == Some(false) {
+            self.nobody += 1;
             self.dump = None;
         }
         if let Some(before) = self.before.replace(seen)
@@ -163,6 +166,11 @@ impl Others {
             return Some(true);
         }
         self.open
+    }
+
+    /// How many looks found no connection of another tool so far.
+    pub(crate) fn found_nobody(&self) -> u64 {
+        self.nobody
     }
 
     /// Another tool's heap dump is under way, or is over; `at` as in [`Self::session_ended`].

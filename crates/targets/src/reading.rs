@@ -11,6 +11,7 @@ use nettrace::Ending;
 use tokio::time::Instant;
 
 use crate::clock::Source;
+use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
 use crate::host::clocks;
 use crate::memory::{OverMemory, Share};
@@ -20,6 +21,8 @@ use crate::rounds::{Pace, Rounds};
 use crate::session::READ_BYTES;
 use crate::settings;
 use crate::sink::RunSink;
+use crate::threads::Threads;
+use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
 use crate::wall_clock::WallClock;
 use processes::StreamProgress;
@@ -77,6 +80,10 @@ pub(crate) struct Reading<T> {
     pub(crate) others: Option<Arc<Watched>>,
     /// Whose heap dumps are not the program's requests.
     pub(crate) tool_thread: ToolThread,
+    /// What sessions of other tools lengthen.
+    tool_cost: ToolCost,
+    /// Whether its threads had a CPU when they collected.
+    pub(crate) cpu: CpuWaits,
     /// What waits for the requests that it hit; `None`: requests are not read.
     held: Option<HeldBack>,
     /// The sink knows that requests are not read.
@@ -112,6 +119,8 @@ impl<T: RunSink> Reading<T> {
             adapts: false,
             others: None,
             tool_thread: ToolThread::new(None),
+            tool_cost: ToolCost::default(),
+            cpu: CpuWaits::new(None, Threads::default()),
             held: None,
             requests_unread: false,
             hold: None,
@@ -211,6 +220,8 @@ impl<T: RunSink> Reading<T> {
             self.report_progress(now);
         }
         self.report_held(now);
+        let at = self.offset_now();
+        self.cpu.tick(now, at);
         Ok(())
     }
 
@@ -229,7 +240,15 @@ impl<T: RunSink> Reading<T> {
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
         let held = self.held.as_ref().and_then(HeldBack::next);
-        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held];
+        let times = [
+            self.pace.next(),
+            header,
+            quiet,
+            progress,
+            self.settings_at,
+            held,
+            self.cpu.next(),
+        ];
         times.into_iter().flatten().min()
     }
 
@@ -280,11 +299,20 @@ impl<T: RunSink> Reading<T> {
         }
     }
 
+    /// Now, in nanoseconds since the stream's sync point.
+    fn offset_now(&self) -> Option<i64> {
+        self.source?.offset(self.stream.header()?, clocks())
+    }
+
     fn report_outcomes(&mut self) {
         while let Some((_, mut outcome)) = self.stream.next_outcome() {
             if let Outcome::Collection(collection) = &mut outcome {
                 let now = Instant::now();
-                collection.observed_by_others = self.others.as_ref().and_then(|run| run.others().observes(now));
+                let (observed, looks) = self.others.as_ref().map_or((None, 0), |run| {
+                    let others = run.others();
+                    (others.observes(now), others.found_nobody())
+                });
+                collection.observed_by_others = observed;
                 if collection.is_requested() && collection.requested_by_tool.is_none() {
                     let thread = collection.trigger_thread;
                     collection.requested_by_tool = thread.and_then(|thread| self.tool_thread.is(thread));
@@ -292,6 +320,9 @@ impl<T: RunSink> Reading<T> {
                 if let (Some(true), Some(run)) = (collection.requested_by_tool, &self.others) {
                     run.others().dumped(collection.last_event, now);
                 }
+                self.tool_cost.judge(collection, looks);
+                let at = self.offset_now();
+                self.cpu.judge(collection, now, at);
                 if matches!(
                     collection.reason,
                     Some(GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH)

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
 use crate::carryover::Carryover;
+use crate::cpu_wait::CpuWaits;
 use crate::memory::OVER_MEMORY;
 use crate::others::{Healed, Watched};
 use crate::reading::{Reading, StreamError};
@@ -70,6 +71,7 @@ impl<S: Sink> Attempt<S> {
         }
         reading.others.clone_from(&watched);
         reading.tool_thread = ToolThread::new(self.visible.then(|| self.key().pid));
+        reading.cpu = CpuWaits::new(self.visible.then(|| self.key()), self.shared.threads.clone());
         if let Some(keeper) = self.shared.readers.keeper(self.key()) {
             reading.stream.keep(keeper);
         }

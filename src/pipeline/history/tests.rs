@@ -11,7 +11,7 @@ use recording::{ProcessHistory, Recording};
 
 const SECOND: i64 = 1_000_000_000;
 /// Bound of all that is remembered of a run.
-const MOST_BYTES: usize = 20 << 10;
+const MOST_BYTES: usize = 21 << 10;
 /// What a run keeps by default.
 const NEWEST: usize = 6;
 
@@ -63,6 +63,7 @@ fn paused(number: u32, from: i64, length: i64) -> Box<Collection> {
         kind: PauseKind::Blocking,
         edges: StopEdges::default(),
         account: None,
+        handles_ns: None,
     }];
     Box::new(collection)
 }

@@ -19,6 +19,7 @@ use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use processes::{RunState, StreamProgress};
 use targets::clock::Clocks;
+use targets::finalizer_cpu::is_one_round;
 use targets::wall_clock::WallClock;
 
 /// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
@@ -68,6 +69,8 @@ pub(crate) struct RunSession {
     pub(crate) own_dump: Option<(u64, Option<u64>)>,
     /// Objects whose finalizers have not run.
     pub(crate) finalizers_waiting: Option<u64>,
+    /// The share of the time for which the finalizer thread had a CPU, of the round of finalizers that is open.
+    finalizer_cpu: Option<f64>,
 }
 
 impl RunSession {
@@ -92,6 +95,7 @@ impl RunSession {
             open: Open::default(),
             own_dump: None,
             finalizers_waiting: None,
+            finalizer_cpu: None,
         }
     }
 
@@ -111,6 +115,7 @@ impl RunSession {
         self.rules_unix_ns = self.rules_unix_ns.max(start_unix_ns);
         self.open = Open::default();
         self.finalizers_waiting = None;
+        self.finalizer_cpu = None;
         self.newest_of_session_unix_ns = None;
         self.lag_of_target_ns = None;
         self.closed_in_order = None;
@@ -263,6 +268,9 @@ impl RunSession {
             own_dump: false,
             behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
+            finalizer_cpu: self
+                .finalizer_cpu
+                .filter(|_| attached && self.open.finalizers.is_some()),
             container,
             memory,
             host: HostFacts::default(),
@@ -270,6 +278,21 @@ impl RunSession {
             service: None,
             watcher: None,
         }
+    }
+
+    /// The round of finalizers that is open, by its beginning, if that is longer ago than `longer_ns`.
+    pub(crate) fn long_finalizers(&self, now_unix_ns: u64, longer_ns: u64) -> Option<u64> {
+        let is_long = |begun: &u64| now_unix_ns.saturating_sub(*begun) > longer_ns;
+        self.open
+            .finalizers
+            .filter(is_long)
+            .filter(|_| self.state == RunState::Attached)
+    }
+
+    /// How much of the time the finalizer thread had a CPU in the round that began then; that one may have ended.
+    pub(crate) fn know_finalizer_cpu(&mut self, begun: u64, share: Option<f64>) {
+        let is_open = self.open.finalizers.is_some_and(|open| is_one_round(begun, open));
+        self.finalizer_cpu = share.filter(|_| is_open);
     }
 
     /// Whether a collection of that time is that of a heap dump of gcwatch's own.

@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use super::*;
 use processes::container::ContainerIdentity;
+use processes::surroundings::Ended;
 use processes::{Identity, Provenance, RunKey};
 
 const SECOND: u64 = 1_000_000_000;

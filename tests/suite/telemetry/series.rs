@@ -377,7 +377,7 @@ fn exemplars_lead_to_spans() {
             .iter()
             .all(|point| point.exemplars.is_empty())
     );
-    assert_eq!(sum(&metrics, "gcwatch.collections.untold"), 70.0);
+    assert_eq!(sum(&metrics, "gcwatch.collections.unexported"), 70.0);
 }
 
 /// Scenario: a background collection is reported after the foreground collections that ended after it.

@@ -154,9 +154,17 @@ fn phases<S: Serializer>(phases: &Phases, serializer: S) -> Result<S::Ok, S::Err
 }
 
 fn account<S: Serializer>(account: &Account, serializer: S) -> Result<S::Ok, S::Error> {
-    let seen = Cause::ALL.into_iter().filter(|cause| cause.is_seen_in_events());
-    let parts = seen.map(|cause| (cause.id(), account.of(cause)));
-    serializer.collect_map(parts.filter(|(_, ns)| *ns != Some(0)))
+    // Of what events do not show, nothing is said where it is not known, as in a recording.
+    let said = |cause: &Cause| {
+        let ns = account.of(*cause);
+        if cause.is_seen_in_events() {
+            ns != Some(0)
+        } else {
+            ns.is_some()
+        }
+    };
+    let parts = Cause::ALL.into_iter().filter(said);
+    serializer.collect_map(parts.map(|cause| (cause.id(), account.of(cause))))
 }
 
 fn estimated(account: &Account) -> Vec<&'static str> {

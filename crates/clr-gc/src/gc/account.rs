@@ -24,6 +24,9 @@
 //! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums
 //! over heaps would be longer than the stop.
 //!
+//! No event shows two parts. [`Account::had_no_cpu`] and [`Account::was_lengthened_by_tool`] take them out of the
+//! others: whoever reads a live process knows them.
+//!
 //! What no event says is [`Cause::Unexplained`]. Marks that are not complete are not used: a mark that is missing would
 //! give its time to another kind.
 

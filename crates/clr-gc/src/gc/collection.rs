@@ -14,6 +14,7 @@ pub use pause::{Pause, PauseKind, StopEdges};
 use crate::event::{GcReason, GcType, HeapStats, SuspendReason};
 use crate::gc::account::{Account, Cause, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
+use crate::gc::cpu_wait::CpuWait;
 use crate::gc::impact::RequestImpact;
 use crate::gc::plausible::Implausible;
 
@@ -116,6 +117,9 @@ pub struct Collection {
     /// A session of another tool was open in the process meanwhile. No event says so: whoever reads a live process sets
     /// it, where it can be known.
     pub observed_by_others: Option<bool>,
+    /// Why the threads that collected had no CPU, where the account says that they had none. Set by whoever reads a live
+    /// process.
+    pub cpu: Option<CpuWait>,
     /// What it did to requests. Set by who reads them, as well.
     pub requests: Option<RequestImpact>,
 }

@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use crate::event::{CondemnReasons1, GcType, HeapStats};
     use crate::gc::collection::{GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, StopEdges};
+    use crate::gc::cpu_wait::CpuWait;
     use crate::gc::impact::{RequestImpact, WorstRequest};
 
     /// A collection with extreme values in fields of each kind.
@@ -159,6 +160,10 @@ mod tests {
             missing,
             lossy: some,
             observed_by_others: some.then_some(number > 9),
+            cpu: some.then_some(CpuWait {
+                throttled_ns: (number > 3).then_some(time),
+                page_faults: of(number),
+            }),
             trigger_thread: of(number),
             requested_by_tool: some.then_some(number > 7),
             requests: some.then_some(RequestImpact {

@@ -238,6 +238,7 @@ impl Forming {
             implausible: Implausible::default(),
             lossy: losses.overlap(first, last),
             observed_by_others: None,
+            cpu: None,
             requests: None,
         };
         plausible::judge(&mut collection);
@@ -258,9 +259,9 @@ impl Forming {
         let pause_ns = own.and_then(Part::ns);
         // Of damaged times a span may end before it begins.
         let can_be = spans.iter().all(|(from, to)| from <= to);
-        let account = pause_ns.map(|ns| match can_be {
-            true => self.stopped(stop, &spans, kind).divide(),
-            false => Account::unexplained(ns),
+        let divided = pause_ns.map(|ns| match can_be {
+            true => self.stopped(stop, &spans, kind).divided(),
+            false => (Account::unexplained(ns), None),
         });
         Pause {
             start: own.and_then(|part| part.start),
@@ -271,7 +272,8 @@ impl Forming {
             },
             pause_ns,
             spans,
-            account,
+            account: divided.map(|(account, _)| account),
+            handles_ns: divided.and_then(|(_, handles_ns)| handles_ns),
             stopped_ns: stop.stopped_ns(),
             shared_with: parts
                 .iter()

@@ -100,6 +100,7 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
             assert_accounts(account, true_account, ns, context);
             pause.account = true_pause.account;
         }
+        pause.handles_ns = pause.handles_ns.or(true_pause.handles_ns);
         // RestartEEBegin is no edge that a duration needs.
         pause.edges.restart_begin = pause.edges.restart_begin.or(true_pause.edges.restart_begin);
     }

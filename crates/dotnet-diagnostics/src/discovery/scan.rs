@@ -199,8 +199,8 @@ impl Scan {
         self.invisible(&visible.collect())
     }
 
-    /// Every .NET process, and the stale sockets; blocking. It waits for as long as the file system of any process does:
-    /// who cannot wait inspects each of [`Self::pids`] within a limit of time.
+    /// Every .NET process, and the stale sockets; blocking, for as long as the file system of any process does not respond.
+    /// To skip such a process, inspect each of [`Self::pids`] with a time limit.
     ///
     /// # Errors
     /// [`Error::Proc`] when `/proc` itself cannot be read. A process that cannot be read is left out or has an

@@ -284,6 +284,12 @@ fields! { FIELDS Gc
         = |s| gc(s).map(|gc| Value::Bool(gc.lossy));
     "gc.observed_by_others" Bool "" "A session of another tool (dotnet-trace, dotnet-monitor, a profiler) was open in the process meanwhile, or its consequences were not over: the pause may be longer for it. Unknown where it cannot be seen, and in a recording."
         = |s| gc(s)?.observed_by_others.map(Value::Bool);
+    "gc.throttled_ns" Int "ns" "Of `gc.stopped.no_cpu_ns`, at most so much because the CPU limit of its container was used up. Unknown where that is, and without a limit."
+        = |s| ns(gc(s)?.cpu?.throttled_ns);
+    "gc.throttled_ms" Double "ms" "The same in milliseconds."
+        = |s| ms(gc(s)?.cpu?.throttled_ns);
+    "gc.page_faults" Int "" "How often the thread that collected needed a page that was on disk, as swapped-out memory is, around its stops. Unknown where `gc.stopped.no_cpu_ns` is."
+        = |s| bytes(gc(s)?.cpu?.page_faults);
     "gc.requested_by_tool" Bool "" "A tool asked for it over the diagnostics socket, for a heap dump, and not the program (false: the program). Known only of those with the reason Induced, and not of all of them."
         = |s| gc(s)?.requested_by_tool.map(Value::Bool);
     "gc.requested_by_gcwatch" Bool "" "It is that of a heap dump that this gcwatch took for an incident (`evidence.census: on`). False in a recording."
@@ -403,6 +409,8 @@ stopped! {
     "resume" Resume "Letting the threads run again";
     "background_mark" BackgroundMark "Marking in the stops of a background collection; 0 for others";
     "tool_heap_dump" HeapDump "A heap dump that another tool asked for: all but the waiting for threads; 0 for others";
+    "tool_session" ToolSession "What a session of another tool lengthened: looking through GC handles, of which it has an event each. Unknown where no collection without such a session was seen before, where sessions cannot be seen, and in a recording";
+    "no_cpu" NoCpu "The threads that collect had no CPU, or waited for a page from disk: an estimate, from their delay in the kernel's run queue (`schedstat`). Read while stops are long, from the second long one on; unknown otherwise, and in a recording";
     "unexplained" Unexplained "What nothing explains";
 }
 
@@ -411,11 +419,10 @@ mod tests {
     use super::*;
 
     /// Scenario: the fields of the account.
-    /// Guarantee: each cause that events of a collection show has one, under its own name.
+    /// Guarantee: each cause that a collection can have has one, under its own name.
     #[test]
     fn each_cause_has_its_field() {
-        let elsewhere = [Cause::NoCollection, Cause::NoCpu, Cause::ToolSession];
-        let causes = Cause::ALL.into_iter().filter(|cause| !elsewhere.contains(cause));
+        let causes = Cause::ALL.into_iter().filter(|cause| *cause != Cause::NoCollection);
         let names = causes.map(|cause| format!("gc.stopped.{}_ns", cause.id().replace(['.', '-'], "_")));
         assert!(names.eq(STOPPED_FIELDS.iter().map(|field| field.name)));
     }

@@ -124,6 +124,9 @@ pub struct StreamFacts {
     pub own_dump: bool,
     /// Objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
+    /// The share of the time for which the finalizer thread had a CPU between the newest two readings of a round that
+    /// has not ended.
+    pub finalizer_cpu: Option<f64>,
     /// Requests of the last minute; `None`: they are not observed.
     pub requests: Option<RequestFacts>,
     /// Its memory as the kernel counts it.
@@ -377,6 +380,8 @@ fields! { STREAM_FIELDS Stream
         = |s| age(s, s.stream.newest_unix_ns.filter(|_| !s.stream.behind));
     "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
         = |s| count(s.stream.finalizers_waiting);
+ "process.finalizer_cpu" Double "ratio" "Ratio of the time in which the finalizer thread ran, 0 to 1: high while a finalizer loops, 0 while one waits. Read every 5 s while a round takes longer than that; unknown otherwise, on .NET Core 3.1, whose threads have no names, and in a recording."
+        = |s| s.stream.finalizer_cpu.filter(|_| !s.stream.behind).map(Value::Double);
     "process.requests_touched_share" Double "ratio" "Ratio of the requests of the last minute that a collection stopped, 0 to 1. Unknown with fewer than 20 requests in that minute, unless `requests.mode` is on for the process, and in a recording."
         = touched_share;
     "process.memory" Int "bytes" "Resident memory of the process (RSS), files included. Read every 15 s, as the next field; unknown in a recording."

@@ -90,8 +90,8 @@ pub struct TestEvent {
     /// A suspension without a collection: `stopped_ms`, `suspend_ms`, `triggered`.
     #[serde(default)]
     pub suspension: Option<BTreeMap<String, String>>,
-    /// Counters of the stream, as `lost_events: 12`; also `finalizers_waiting`, and `requests` and
-    /// `requests_touched` of the last minute, which are gauges.
+    /// Counters of the stream, as `lost_events: 12`; also `finalizers_waiting`, `finalizer_cpu`, `host_load`,
+    /// `host_cpus`, and `requests` and `requests_touched` of the last minute, which are gauges.
     #[serde(default)]
     pub stream: Option<BTreeMap<String, String>>,
     /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`,

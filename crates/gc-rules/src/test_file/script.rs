@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Account, Allocated, AllocatedUnknown, Cause, Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration,
-    Implausible, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
+    Account, Allocated, AllocatedUnknown, Cause, Collection, Committed, CpuWait, GenerationSizes, GlobalHistory,
+    HeapGeneration, Implausible, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension,
+    WorstRequest,
 };
 
 use crate::field::STOPPED_PARTS;
@@ -240,6 +241,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         implausible: Implausible::default(),
         lossy: given.boolean("lossy")?.unwrap_or(false),
         observed_by_others: given.boolean("observed_by_others")?,
+        cpu: cpu(&mut given)?,
         requested_by_tool: given.boolean("requested_by_tool")?,
         trigger_thread: None,
         requests: requests(&mut given)?,
@@ -266,6 +268,17 @@ fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) ->
     let account = Account::of_parts(parts, pause.pause_ns.unwrap_or(0));
     pause.account = Some(account.ok_or_else(|| invalid(ns, "the parts are longer than the stop"))?);
     Ok(())
+}
+
+/// Why the threads that collected had no CPU, if the fields say of that.
+fn cpu(given: &mut Given<'_>) -> Result<Option<CpuWait>, FieldError> {
+    let throttled_ns = given.ns("throttled_ms", "throttled_ns")?;
+    let page_faults = given.number("page_faults")?.map(u64::from);
+    let is_given = throttled_ns.is_some() || page_faults.is_some();
+    Ok(is_given.then_some(CpuWait {
+        throttled_ns,
+        page_faults,
+    }))
 }
 
 fn requests(given: &mut Given<'_>) -> Result<Option<RequestImpact>, FieldError> {

@@ -74,5 +74,6 @@ fn stop(begin: i64, ns: i64, suspend: Option<i64>, kind: PauseKind) -> Pause {
             thread: 1,
         },
         account: None,
+        handles_ns: None,
     }
 }

@@ -11,7 +11,7 @@ attributes! {
         "Why the threads were suspended: `GC` or `GCPrep`."
         from "GCSuspendEEBegin Reason"
     CAUSE "gcwatch.cause" Text Own
-        "What stopped time was spent on: `threads.slow`, `prepare`, `roots.stacks`, `roots.handles`, `roots.dependent-handles`, `roots.sized-references`, `roots.old-to-young`, `roots.finalizer-queue`, `roots.background`, `roots.few`, `weak`, `survivors`, `plan`, `relocate`, `compact`, `sweep`, `pinned.gaps`, `finish`, `resume`, `background.mark`, `tool.heap-dump`, `no-collection`, `unexplained`."
+        "What stopped time was spent on: `threads.slow`, `prepare`, `roots.stacks`, `roots.handles`, `roots.dependent-handles`, `roots.sized-references`, `roots.old-to-young`, `roots.finalizer-queue`, `roots.background`, `roots.few`, `weak`, `survivors`, `plan`, `relocate`, `compact`, `sweep`, `pinned.gaps`, `finish`, `resume`, `background.mark`, `tool.heap-dump`, `no-collection`, `tool.session`, `no-cpu`, `unexplained`."
         from "the account of stopped time"
     ALLOCATED_UNKNOWN_WHY "gcwatch.unknown" Text Own
         "Why it is not known how much was allocated: `first` (the first collection of a session), `loss`, `missing_history`, `sweep` (inside a background collection that began before the session), `contradiction`."
@@ -19,7 +19,7 @@ attributes! {
     FIGURE "gcwatch.figure" Text Own
         "A figure that was beyond its bound, by its name in records."
         from "gcwatch"
-    UNTOLD "gcwatch.untold" Text Own
+    UNEXPORTED "gcwatch.unexported" Text Own
         "Why a collection was not exported as a span: `not_selected` (generation, pause, share) or `over_rate`."
         from "gcwatch"
     ROUTE "gcwatch.request.route" Text Own
@@ -139,7 +139,7 @@ metrics! { METRICS
     IMPLAUSIBLE "gcwatch.collections.implausible" "{figure}" Counter [FIGURE] Own
         "Figures of the runtime that cannot be, such as memory that was never written: they are unknown everywhere."
         from "GCHeapStats, GCPerHeapHistory, GCGlobalHeapHistory, GCDynamicEvent"
-    UNTOLD_SPANS "gcwatch.collections.untold" "{collection}" Counter [UNTOLD] Own
+    UNEXPORTED_SPANS "gcwatch.collections.unexported" "{collection}" Counter [UNEXPORTED] Own
         "Collections not exported as spans. All metrics include them."
         from "gcwatch"
     REQUEST_PAUSE "gcwatch.request.gc_pause.duration" "s" Histogram [ROUTE] Own
@@ -148,7 +148,7 @@ metrics! { METRICS
     REQUESTS "gcwatch.requests" "{request}" Counter [ROUTE] Own
         "Requests that ended and of which it is known what they lost to collections; the share of those that lost some is the count of `gcwatch.request.gc_pause.duration` over this."
         from "Microsoft.AspNetCore.Hosting.EndRequest"
-    REQUESTS_UNJUDGED "gcwatch.requests.unjudged" "{request}" Counter [] Own
+    REQUESTS_UNKNOWN "gcwatch.requests.unknown" "{request}" Counter [] Own
         "Requests that ended and of which it is not known what they lost: they have no activity (the service neither logs nor traces), lasted longer than `requests.longest`, or overlap lost events."
         from "Microsoft.AspNetCore.Hosting.EndRequest"
     REQUESTS_UNEXPORTED "gcwatch.requests.unexported" "{request}" Counter [] Own

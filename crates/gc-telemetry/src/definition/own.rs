@@ -53,7 +53,7 @@ pub mod target {
         SESSIONS "gcwatch.sessions" "{session}" Counter [] Own
             "Sessions started in the process; more than one means that gcwatch attached to it again."
             from "gcwatch"
-        HEALINGS "gcwatch.healings" "{session}" Counter [] Own
+        HEALINGS "gcwatch.sessions.healing" "{session}" Counter [] Own
             "Sessions by which gcwatch healed the process after another tool's session had ended there: the runtime would have gone on making that one's events."
             from "gcwatch"
         LAG "gcwatch.lag" "s" Gauge [] Own
@@ -123,7 +123,7 @@ metrics! { METRICS
     GUARD_RESTARTS "gcwatch.guard.restarts" "{restart}" Counter [] Own
         "Guards that were started in place of one that ended."
         from "gcwatch"
-    GUARD_NOT_HELD "gcwatch.guard.not_held" "{session}" Counter [] Own
+    GUARD_NOT_HELD "gcwatch.guard.unguarded" "{session}" Counter [] Own
         "Sessions that no guard could hold, for lack of file descriptors."
         from "gcwatch"
     STALLS "gcwatch.stalls" "{stall}" Counter [] Own

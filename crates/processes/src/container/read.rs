@@ -3,6 +3,7 @@
 //! By gcwatch's own mounts where the group is below them (on a host), else by those of the process, in its root: from a
 //! container with a control group namespace nothing else can be seen.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -52,44 +53,21 @@ impl Reader {
     /// The figures of a process; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of
     /// its `stat`).
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
-        // What is opened below this folder is of this very process, whoever has the pid later.
-        let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
-        let of_process = |name: &str, limit| {
-            let file = openat(&process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-            text(File::from(file), limit)
-        };
-        if parse_stat(of_process("stat", MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
-            return None;
-        }
-        let cgroup = of_process("cgroup", MAX_FILE_BYTES)?;
-        if let Some(known) = self.known.get(&cgroup) {
+        let groups = Groups::of(&self.own_mounts, pid, start_time)?;
+        if let Some(known) = self.known.get(&groups.cgroup) {
             return Some(*known);
         }
-        let mut their_mounts = None;
-        let mut group = |controller: &str| -> Option<(Membership<'_>, Place, OwnedFd)> {
-            let membership = group_of(&cgroup, controller)?;
-            if let Some(place) = place(&self.own_mounts, &membership, controller)
-                && let Ok(root) = folder(CWD, "/")
-                && group_folder(root.as_fd(), &place, place.below.len()).is_some()
-            {
-                return Some((membership, place, root));
-            }
-            let mounts =
-                their_mounts.get_or_insert_with(|| of_process("mountinfo", MAX_MOUNTINFO_BYTES).unwrap_or_default());
-            let place = place(mounts, &membership, controller)?;
-            Some((membership, place, folder(&process, "root").ok()?))
-        };
         let mut figures = Figures::default();
-        if let Some((membership, place, root)) = group("memory") {
+        if let Some((membership, place, root)) = groups.group("memory") {
             if self.kills.len() < MAX_KILLS {
-                self.kills.insert(cgroup.clone(), KillCounts::read(&place));
+                self.kills.insert(groups.cgroup.clone(), KillCounts::read(&place));
             }
             (figures.memory_limit, figures.memory) = memory(&levels(&membership, &place, root.as_fd()), place.unified);
         }
-        if let Some((membership, place, root)) = group("cpu") {
-            (figures.cpu_limit, figures.cpu) = cpu(&levels(&membership, &place, root.as_fd()), place.unified);
+        if let Some((membership, place, root)) = groups.group("cpu") {
+            (figures.cpu_limit, figures.cpu) = cpu(levels(&membership, &place, root.as_fd()), place.unified);
         }
-        self.known.insert(cgroup, figures);
+        self.known.insert(groups.cgroup, figures);
         Some(figures)
     }
 
@@ -97,6 +75,76 @@ impl Reader {
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
+    }
+}
+
+/// The control groups of one process.
+struct Groups<'a> {
+    own_mounts: &'a str,
+    process: OwnedFd,
+    cgroup: String,
+    their_mounts: OnceCell<String>,
+}
+
+impl<'a> Groups<'a> {
+    /// `None`: the process is gone, or another one has its pid.
+    fn of(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
+        // What is opened below this folder is of this very process, whoever has the pid later.
+        let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
+        if parse_stat(of_process(&process, "stat", MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
+            return None;
+        }
+        Some(Self {
+            own_mounts,
+            cgroup: of_process(&process, "cgroup", MAX_FILE_BYTES)?,
+            process,
+            their_mounts: OnceCell::new(),
+        })
+    }
+
+    /// Its group for a controller, where that is, and below which root.
+    fn group(&self, controller: &str) -> Option<(Membership<'_>, Place, OwnedFd)> {
+        let membership = group_of(&self.cgroup, controller)?;
+        if let Some(place) = place(self.own_mounts, &membership, controller)
+            && let Ok(root) = folder(CWD, "/")
+            && group_folder(root.as_fd(), &place, place.below.len()).is_some()
+        {
+            return Some((membership, place, root));
+        }
+        let read = || of_process(&self.process, "mountinfo", MAX_MOUNTINFO_BYTES).unwrap_or_default();
+        let place = place(self.their_mounts.get_or_init(read), &membership, controller)?;
+        Some((membership, place, folder(&self.process, "root").ok()?))
+    }
+}
+
+fn of_process(process: &OwnedFd, name: &str, limit: u64) -> Option<String> {
+    let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    text(File::from(file), limit)
+}
+
+/// The group whose CPU limit holds for a process, kept open: how long it was throttled can be read often.
+#[derive(Debug)]
+pub struct Throttling {
+    folder: OwnedFd,
+    unified: bool,
+}
+
+impl Throttling {
+    /// `None`: there is no limit, or the process is gone; blocking.
+    pub fn of(pid: u32, start_time: u64) -> Option<Self> {
+        let Reader { own_mounts, .. } = Reader::new();
+        let groups = Groups::of(&own_mounts, pid, start_time)?;
+        let (membership, place, root) = groups.group("cpu")?;
+        let (_, folder) = smallest_quota(levels(&membership, &place, root.as_fd()), place.unified)?;
+        Some(Self {
+            folder,
+            unified: place.unified,
+        })
+    }
+
+    /// For how long it was throttled so far, nanoseconds, summed over CPUs.
+    pub fn read(&self) -> Option<u64> {
+        level::cpu(self.unified, &|name| file(&self.folder, name)).throttled_ns
     }
 }
 
@@ -161,16 +209,20 @@ fn has_groups(folder: &OwnedFd) -> bool {
 }
 
 /// The smallest quota, and how the group was throttled that has it.
-fn cpu(levels: &Levels, unified: bool) -> (Option<f64>, Cpu) {
-    let limits = levels.folders.iter().filter_map(|folder| {
-        let limit = level::cpu_limit(unified, &|name| file(folder, name))?;
-        Some((limit, folder))
-    });
-    let smallest = limits.min_by(|(one, _), (other, _)| one.total_cmp(other));
-    let Some((limit, folder)) = smallest else {
+fn cpu(levels: Levels, unified: bool) -> (Option<f64>, Cpu) {
+    let Some((limit, folder)) = smallest_quota(levels, unified) else {
         return (None, Cpu::default());
     };
-    (Some(limit), level::cpu(unified, &|name| file(folder, name)))
+    (Some(limit), level::cpu(unified, &|name| file(&folder, name)))
+}
+
+/// The smallest quota, and the group that has it.
+fn smallest_quota(levels: Levels, unified: bool) -> Option<(f64, OwnedFd)> {
+    let limits = levels.folders.into_iter().filter_map(|folder| {
+        let limit = level::cpu_limit(unified, &|name| file(&folder, name))?;
+        Some((limit, folder))
+    });
+    limits.min_by(|(one, _), (other, _)| one.total_cmp(other))
 }
 
 #[cfg(test)]

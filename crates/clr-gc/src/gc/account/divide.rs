@@ -73,11 +73,13 @@ impl<'a> Stopped<'a> {
 
     /// The parts; they add up to the spans.
     pub(crate) fn divide(&self) -> Account {
-        let mut division = Division {
-            spans: self.spans,
-            until: i64::MIN,
-            account: Account::nothing(),
-        };
+        self.divided().0
+    }
+
+    /// The same, and how long GC handles were looked through, whatever that time is counted as: without marking by its
+    /// bytes, without relocation. `None`: that is not known.
+    pub(crate) fn divided(&self) -> (Account, Option<i64>) {
+        let mut division = Division::of(self.spans);
         let edges = self.edges;
         if let (Some(begin), Some(suspended)) = (edges.suspend_begin, edges.suspend_end) {
             division.skip(begin);
@@ -98,16 +100,13 @@ impl<'a> Stopped<'a> {
             }
         }
         division.resume(edges);
-        division.rest()
+        let handles_ns = division.handles_ns;
+        (division.rest(), handles_ns)
     }
 
     /// The time of a stop without a collection.
     pub(crate) fn without_collection(&self) -> Account {
-        let mut division = Division {
-            spans: self.spans,
-            until: i64::MIN,
-            account: Account::nothing(),
-        };
+        let mut division = Division::of(self.spans);
         division.give_known(Cause::SlowThreads, self.edges.suspend_end);
         division.give_known(Cause::NoCollection, self.edges.restart_begin);
         division.resume(self.edges);
@@ -172,6 +171,9 @@ impl<'a> Stopped<'a> {
             }
             let following = i64::try_from(mark.bytes.saturating_mul(MARKED_BYTE_NS)).unwrap_or(i64::MAX);
             let mut looking = took.saturating_sub(following).max(0);
+            if mark.cause == Cause::Handles {
+                division.handles_ns = Some(looking);
+            }
             if let (Cause::Handles, Some(handles)) = (mark.cause, self.handles) {
                 looking = looking.min(i64::from(handles).saturating_mul(HANDLE_NS));
             }
@@ -234,9 +236,20 @@ struct Division<'a> {
     /// What is before it is given away, or skipped.
     until: i64,
     account: Account,
+    /// How long handles were looked through.
+    handles_ns: Option<i64>,
 }
 
-impl Division<'_> {
+impl<'a> Division<'a> {
+    fn of(spans: &'a [(i64, i64)]) -> Self {
+        Self {
+            spans,
+            until: i64::MIN,
+            account: Account::nothing(),
+            handles_ns: None,
+        }
+    }
+
     /// How much of the spans is between what is given away and `to`.
     fn between(&self, to: i64) -> i64 {
         let overlap = |&(from, end): &(i64, i64)| end.min(to).saturating_sub(from.max(self.until)).max(0);
@@ -453,7 +466,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: edges, marks and phase times in any order, those of damaged streams among them; a stop in pieces.
+        /// Scenario: edges, marks and phase times in any order, those of damaged streams among them; a stop in pieces; more
+        /// than it lasted is said to be another tool's, or time without a CPU.
         /// Guarantee: the parts add up to what is divided, and none is negative.
         #[test]
         fn whatever_comes_adds_up(
@@ -465,6 +479,7 @@ mod tests {
             bytes in 0..1_000_u64,
             kind in prop::sample::select(vec![PauseKind::Blocking, PauseKind::Initial, PauseKind::Final]),
             bits in 0..8_u32,
+            from_outside in prop::array::uniform2(-100..2_000_i64),
         ) {
             let mut from = 0;
             let mut spans = Vec::new();
@@ -502,7 +517,10 @@ mod tests {
                 )
             };
             let total: i64 = spans.iter().map(|(from, to)| to - from).sum();
-            for account in [stopped.divide(), stopped.without_collection()] {
+            let mut known = stopped.divide();
+            known.was_lengthened_by_tool(from_outside[0]);
+            known.had_no_cpu(from_outside[1]);
+            for account in [stopped.divide(), stopped.without_collection(), known] {
                 prop_assert_eq!(account.total(), total);
                 prop_assert!(Cause::ALL.into_iter().all(|cause| account.of(cause).is_none_or(|ns| ns >= 0)));
                 prop_assert_eq!(account.parts().map(|part| part.ns).sum::<i64>(), total);

@@ -135,11 +135,52 @@ impl Account {
         }
     }
 
-    /// The same time, of which all but the waiting for threads was spent on one cause.
+    /// The threads that collect had no CPU for so long, at most the whole time: it is taken out of all other parts in
+    /// their proportion, as it is not known when in the stop that was.
+    pub fn had_no_cpu(&mut self, ns: i64) {
+        let total = self.total();
+        let ns = ns.clamp(0, total);
+        let mut taken: i64 = 0;
+        for cause in Cause::ALL {
+            let part = self.ns.get(cause as usize).copied().unwrap_or(0);
+            let share = i128::from(part) * i128::from(ns) / i128::from(total.max(1));
+            taken = taken.saturating_add(self.lose(cause, i64::try_from(share).unwrap_or(part)));
+        }
+        // What rounding left: less than a nanosecond of each.
+        for cause in Cause::ALL {
+            taken = taken.saturating_add(self.lose(cause, ns.saturating_sub(taken)));
+        }
+        self.known |= bit(Cause::NoCpu);
+        self.estimate(Cause::NoCpu, taken);
+    }
+
+    /// The session of another tool lengthened the looking through GC handles by so much; 0: by nothing. What of it was
+    /// counted as survivors goes first: that was what handles could not have taken by themselves.
+    pub fn was_lengthened_by_tool(&mut self, ns: i64) {
+        let of_survivors = self.lose(Cause::Survivors, ns);
+        let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));
+        self.known |= bit(Cause::ToolSession);
+        self.estimate(Cause::ToolSession, of_survivors.saturating_add(of_handles));
+    }
+
+    /// Takes time out of a part, which is an estimate by that. Returns how much there was.
+    fn lose(&mut self, cause: Cause, ns: i64) -> i64 {
+        let taken = self.take(cause, ns);
+        if taken > 0 {
+            self.is_estimate(cause);
+        }
+        taken
+    }
+
+    /// The same time, of which all but the waiting for threads, and what no event shows, was spent on one cause.
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
-        for kept in [Cause::SlowThreads, Cause::Resume] {
-            of_one.put(kept, self.of(kept).unwrap_or(0));
+        for kept in [Cause::SlowThreads, Cause::Resume, Cause::NoCpu, Cause::ToolSession] {
+            match self.of(kept) {
+                Some(ns) => of_one.put(kept, ns),
+                None => of_one.forget(kept),
+            }
+            of_one.estimated |= self.estimated & bit(kept);
         }
         of_one.put(cause, self.total().saturating_sub(of_one.total()));
         of_one
@@ -186,4 +227,69 @@ const ALL_BITS: u32 = (1 << Cause::COUNT) - 1;
 
 const fn bit(cause: Cause) -> u32 {
     1 << cause as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a stop of 1,000 ns of which 700 are known; its threads had no CPU for 300, for as long as it lasted, for
+    /// no time, and for longer.
+    /// Guarantee: each part loses in its proportion, and is an estimate by that; the sum stays; no time is known, and
+    /// takes nothing; before that nothing is known.
+    #[test]
+    fn no_cpu_comes_out_of_all_parts() {
+        let stop = Account::of_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
+        assert_eq!(stop.of(Cause::NoCpu), None);
+        let with = |ns| {
+            let mut account = stop;
+            account.had_no_cpu(ns);
+            assert_eq!(account.total(), 1000);
+            account
+        };
+        let some = with(300);
+        let of = |cause| some.of(cause).unwrap();
+        assert_eq!((of(Cause::NoCpu), of(Cause::Plan)), (300, 350));
+        assert_eq!((of(Cause::Stacks), of(Cause::Unexplained)), (139, 210));
+        let estimated = [Cause::NoCpu, Cause::Plan, Cause::Unexplained].map(|cause| some.kind(cause));
+        assert_eq!(estimated, [PartKind::Estimated; 3]);
+        assert_eq!(some.kind(Cause::Sweep), PartKind::Measured);
+        for all in [1000, 5000] {
+            assert_eq!(
+                with(all).parts().map(|part| part.cause).collect::<Vec<_>>(),
+                [Cause::NoCpu]
+            );
+        }
+        let none = with(0);
+        assert_eq!((none.of(Cause::NoCpu), none.of(Cause::Plan)), (Some(0), Some(500)));
+        assert_eq!(none.kind(Cause::Plan), PartKind::Measured);
+    }
+
+    /// Scenario: a stop with 300 ns in handles and 200 in survivors, which a session of another tool lengthened by 250, by
+    /// nothing, and by more than there is.
+    /// Guarantee: survivors lose first, then handles, nothing else does; it is known to be nothing.
+    #[test]
+    fn what_a_tool_lengthened_comes_out_of_handles() {
+        let stop = Account::of_parts(
+            [(Cause::Handles, 300), (Cause::Survivors, 200), (Cause::Plan, 500)],
+            1000,
+        )
+        .unwrap();
+        let with = |ns| {
+            let mut account = stop;
+            account.was_lengthened_by_tool(ns);
+            assert_eq!((account.total(), account.of(Cause::Plan)), (1000, Some(500)));
+            [Cause::ToolSession, Cause::Survivors, Cause::Handles].map(|cause| account.of(cause).unwrap())
+        };
+        assert_eq!(stop.of(Cause::ToolSession), None);
+        assert_eq!(with(250), [250, 0, 250]);
+        assert_eq!(with(0), [0, 200, 300]);
+        assert_eq!(with(9999), [500, 0, 0]);
+        // Another tool's heap dump: the wait for a CPU is not the dump's.
+        let mut dump = stop;
+        dump.had_no_cpu(100);
+        let dump = dump.all_of(Cause::HeapDump);
+        let of = [Cause::HeapDump, Cause::NoCpu, Cause::ToolSession].map(|cause| dump.of(cause));
+        assert_eq!(of, [Some(900), Some(100), None]);
+    }
 }

@@ -47,6 +47,9 @@ pub struct Pause {
     /// What this collection's part was spent on: parts that add up to [`pause_ns`](Self::pause_ns). `None` where that
     /// is not known.
     pub account: Option<Account>,
+    /// How long GC handles were looked through in it, whatever [`account`](Self::account) counts that time as: without
+    /// what marking their bytes takes, and without relocation. `None`: not known.
+    pub handles_ns: Option<i64>,
 }
 
 impl Pause {

@@ -23,6 +23,7 @@ pub(super) const NO_PAUSE: Pause = Pause {
         thread: 0,
     },
     account: None,
+    handles_ns: None,
 };
 
 pub(super) const NO_HEAP_STATS: HeapStats = HeapStats {
@@ -110,6 +111,7 @@ pub(super) fn blank(number: u32) -> Collection {
         implausible: Implausible::default(),
         lossy: false,
         observed_by_others: None,
+        cpu: None,
         requests: None,
     }
 }

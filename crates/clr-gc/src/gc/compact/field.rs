@@ -8,6 +8,7 @@ use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, Pause, PauseKind, Phases, StopEdges,
 };
+use crate::gc::cpu_wait::CpuWait;
 use crate::gc::impact::{RequestImpact, WorstRequest};
 use crate::gc::plausible::Implausible;
 
@@ -46,6 +47,7 @@ pub(super) trait Fields: Pass {
             implausible,
             lossy,
             observed_by_others,
+            cpu,
             requests,
         } = collection;
         self.optional_code(generation, |generation| generation);
@@ -98,6 +100,14 @@ pub(super) trait Fields: Pass {
         );
         self.flag(lossy);
         self.optional(observed_by_others, u128::from, |number| number != 0);
+        self.present(cpu, CpuWait::default(), |pass, cpu| {
+            let CpuWait {
+                throttled_ns,
+                page_faults,
+            } = cpu;
+            pass.optional_signed(throttled_ns);
+            pass.optional_unsigned(page_faults);
+        });
         self.present(requests, RequestImpact::default(), Self::impact);
     }
 
@@ -152,6 +162,7 @@ pub(super) trait Fields: Pass {
             kind,
             edges,
             account,
+            handles_ns,
         } = pause;
         self.optional_time(start);
         self.optional_signed(suspend_ns);
@@ -183,6 +194,7 @@ pub(super) trait Fields: Pass {
         }
         self.unsigned(thread);
         self.present(account, Account::default(), Self::account);
+        self.optional_signed(handles_ns);
     }
 
     fn account(&mut self, account: &mut Account) {

@@ -219,6 +219,7 @@ pub(crate) fn blind(number: u32, end: i64) -> Collection {
         implausible: clr_gc::gc::Implausible::default(),
         lossy: false,
         observed_by_others: None,
+        cpu: None,
         requests: None,
         thread_created: false,
     }
@@ -250,6 +251,7 @@ pub(crate) fn stop(from: i64, to: i64, kind: PauseKind) -> Pause {
         kind,
         edges: edges(from, to),
         account: None,
+        handles_ns: None,
     }
 }
 

@@ -182,6 +182,9 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             "undecodable" => stream.undecodable = integer()?,
             "sessions" => stream.sessions = integer()?,
             "finalizers_waiting" => stream.finalizers_waiting = integer()?,
+            "finalizer_cpu" => stream.finalizer_cpu = Some(number()?),
+            "host_load" => stream.host.load = Some(number()?),
+            "host_cpus" => stream.host.cpus = integer()?,
             "requests" => stream.requests.get_or_insert_default().judged = integer()?.unwrap_or(0),
             "requests_touched" => stream.requests.get_or_insert_default().touched = integer()?.unwrap_or(0),
             "lag_s" => {
@@ -192,7 +195,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             _ => {
                 return Err(format!(
                     "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, \
-                     finalizers_waiting, requests, requests_touched, lag_s"
+                     finalizers_waiting, finalizer_cpu, host_load, host_cpus, requests, requests_touched, lag_s"
                 ));
             }
         }

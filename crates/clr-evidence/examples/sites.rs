@@ -1,0 +1,90 @@
+//! Watches a process for some seconds and prints the code that makes it collect and the code that allocates:
+//! `sites PID [SECONDS]`.
+//!
+//! The crate `dotnet-diagnostics` attaches and reads; this crate keeps the stacks and names them. Nothing is loaded
+//! into the process. Allocations are sampled by .NET 10 and later; an older runtime shows the first part only.
+
+use std::error::Error;
+use std::io::Write;
+use std::pin::pin;
+use std::time::Duration;
+
+use clr_evidence::burst::{Burst, Origin};
+use clr_evidence::name::Name;
+use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, Rundown, SessionConfig};
+use dotnet_diagnostics::{Client, Endpoint};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// Collections and their triggers; samples of allocations.
+const KEYWORDS: u64 = 0x1 | 0x800_0000_0000;
+const INFORMATIONAL: u32 = 4;
+/// Modules and methods: what names stacks.
+const NAMES: Rundown = Rundown::Keyword(0x38);
+/// Rows of each table.
+const MOST: usize = 10;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let pid: u32 = arguments.next().ok_or("usage: sites PID [SECONDS]")?.parse()?;
+    let seconds = arguments.next().map_or(Ok(5), |seconds| seconds.parse())?;
+
+    // Looking into /proc blocks.
+    let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
+    let client = Client::new(Endpoint::of(&process)?);
+    let config = SessionConfig {
+        // Most of it is for the rundown.
+        buffer_mb: 32,
+        rundown: NAMES,
+        stacks: true,
+        providers: vec![Provider::new(RUNTIME_PROVIDER, KEYWORDS, INFORMATIONAL)],
+        ..SessionConfig::default()
+    };
+    let mut session = client.collect_tracing(&config).await?;
+    let mut burst = Burst::new(Origin::Live);
+    let mut buffer = vec![0; 64 << 10];
+    let (mut end, mut stopping) = (pin!(sleep(Duration::from_secs(seconds))), false);
+    loop {
+        tokio::select! {
+            read = session.read(&mut buffer) => match read? {
+                0 => break,
+                count => burst.push(buffer.get(..count).unwrap_or_default())?,
+            },
+            // What comes from now on are names, at the end of the stream: it must be read on.
+            () = &mut end, if !stopping => {
+                stopping = true;
+                burst.close();
+                session.request_stop();
+            }
+        }
+    }
+    burst.finish()?;
+    // A runtime goes on collecting stacks for the sessions of others until one more session has ended.
+    client.recompute_levels(Duration::from_secs(3)).await?;
+    Ok(print(&burst)?)
+}
+
+fn print(burst: &Burst) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let site = |name: &Option<Name>| name.as_ref().map_or("unknown".to_owned(), Name::to_string);
+    let callers = burst.callers();
+    writeln!(out, "{} collections", callers.collections)?;
+    for caller in callers.callers.iter().take(MOST) {
+        // What was never seen is `None`.
+        let stopped = caller
+            .stopped_ns
+            .map_or("?".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e6));
+        let (api, collections) = (caller.api.unwrap_or("unknown"), caller.collections);
+        writeln!(out, "{collections:>8} {stopped:>9} ms  {api} by {}", site(&caller.site))?;
+    }
+    let allocations = burst.allocations();
+    writeln!(out, "{:.1} MB allocated", allocations.total.estimate as f64 / 1e6)?;
+    for one in allocations.sites.iter().take(MOST) {
+        let of = one.r#type.as_deref().unwrap_or("several types");
+        let megabytes = one.amount.estimate as f64 / 1e6;
+        writeln!(out, "{megabytes:>18.1} MB  {of} by {}", site(&one.site))?;
+    }
+    Ok(())
+}

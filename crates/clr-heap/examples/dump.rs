@@ -1,0 +1,70 @@
+//! Takes a heap dump of a process and prints the types that live in it: `dump PID`.
+//!
+//! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process collects once, and all its threads
+//! are suspended while the runtime walks the heap.
+
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+use clr_heap::reading::{Reading, Want};
+use clr_heap::survey::survey;
+use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, SessionConfig};
+use dotnet_diagnostics::{Client, Deadlines, Endpoint};
+use tokio::task::spawn_blocking;
+
+/// Collections, types with names, the forced collection and its dump.
+const KEYWORDS: u64 = 0x198_0001;
+const INFORMATIONAL: u32 = 4;
+/// The runtime makes the dump within the command or before the end of the stream.
+const WITHIN: Duration = Duration::from_secs(120);
+/// Rows.
+const MOST: usize = 30;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let pid: u32 = std::env::args().nth(1).ok_or("usage: dump PID")?.parse()?;
+    // Looking into /proc blocks.
+    let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
+    let deadlines = Deadlines {
+        start: WITHIN,
+        stop: WITHIN,
+        ..Deadlines::default()
+    };
+    let client = Client::with_deadlines(Endpoint::of(&process)?, deadlines);
+    let config = SessionConfig {
+        // The target's memory, as far as the dump needs it. What does not fit is dropped, and the dump refused.
+        buffer_mb: 1024,
+        providers: vec![Provider::new(RUNTIME_PROVIDER, KEYWORDS, INFORMATIONAL)],
+        allow_inducing_keywords: true,
+        ..SessionConfig::default()
+    };
+    let mut session = client.collect_tracing(&config).await?;
+    // At once: a session that stays open would dump again for each one that another tool begins.
+    session.request_stop();
+    let mut reading = Reading::new(Want::Histogram);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match session.read(&mut buffer).await? {
+            0 => break,
+            count => reading.push(buffer.get(..count).unwrap_or_default())?,
+        }
+    }
+    session.stopped().await?;
+    // Else the runtime remembers that it has named its types, and the next dump has none.
+    client.recompute_levels(Duration::from_secs(3)).await?;
+
+    let (survey, _) = survey(reading.finish()?, None);
+    let mut out = std::io::stdout().lock();
+    let (objects, bytes) = (survey.heap.objects, survey.heap.bytes);
+    writeln!(out, "{}: {objects} objects, {bytes} bytes", process.name)?;
+    for row in survey.types.iter().take(MOST) {
+        writeln!(
+            out,
+            "{:>12} bytes {:>9} objects  {}",
+            row.bytes, row.objects, row.r#type
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Prints what lives in a recording of a heap dump and what holds it: `heap FILE`.
+//!
+//! `dotnet-trace collect --providers Microsoft-Windows-DotNETRuntime:0x1980001:4` makes the process collect once and
+//! records its whole heap.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{Read, Write};
+
+use clr_heap::reading::{Reading, Want};
+use clr_heap::survey::survey;
+
+/// Bytes that the graph may take. A larger heap is still counted by type.
+const MOST_BYTES: u64 = 1 << 30;
+/// Rows of each table.
+const MOST: usize = 15;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("usage: heap FILE")?;
+    let mut file = File::open(path)?;
+    let mut reading = Reading::new(Want::Graph { most: MOST_BYTES });
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => reading.push(buffer.get(..count).unwrap_or_default())?,
+        }
+    }
+    // A dump that lost events is an error: it says nothing as a sample.
+    let (survey, _) = survey(reading.finish()?, None);
+    let mut out = std::io::stdout().lock();
+    let heap = &survey.heap;
+    writeln!(out, "{} objects, {:.1} MB", heap.objects, megabytes(heap.bytes))?;
+    for row in survey.types.iter().take(MOST) {
+        // Without a graph nothing is known of who holds what.
+        let retained = row
+            .retained
+            .map_or("?".to_owned(), |bytes| format!("{:.1}", megabytes(bytes)));
+        let (objects, own) = (row.objects, megabytes(row.bytes));
+        writeln!(
+            out,
+            "{objects:>9} {own:>8.1} MB, keeps {retained:>7} MB  {}",
+            row.r#type
+        )?;
+    }
+    for suspect in &survey.suspects {
+        writeln!(out, "{}", suspect.text)?;
+    }
+    for row in survey.paths.iter().take(MOST) {
+        writeln!(
+            out,
+            "{:>8.1} MB  {} > {}",
+            megabytes(row.bytes),
+            row.root,
+            row.path.join(" > ")
+        )?;
+    }
+    Ok(())
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}

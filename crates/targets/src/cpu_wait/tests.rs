@@ -1,0 +1,302 @@
+//! Faked files of `/proc`, with readings and stops at given times.
+
+use std::path::Path;
+
+use clr_gc::gc::{Account, Cause, StopEdges};
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+
+fn between(over: i64, ran: i64, waited: i64) -> Between {
+    let ns = |ms: i64| u64::try_from(ms * MS).unwrap();
+    Between {
+        over: ns(over),
+        ran: ns(ran),
+        waited: ns(waited),
+        faults: Some(0),
+        given: 0,
+    }
+}
+
+/// Milliseconds that a stop of that length had no CPU.
+fn of_stop(length: i64, between: Between) -> Option<u64> {
+    let length = u64::try_from(length * MS).unwrap();
+    between.of_stop(length).map(|waited| waited.ns / 1_000_000)
+}
+
+/// Scenario: a stop of 100 ms within 500 ms, in which the thread: ran all the time; waited half of the time, evenly;
+/// waited for 450 ms; waited for 10 ms and slept for the rest; did nothing but collect, of which it waited for 40 ms;
+/// was not counted. A stop of 300 ms within 300 ms.
+/// Guarantee: never more than the thread waited or the stop was long, never less than does not fit outside of the stop,
+/// in between in proportion; what is not counted is unknown.
+#[test]
+fn the_estimate_is_within_its_bounds() {
+    assert_eq!(of_stop(100, between(500, 500, 0)), Some(0));
+    assert_eq!(of_stop(100, between(500, 250, 250)), Some(50));
+    assert_eq!(of_stop(100, between(500, 50, 450)), Some(90));
+    assert_eq!(of_stop(300, between(500, 150, 350)), Some(210));
+    assert_eq!(of_stop(100, between(500, 20, 10)), Some(10));
+    assert_eq!(of_stop(100, between(500, 60, 40)), Some(40));
+    assert_eq!(of_stop(100, between(500, 0, 0)), None);
+    assert_eq!(of_stop(300, between(300, 200, 100)), Some(100));
+    // What was given to another stop is not given again.
+    let given = Between {
+        given: 240 * 1_000_000,
+        ..between(500, 250, 250)
+    };
+    assert_eq!(of_stop(100, given), Some(10));
+}
+
+/// Scenario: a stop of 100 ms of which the thread was ready for 60; it waited for the rest without a page fault, for
+/// three pages, and for a hundred.
+/// Guarantee: only as much is paging as pages can take, and no more than the stop has left.
+#[test]
+fn pages_from_disk_count() {
+    let paging = |faults| {
+        let between = Between {
+            faults: Some(faults),
+            ..between(500, 50, 10)
+        };
+        between.of_stop(100_000_000).map(|waited| waited.paging_ns / 1_000_000)
+    };
+    assert_eq!([0, 3, 100].map(paging), [Some(0), Some(30), Some(40)]);
+}
+
+/// Scenario: the files of threads with any name, of a kernel that does not count, and text that is none.
+/// Guarantee: the figures are found behind the name, and `0 0 0` is unknown.
+#[test]
+fn the_kernels_files_are_read() {
+    assert_eq!(sched("1903834 562672 4\n"), Some((1_903_834, 562_672)));
+    assert_eq!(["0 0 0\n", "", "5", "x y z"].map(sched), [None; 4]);
+    let stat = "16 (.NET ) R (x) S 1 2 3 4 5 6 7 8 77 10 11 12 13 14 15 16 17 18 4242 20\n";
+    assert_eq!(task_stat(stat), Some((77, 4242)));
+    assert_eq!(task_stat("16 (.NET) S 1 2"), None);
+}
+
+/// Threads of a made-up process.
+struct Scene {
+    folder: tempfile::TempDir,
+    began: Instant,
+    readings: Readings,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let began = Instant::now();
+        let readings = Readings::of(folder.path().to_path_buf(), began);
+        Self {
+            folder,
+            began,
+            readings,
+        }
+    }
+
+    /// A thread with that number in our namespace, and in its own.
+    fn thread(&self, folder: u64, own: u64, name: &str) {
+        let path = self.folder.path().join(folder.to_string());
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("comm"), format!("{name}\n")).unwrap();
+        std::fs::write(path.join("status"), format!("Name:\tx\nNSpid:\t{folder}\t{own}\n")).unwrap();
+        self.count(folder, 1, 0);
+    }
+
+    /// So many milliseconds it has run and waited.
+    fn count(&self, folder: u64, ran: i64, waited: i64) {
+        self.put(folder, &format!("{} {} 9\n", ran * MS, waited * MS), 500);
+    }
+
+    fn put(&self, folder: u64, schedstat: &str, started: u64) {
+        let path = self.folder.path().join(folder.to_string());
+        std::fs::write(path.join("schedstat"), schedstat).unwrap();
+        let stat = format!("{folder} (x) S 1 2 3 4 5 6 7 8 0 10 11 12 13 14 15 16 17 18 {started} 20\n");
+        std::fs::write(path.join("stat"), stat).unwrap();
+    }
+
+    fn now(&self, ms: i64) -> Instant {
+        self.began + Duration::from_millis(ms.unsigned_abs())
+    }
+
+    fn read(&mut self, ms: i64) {
+        let now = self.now(ms);
+        self.readings.read(now, ms * MS, None);
+    }
+
+    /// A stop by this thread, of which is heard at the end of `heard`: its account, and why.
+    fn stop(&mut self, thread: u64, kind: PauseKind, (from, to): (i64, i64), heard: i64) -> (Account, Option<CpuWait>) {
+        let length = (to - from) * MS;
+        let mut pauses = [Pause {
+            start: Some(from * MS),
+            suspend_ns: Some(0),
+            pause_ns: Some(length),
+            spans: vec![(from * MS, to * MS)],
+            stopped_ns: Some(length),
+            shared_with: Vec::new(),
+            kind,
+            edges: StopEdges {
+                thread,
+                ..StopEdges::default()
+            },
+            account: Account::of_parts([(Cause::Plan, length)], length),
+            handles_ns: None,
+        }];
+        let now = self.now(heard);
+        let why = self.readings.judge(&mut pauses, now, heard * MS, None);
+        let account = pauses[0].account.unwrap();
+        assert_eq!(account.total(), length);
+        (account, why)
+    }
+
+    /// Milliseconds without a CPU.
+    fn no_cpu(&mut self, thread: u64, span: (i64, i64), heard: i64) -> Option<i64> {
+        let (account, _) = self.stop(thread, PauseKind::Blocking, span, heard);
+        account.of(Cause::NoCpu).map(|ns| ns / MS)
+    }
+}
+
+/// Scenario: a process in a container, whose thread 7 is 1007 for us, stops the others for 100 ms: for the first time,
+/// with half of the time without a CPU, twice between two readings, and without any wait. Its counters go back, as
+/// another thread has its number; the kernel stops to count.
+/// Guarantee: of the first stop nothing is known; then it is the estimate, together never more than the wait; a stop
+/// without a wait has none, which is known; after another thread has the number, nothing is known again.
+#[test]
+fn a_thread_is_followed_by_its_own_number() {
+    let mut scene = Scene::new();
+    scene.thread(1007, 7, "my thread");
+    scene.thread(1008, 8, ".NET TP Worker");
+    assert_eq!(scene.no_cpu(7, (0, 100), 200), None);
+    scene.count(1007, 101, 100);
+    assert_eq!(scene.no_cpu(7, (250, 350), 400), Some(50));
+    scene.count(1007, 111, 200);
+    assert_eq!(scene.no_cpu(7, (410, 500), 600), Some(81));
+    // The other one between the same readings: what is left of the wait.
+    assert_eq!(scene.no_cpu(7, (500, 590), 600), Some(18));
+    scene.count(1007, 250, 200);
+    assert_eq!(scene.no_cpu(7, (610, 700), 800), Some(0));
+    // Thread 8 has not stopped the others before.
+    assert_eq!(scene.no_cpu(8, (810, 900), 1000), None);
+    scene.put(1007, "5000000 0 1\n", 900);
+    assert_eq!(scene.no_cpu(7, (1010, 1100), 1200), None);
+    scene.put(1007, "0 0 0\n", 900);
+    assert_eq!(scene.no_cpu(7, (1210, 1300), 1400), None);
+}
+
+/// Scenario: server GC with two heaps in our namespace, the second of which waits; a background collection's last stop,
+/// in which its thread waits; a blocking one of the program's thread meanwhile, and of one of its pool.
+/// Guarantee: the thread that waited longest counts, and only those that collect.
+#[test]
+fn the_thread_that_waited_longest_counts() {
+    let mut scene = Scene::new();
+    for (thread, name) in [(20, SERVER), (21, SERVER), (30, BACKGROUND), (40, "main"), (50, WORKER)] {
+        scene.thread(thread, thread, name);
+    }
+    scene.read(0);
+    scene.count(20, 41, 5);
+    scene.count(21, 11, 60);
+    scene.count(30, 1, 70);
+    assert_eq!(scene.no_cpu(20, (50, 150), 200), Some(60));
+    scene.count(30, 11, 160);
+    scene.count(20, 81, 5);
+    scene.count(21, 81, 60);
+    let (account, why) = scene.stop(20, PauseKind::Final, (250, 350), 400);
+    assert_eq!(account.of(Cause::NoCpu), Some(90 * MS));
+    assert_eq!(
+        (account.of(Cause::Plan), account.kind(Cause::Plan)),
+        (Some(10 * MS), clr_gc::gc::PartKind::Estimated)
+    );
+    let none = CpuWait {
+        throttled_ns: None,
+        page_faults: Some(0),
+    };
+    assert_eq!(why, Some(none));
+    assert_eq!(scene.no_cpu(40, (410, 500), 600), None);
+    // One of the thread pool is read before it ever stopped the others, though not its page faults.
+    scene.count(50, 91, 10);
+    let (account, why) = scene.stop(50, PauseKind::Blocking, (610, 700), 800);
+    assert_eq!(account.of(Cause::NoCpu), Some(9 * MS));
+    assert_eq!(why.and_then(|why| why.page_faults), None);
+}
+
+/// Scenario: readings at 0 and at 10 s, a stop in between that began at 9 s; a process that is gone.
+/// Guarantee: a reading of long ago says nothing, and of a process that is gone nothing is known.
+#[test]
+fn an_old_reading_says_nothing() {
+    let mut scene = Scene::new();
+    scene.thread(5, 5, "main");
+    assert_eq!(scene.no_cpu(5, (-200, -100), 0), None);
+    scene.count(5, 500, 500);
+    assert_eq!(scene.no_cpu(5, (9_000, 9_100), 10_000), None);
+    std::fs::remove_dir_all(scene.folder.path().join("5")).unwrap();
+    assert_eq!(scene.no_cpu(5, (10_050, 10_100), 10_200), None);
+    assert!(scene.readings.threads.is_empty());
+    assert!(!Path::new(&scene.readings.tasks).join("5").exists());
+}
+
+/// Scenario: a limit stopped the group for 60 ms of CPUs in 200 ms, of which a stop had 100; for longer than the time
+/// that passed, as it is a sum over CPUs.
+/// Guarantee: the stop has its part, and never more than it was long.
+#[test]
+fn a_limit_alone_says_something() {
+    let ns = |ms: u64| ms * 1_000_000;
+    assert_eq!(of_limit(ns(60), ns(200), ns(100)), ns(30));
+    assert_eq!(of_limit(ns(900), ns(200), ns(100)), ns(100));
+    assert_eq!(of_limit(ns(0), ns(0), ns(0)), 0);
+}
+
+/// Scenario: a process with more heaps and more threads of its pool than are read, and others that stop the rest one
+/// after another.
+/// Guarantee: so many are read and no more, the heaps among them; the thread that was used last is read.
+#[test]
+fn only_so_many_threads_are_read() {
+    let mut scene = Scene::new();
+    for thread in 100..120 {
+        scene.thread(thread, thread, SERVER);
+    }
+    for thread in 200..250 {
+        scene.thread(thread, thread, if thread < 230 { WORKER } else { "main" });
+    }
+    scene.read(0);
+    assert_eq!(scene.readings.threads.len(), MAX_THREADS_READ);
+    for thread in 220..250 {
+        let heard = i64::try_from(thread).unwrap();
+        let _unknown = scene.no_cpu(thread, (heard, heard), heard);
+    }
+    let threads = &scene.readings.threads;
+    let servers = threads.iter().filter(|thread| thread.role == Role::Server).count();
+    assert_eq!((threads.len(), servers), (MAX_THREADS_READ, MAX_SERVER));
+    assert!(threads.iter().any(|thread| thread.number == 249));
+}
+
+/// Scenario: a process with stops of 10 ms, six of them within a second, none for longer.
+/// Guarantee: nothing is read until they add up, then for a while, and then no more.
+#[test]
+fn nothing_is_read_of_short_stops() {
+    let mut waits = CpuWaits::new(None, Threads::default());
+    let began = Instant::now();
+    let later = |ms| began + Duration::from_millis(ms);
+    assert!([0, 400].into_iter().all(|ms| !waits.is_worth_it(10 * MS, later(ms))));
+    assert!(!waits.is_worth_it(10 * MS, later(1_000)));
+    assert!(!waits.is_worth_it(10 * MS, later(1_300)));
+    assert!(waits.is_worth_it(10 * MS, later(1_500)));
+    waits.readings = Some(Box::new(Readings::of(PathBuf::from("/nowhere"), began)));
+    waits.readings.as_mut().unwrap().until = later(500);
+    waits.tick(later(400), Some(1));
+    assert_eq!(waits.next(), Some(later(400) + EVERY));
+    waits.tick(later(600), Some(2));
+    assert_eq!(waits.next(), None);
+}
+
+/// Scenario: the way to a process's control group leads through a file system that never responds; the thread that
+/// looks for it ends at last, without an answer. Guarantee: nobody waits for it, and it is looked for once.
+#[test]
+fn a_limit_that_is_not_found_holds_nothing_up() {
+    let (thread, asked) = oneshot::channel();
+    let mut limit = Limit::Asked(asked);
+    let run = RunKey { pid: 9, start_time: 1 };
+    limit.ask(run);
+    assert!(limit.known().is_none() && matches!(limit, Limit::Asked(_)));
+    drop(thread);
+    limit.ask(run);
+    assert!(limit.known().is_none() && matches!(limit, Limit::Known(None)));
+}

@@ -1,0 +1,156 @@
+//! Whether the finalizer thread uses a CPU: the witness for what a round of finalizers that does not end is. A
+//! finalizer that loops burns one; one that waits for a lock uses none.
+//!
+//! Read only while a round takes long. The kernel's `schedstat` has nanoseconds; where it is missing, `stat` has
+//! hundredths of a second.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use dotnet_diagnostics::discovery::parse_stat;
+use tokio::time::Instant;
+
+use crate::thread_names::{FINALIZER, MAX_THREADS};
+use processes::RunKey;
+
+/// The unit of CPU times in `stat` (`USER_HZ`, 100 on all architectures that .NET has).
+const TICK_NS: u64 = 10_000_000;
+/// The beginning of a round wavers by less, as the clocks of a stream are corrected against each other.
+const WAVERS_NS: u64 = 1_000_000_000;
+
+/// Whether these are the beginning of one round, as it was known at two times.
+pub fn is_one_round(begun: u64, later: u64) -> bool {
+    begun.abs_diff(later) < WAVERS_NS
+}
+
+/// The finalizer threads of processes, as they were read last.
+#[derive(Debug, Default)]
+pub struct FinalizerCpus(HashMap<RunKey, Known>);
+
+#[derive(Debug)]
+struct Known {
+    /// Beginning of the round.
+    begun: u64,
+    /// The thread's folder.
+    task: PathBuf,
+    at: Instant,
+    ran_ns: u64,
+}
+
+impl FinalizerCpus {
+    /// The share of the time since the last call for which the finalizer thread of a run had a CPU, 0 to 1. `None` at
+    /// the first call for a round, which its beginning distinguishes from others, and where the thread is not seen.
+    /// Blocking.
+    pub fn read(&mut self, run: RunKey, begun: u64, now: Instant) -> Option<f64> {
+        let stat = std::fs::read(format!("/proc/{}/stat", run.pid)).ok()?;
+        // Another process may have the pid, or the process is not in our `/proc`.
+        parse_stat(&stat).filter(|stat| stat.start_time == run.start_time)?;
+        self.read_at(Path::new(&format!("/proc/{}/task", run.pid)), run, begun, now)
+    }
+
+    fn read_at(&mut self, tasks: &Path, run: RunKey, begun: u64, now: Instant) -> Option<f64> {
+        let before = self.0.remove(&run).filter(|before| is_one_round(before.begun, begun));
+        let task = match &before {
+            Some(before) => before.task.clone(),
+            None => finalizer(tasks)?,
+        };
+        let ran_ns = ran(&task)?;
+        let known = Known {
+            begun,
+            task,
+            at: now,
+            ran_ns,
+        };
+        self.0.insert(run, known);
+        let before = before?;
+        let passed = now.saturating_duration_since(before.at).as_nanos() as f64;
+        let share = ran_ns.checked_sub(before.ran_ns)? as f64 / passed;
+        (passed > 0.0).then_some(share.min(1.0))
+    }
+
+    /// Forgets all other runs.
+    pub fn keep(&mut self, runs: &[RunKey]) {
+        self.0.retain(|run, _| runs.contains(run));
+    }
+}
+
+/// The folder of the thread with the name.
+fn finalizer(tasks: &Path) -> Option<PathBuf> {
+    let tasks = std::fs::read_dir(tasks).ok()?.take(MAX_THREADS);
+    let mut tasks = tasks.filter_map(Result::ok).map(|task| task.path());
+    tasks.find(|task| {
+        let name = std::fs::read_to_string(task.join("comm"));
+        name.is_ok_and(|name| name.trim_end() == FINALIZER)
+    })
+}
+
+/// How long a thread ran, nanoseconds.
+fn ran(task: &Path) -> Option<u64> {
+    let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
+    let counted = || text("schedstat")?.split_ascii_whitespace().next()?.parse().ok();
+    // 0: nobody counts, or it never ran.
+    counted().filter(|ns| *ns > 0).or_else(|| of_stat(&text("stat")?))
+}
+
+/// The times in user and in kernel mode, fields 14 and 15 of `stat`.
+fn of_stat(text: &str) -> Option<u64> {
+    let (_, after_name) = text.rsplit_once(')')?;
+    let mut fields = after_name.split_ascii_whitespace();
+    let user: u64 = fields.nth(11)?.parse().ok()?;
+    let kernel: u64 = fields.next()?.parse().ok()?;
+    user.checked_add(kernel)?.checked_mul(TICK_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const RUN: RunKey = RunKey { pid: 9, start_time: 1 };
+
+    fn put(tasks: &Path, thread: u32, name: &str, schedstat: Option<&str>, ticks: u64) {
+        let task = tasks.join(thread.to_string());
+        std::fs::create_dir_all(&task).unwrap();
+        std::fs::write(task.join("comm"), format!("{name}\n")).unwrap();
+        let stat = format!("{thread} ({name}) S 1 2 3 4 5 6 7 8 9 10 {ticks} 5 0 0 20 0\n");
+        std::fs::write(task.join("stat"), stat).unwrap();
+        match schedstat {
+            Some(text) => std::fs::write(task.join("schedstat"), text).unwrap(),
+            None => _ = std::fs::remove_file(task.join("schedstat")),
+        }
+    }
+
+    /// Scenario: a finalizer thread beside another one: it burns a CPU, waits, is in another round, and is gone; the
+    /// same with a kernel that counts nothing but hundredths of a second.
+    /// Guarantee: the share is that of the thread, of the time between two readings of one round; else it is unknown.
+    #[test]
+    fn the_share_is_of_one_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let tasks = folder.path();
+        let mut cpus = FinalizerCpus::default();
+        let began = Instant::now();
+        put(tasks, 5, ".NET BGC", Some("999999999999 0 1\n"), 99_999);
+        for counts in [true, false] {
+            let count = |seconds: u64| {
+                let schedstat = format!("{} 0 1\n", 1 + seconds * 1_000_000_000);
+                put(tasks, 7, FINALIZER, counts.then_some(&*schedstat), seconds * 100);
+            };
+            let mut read = |begun, seconds| cpus.read_at(tasks, RUN, begun, began + Duration::from_secs(seconds));
+            count(0);
+            assert_eq!(read(10, 5), None);
+            count(5);
+            assert_eq!(read(10, 10), Some(1.0));
+            assert_eq!(read(10, 15), Some(0.0));
+            // Its beginning wavers by a microsecond.
+            assert_eq!(read(1_010, 20), Some(0.0));
+            count(9);
+            assert_eq!(read(WAVERS_NS + 1_010, 25), None);
+            cpus.keep(&[]);
+            assert!(cpus.0.is_empty());
+        }
+        std::fs::remove_dir_all(tasks.join("7")).unwrap();
+        assert_eq!(cpus.read_at(tasks, RUN, 12, began), None);
+        assert_eq!(of_stat("no name 1 2 3"), None);
+    }
+}
