@@ -65,7 +65,6 @@ pub(crate) mod thread_names;
 mod threads;
 mod tool_thread;
 mod user;
-pub(crate) mod wall_clock;
 mod watch;
 
 pub use alive::{Alive, Silence};

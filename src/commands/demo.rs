@@ -22,7 +22,7 @@ use crate::pipeline::{Clock, Pipeline};
 use crate::recording::source::Source;
 use crate::report::collections;
 use crate::report::table::HEADING;
-use crate::targets::host::clocks;
+use crate::targets::host::{clocks, now};
 use crate::web::options::WebOptions;
 use delivery::clock::now_unix_ns;
 use gc_rules::time::TimeBase;
@@ -221,7 +221,7 @@ async fn act(
         let cast = Cast {
             service: role.service.to_owned(),
             attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
-            base: TimeBase::at(now_unix_ns().into()),
+            base: TimeBase::at(now().ns().into()),
             start_time: life.into(),
         };
         Stage::new(pipeline.clone(), cast)
@@ -235,7 +235,7 @@ async fn act(
             std::mem::replace(&mut stage, begin(round / ROUNDS_OF_A_LEAK)).end();
             (offset, kept) = (0, 0);
         }
-        stage.set_base(TimeBase::at(now_unix_ns().into()));
+        stage.set_base(TimeBase::at(now().ns().into()));
         let Ok(source) = Source::from_reader(role.service.to_owned(), Box::new(Cursor::new(role.recording))) else {
             return;
         };

@@ -28,7 +28,7 @@ use crate::evidence::black_box::BlackBox;
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
 use crate::targets::BlackBoxes;
-use crate::targets::host::clocks;
+use crate::targets::host::{clocks, now};
 use crate::web::{LiveInfo as _, OwnMetrics as _, PartAge};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -132,7 +132,7 @@ impl Services {
         let stall = stalls.tick(now, alive.and_then(|alive| alive.take_silence()));
         if let Some(Stall { length }) = stall {
             self.own.stalls.add(length);
-            self.pipeline.stalled(length, clocks.now_unix_ns());
+            self.pipeline.stalled(length, clocks.moment());
             warn!(
                 "gcwatch itself stalled for {:.1} s: it was stopped or had no CPU; nothing is said of processes from \
                  that time",
@@ -237,7 +237,7 @@ impl Services {
                     .await
             }
             state => {
-                self.pipeline.unwatch_all(now_unix_ns());
+                self.pipeline.unwatch_all(now());
                 if let Some((_, incidents)) = state {
                     incidents.remove();
                 }

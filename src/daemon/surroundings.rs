@@ -16,7 +16,6 @@ use crate::process::RunKey;
 use crate::targets::exporting::Looks;
 use crate::targets::heap_limit::{MemoryReader, MemoryReading};
 use crate::targets::host;
-use delivery::clock::now_unix_ns;
 
 /// How often the figures of processes and their containers are read.
 const ROUND: Duration = Duration::from_secs(15);
@@ -35,7 +34,7 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     let (pipeline, pods) = (services.pipeline.clone(), Arc::clone(&services.pods));
     pipeline.set_surroundings(Some(Arc::clone(&pods) as Arc<dyn Surroundings>));
     let changed = move || {
-        let runs = pipeline.surroundings_changed(now_unix_ns());
+        let runs = pipeline.surroundings_changed(host::now());
         if runs > 0 {
             debug!(target: "gcwatch::kubernetes", "updated the resource of {runs} processes");
         }
@@ -91,7 +90,7 @@ async fn figures(pipeline: Pipeline) {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
-            let (host, read_at) = (host::pressure(), now_unix_ns());
+            let (host, read_at) = (host::pressure(), host::now());
             let measured = |run: Arc<Run>| {
                 let key = run.key();
                 let attached = run.is_attached();
@@ -127,10 +126,10 @@ async fn figures(pipeline: Pipeline) {
                 for (run, killed) in killed {
                     pipeline.oom_killed(run, killed);
                 }
-                let now_unix_ns = now_unix_ns();
+                let read_at = host::now();
                 for (run, measured, kills) in read {
                     let has_figures = measured.figures.is_some();
-                    pipeline.measured(&run, measured, now_unix_ns);
+                    pipeline.measured(&run, measured, read_at);
                     if has_figures {
                         let kills = Arc::new(kills);
                         counts.insert(run.key(), Counted { kills, read: now });
@@ -138,7 +137,7 @@ async fn figures(pipeline: Pipeline) {
                 }
                 if all {
                     // What came between a process's first word and its being listed.
-                    pipeline.surroundings_changed(now_unix_ns);
+                    pipeline.surroundings_changed(read_at);
                 }
             }
             Err(failed) => {

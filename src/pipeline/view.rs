@@ -15,7 +15,7 @@ use crate::pipeline::shared::Noted;
 use crate::process::{Identity, RunState};
 use crate::records::gc::{GcRecord, Subject};
 use clr_gc::gc::Collection;
-use gc_rules::time::{TimeBase, rfc3339};
+use gc_rules::time::{UnixBase, Wall, rfc3339};
 use gc_telemetry::value::text;
 
 /// One process: who it is, and how it is read.
@@ -115,7 +115,7 @@ impl RunState {
 }
 
 impl TargetView {
-    fn of(identity: &Identity, resource: &[KeyValue], state: &RunState, since_unix_ns: u64) -> Self {
+    fn of(identity: &Identity, resource: &[KeyValue], state: &RunState, since: Option<String>) -> Self {
         Self {
             pid: identity.key.pid,
             ns_pid: identity.ns_pid,
@@ -125,7 +125,7 @@ impl TargetView {
             state: state.word(),
             reason: state.reason(),
             detail: state.detail(),
-            since: rfc3339(since_unix_ns),
+            since,
             first_attached: None,
             sessions: 0,
             healings: 0,
@@ -151,7 +151,7 @@ impl TargetView {
         let (session, history) = (&parts.session, &parts.history);
         let progress = session.progress();
         Self {
-            first_attached: session.first_attach_unix_ns.and_then(rfc3339),
+            first_attached: session.first_attach.and_then(|at| parts.wall.rfc3339(at)),
             sessions: session.sessions,
             healings: session.healings,
             bytes: progress.bytes,
@@ -168,7 +168,7 @@ impl TargetView {
                 parts.identity.who(),
                 &parts.identity.resource().attributes,
                 &session.state,
-                session.since_unix_ns,
+                parts.wall.rfc3339(session.since),
             )
         }
     }
@@ -200,14 +200,11 @@ impl Pipeline {
 
     /// Every process that is known, by pid.
     pub fn targets(&self) -> Vec<TargetView> {
+        let wall = self.wall();
         let mut targets: Vec<TargetView> = self.runs().iter().map(|run| TargetView::of_run(run)).collect();
-        targets.extend(self.noted().iter().map(
-            |Noted {
-                 identity,
-                 state,
-                 since_unix_ns,
-             }| TargetView::of(identity, &identity.resource, state, *since_unix_ns),
-        ));
+        targets.extend(self.noted().iter().map(|Noted { identity, state, since }| {
+            TargetView::of(identity, &identity.resource, state, wall.rfc3339(*since))
+        }));
         targets.sort_by_key(|target| target.pid);
         targets
     }
@@ -220,10 +217,10 @@ impl Pipeline {
             if pid.is_some_and(|pid| pid != run.key().pid) {
                 continue;
             }
-            let (ns_pid, recent) = {
+            let (ns_pid, wall, recent) = {
                 let parts = run.parts();
                 let recent: Vec<Remembered> = parts.history.newest().cloned().collect();
-                (parts.identity.who().ns_pid, recent)
+                (parts.identity.who().ns_pid, parts.wall, recent)
             };
             let mut recent: Vec<_> = recent
                 .into_iter()
@@ -231,23 +228,23 @@ impl Pipeline {
                 .collect();
             // A foreground collection is observed before the background collection in which it ran.
             recent.sort_by_key(|(collection, base)| {
-                std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
+                std::cmp::Reverse((collection.start.map(|start| base.moment(start)), collection.number))
             });
             recent.truncate(limit);
             let pid = run.key().pid;
             let each = recent.into_iter();
-            records.extend(
-                each.filter_map(|(collection, base)| record(&collection, base, subject(pid, &collection), ns_pid)),
-            );
+            records.extend(each.filter_map(|(collection, base)| {
+                record(&collection, base.unix(wall), subject(pid, &collection), ns_pid)
+            }));
         }
         records
     }
 }
 
 /// The record of a collection that is kept in full.
-pub(crate) fn record_of(kept: &Remembered, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
+pub(crate) fn record_of(kept: &Remembered, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
-    record(&collection, kept.base, subject(pid, &collection), ns_pid)
+    record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
 }
 
 fn subject(pid: u32, collection: &Collection) -> Subject {
@@ -260,7 +257,7 @@ fn subject(pid: u32, collection: &Collection) -> Subject {
 /// The record of `kind: "gc"`, without ids of requests.
 pub(crate) fn record(
     collection: &Collection,
-    base: TimeBase,
+    base: UnixBase,
     subject: Subject,
     ns_pid: Option<u32>,
 ) -> Option<serde_json::Value> {

@@ -9,14 +9,16 @@ use serde_json::json;
 use super::{MAX_COLLECTIONS, Site, answer};
 use crate::pipeline::NoCollection;
 use crate::records::view::{OverviewRecord, ProcessRecord};
+use crate::targets::host::now;
 use delivery::clock::now_unix_ns;
+use gc_rules::time::Moment;
 
 /// What the overview is about, as a record.
 pub(super) fn overview_record(site: &Site, sparks: bool) -> OverviewRecord {
-    let now = now_unix_ns();
+    let now = now();
     let incidents = site.pipeline.incidents();
     OverviewRecord {
-        at_ms: now / 1_000_000,
+        at_ms: site.pipeline.wall().unix_ms(now),
         version: env!("CARGO_PKG_VERSION"),
         host: site.watcher.host(),
         grafana_url: site.grafana_url.as_deref().map(str::to_owned),
@@ -34,7 +36,7 @@ pub(super) async fn overview(State(site): State<Site>) -> Response {
 
 pub(super) async fn processes(State(site): State<Site>) -> Response {
     let incidents = site.pipeline.incidents();
-    Json(json!({ "processes": site.pipeline.rows(&incidents, true, now_unix_ns()) })).into_response()
+    Json(json!({ "processes": site.pipeline.rows(&incidents, true, now()) })).into_response()
 }
 
 /// A number in a path.
@@ -50,8 +52,8 @@ pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, 
 }
 
 /// What is known of a process, with what only the site knows.
-pub(super) fn process_record(site: &Site, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord> {
-    let mut record = site.pipeline.process(pid, now_unix_ns)?;
+pub(super) fn process_record(site: &Site, pid: u32, now: Moment) -> Option<ProcessRecord> {
+    let mut record = site.pipeline.process(pid, now)?;
     record.grafana_url = site.grafana_url.as_deref().map(str::to_owned);
     Some(record)
 }
@@ -69,7 +71,7 @@ pub(super) async fn process(State(site): State<Site>, Path(pid): Path<String>) -
         Err(refusal) => return *refusal,
     };
     site.pipeline.look_at_memory(pid).await;
-    match process_record(&site, pid, now_unix_ns()) {
+    match process_record(&site, pid, now()) {
         Some(record) => Json(record).into_response(),
         None => no_process(pid),
     }

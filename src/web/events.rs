@@ -27,7 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::peer::Ends;
 use super::{Site, answer, api};
-use delivery::clock::now_unix_ns;
+use crate::targets::host::now;
 
 /// Pages that may follow at the same time.
 pub(super) const MOST_VIEWERS: usize = 16;
@@ -257,11 +257,11 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
         View::Rules => event("rules", &api::rules_record(site, None)),
         View::Watcher => event("self", &site.watcher_record()),
         View::Process(pid) => {
-            let now = now_unix_ns();
+            let now = now();
             let Some(record) = api::process_record(site, pid, now) else {
                 let incidents = site.pipeline.incidents().into_iter();
                 let incidents: Vec<_> = incidents.filter(|incident| incident.pid == Some(pid)).collect();
-                let gone = serde_json::json!({ "at_ms": now / 1_000_000, "pid": pid, "incidents": incidents });
+                let gone = serde_json::json!({ "at_ms": site.pipeline.wall().unix_ms(now), "pid": pid, "incidents": incidents });
                 return event("gone", &gone);
             };
             let next = Seen {

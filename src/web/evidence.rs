@@ -10,12 +10,12 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::targets::host::now;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Json, Response};
-use delivery::clock::now_unix_ns;
 use hyper::body::Frame;
 use serde::Deserialize;
 use serde_json::json;
@@ -152,7 +152,7 @@ pub(super) async fn history(
         return answer::bad(&format!("hours={hours} cannot be had"), HOURS);
     }
     let pipeline = site.pipeline.clone();
-    let read = reading(move || pipeline.long_history(pid, hours, now_unix_ns()).transpose());
+    let read = reading(move || pipeline.long_history(pid, hours, now()).transpose());
     match read.await {
         Ok(Some(columns)) => Json(columns).into_response(),
         Ok(None) => answer::not_found(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use clr_gc::stream::Scope;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use gcwatch::recording::source::Source;
 use gcwatch::recording::{ProcessHistory, Recording};
 use gcwatch::records::gc::Subject;
@@ -140,7 +140,7 @@ fn collections_of_two_processes_are_apart() {
     recording.processes.push((subject, second));
     let page = web::report::page(&report::view::page(vec![report::view::recorded(
         &recording,
-        TimeBase::at(0),
+        UnixBase::at(0),
         None,
         false,
         1,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::Outcome;
 use delivery::alerts::{Notice, Notices};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::container::{ContainerIdentity, Figures};
@@ -309,8 +309,8 @@ fn metadata_that_comes_late_is_reported() {
         attribute("team", "theirs"),
         attribute("k8s.pod.name", "web-1"),
     ];
-    assert_eq!(pipeline.surroundings_changed(1), 1);
-    assert_eq!(pipeline.surroundings_changed(2), 0, "the same again is no news");
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(1)), 1);
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(2)), 0, "the same again is no news");
     let is_known = || {
         assert_eq!(shown("service.name").as_deref(), Some("web"));
         assert_eq!(shown("team").as_deref(), Some("own"));
@@ -322,10 +322,10 @@ fn metadata_that_comes_late_is_reported() {
     is_known();
     assert_eq!(shown("k8s.node.name"), None);
     says.0.lock().unwrap().push(attribute("k8s.node.name", "node-1"));
-    assert_eq!(pipeline.surroundings_changed(3), 1);
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(3)), 1);
     assert_eq!(shown("k8s.node.name").as_deref(), Some("node-1"));
     says.0.lock().unwrap().clear();
-    assert_eq!(pipeline.surroundings_changed(4), 0);
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(4)), 0);
     is_known();
 }
 

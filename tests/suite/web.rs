@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use delivery::otlp::settings::Secret;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gcwatch::config::options::Options;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::Services;
@@ -504,7 +504,7 @@ async fn a_process_has_its_history() {
     assert_eq!(counted, totals.count);
     // On disk as well, in longer places, and only once where the memory has it, too.
     assert!(record["kept_from_ms"].is_null());
-    services.pipeline.keep_history(0, true);
+    services.pipeline.keep_history(Moment::FIRST, true);
     let long = json(address, &format!("/api/v1/processes/{pid}/history?hours=2")).await;
     assert_eq!(
         (&long["bucket_ms"], &long["span_ms"]),

@@ -18,6 +18,7 @@ use crate::report::units::Bytes;
 use crate::report::view;
 use crate::web;
 use gc_rules::rule::RuleSet;
+use gc_rules::time::Wall;
 
 /// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
 pub(super) fn html(
@@ -49,7 +50,7 @@ pub(super) fn html(
         let reviews = reviews(rules, &recording);
         fine &= reviews.iter().flatten().all(|review| passes(args, review));
         let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
-        let base = time_base(&recording);
+        let base = time_base(&recording).unix(Wall::UNIX);
         let reported = view::recorded(&recording, base, found, args.with_command_line, files.len());
         recordings.push(reported);
     }

@@ -24,6 +24,7 @@ use crate::kubernetes::{self, Pods};
 use crate::pipeline::{HistoryFolder, Pipeline};
 use crate::process::RunKey;
 use crate::targets::Reading;
+use crate::targets::host::now;
 use crate::web::{self, Server, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -142,7 +143,7 @@ impl Services {
         let rules = Arc::new(RuleFiles::default());
         rules.begin(&options.rules, &pipeline).await;
         if let (Some((_, incidents)), Some(left)) = (&state, left) {
-            notes.extend(incidents.resume(left, &pipeline, &notifier, now_unix_ns()));
+            notes.extend(incidents.resume(left, &pipeline, &notifier, now()));
         }
         let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
         let own = Arc::new(Own::new(

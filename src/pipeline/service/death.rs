@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gc_rules::time::Moment;
+
 use crate::container::ContainerIdentity;
 use crate::process::RunKey;
 
@@ -25,8 +27,8 @@ pub struct Ended {
 pub struct Death {
     /// The run.
     pub run: RunKey,
-    /// When it was noticed, Unix nanoseconds.
-    pub at_unix_ns: u64,
+    /// When it was noticed.
+    pub at: Moment,
     /// How long the process had lived.
     pub uptime_ns: u64,
     /// The kernel killed it for memory.
@@ -74,9 +76,9 @@ impl Death {
     }
 
     /// Whether enough is known of it, or nothing more will be: the exit code of a pod's container comes a moment later.
-    pub(crate) fn is_known(&self, now_unix_ns: u64) -> bool {
+    pub(crate) fn is_known(&self, now: Moment) -> bool {
         let waits = self.container.pod_uid.is_some() && self.failed.is_none();
-        !waits || now_unix_ns.saturating_sub(self.at_unix_ns) >= EXIT_CODE_WITHIN_NS
+        !waits || now.since(self.at) >= EXIT_CODE_WITHIN_NS
     }
 
     /// More may become known of it.
