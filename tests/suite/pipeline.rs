@@ -310,7 +310,11 @@ fn metadata_that_comes_late_is_reported() {
         attribute("k8s.pod.name", "web-1"),
     ];
     assert_eq!(pipeline.surroundings_changed(Moment::from_ns(1)), 1);
-    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(2)), 0, "the same again is no news");
+    assert_eq!(
+        pipeline.surroundings_changed(Moment::from_ns(2)),
+        0,
+        "the same again is no news"
+    );
     let is_known = || {
         assert_eq!(shown("service.name").as_deref(), Some("web"));
         assert_eq!(shown("team").as_deref(), Some("own"));
@@ -372,10 +376,10 @@ fn figures_of_a_container_are_metrics() {
         figures,
         ..Measured::default()
     };
-    pipeline.measured(&run, measured(Some(figures)), 1);
+    pipeline.measured(&run, measured(Some(figures)), Moment::from_ns(1));
     figures.memory.oom_kills = Some(9);
-    pipeline.measured(&run, measured(Some(figures)), 2);
-    pipeline.measured(&Arc::clone(outside.run()), measured(Some(figures)), 2);
+    pipeline.measured(&run, measured(Some(figures)), Moment::from_ns(2));
+    pipeline.measured(&Arc::clone(outside.run()), measured(Some(figures)), Moment::from_ns(2));
     assert_eq!(
         reported(),
         [
@@ -384,6 +388,6 @@ fn figures_of_a_container_are_metrics() {
             "gcwatch.container.memory.oom_kills 2"
         ]
     );
-    pipeline.measured(&run, Measured::default(), 3);
+    pipeline.measured(&run, Measured::default(), Moment::from_ns(3));
     assert!(reported().is_empty());
 }

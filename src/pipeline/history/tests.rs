@@ -32,7 +32,7 @@ fn observed(process: &ProcessHistory, base: TimeBase) -> History {
         history.observe(Box::new(collection.clone()), base, NEWEST, Moment::NEVER);
     }
     for suspension in &process.suspensions {
-        history.suspension(suspension, base, u64::MAX);
+        history.suspension(suspension, base, Moment::NEVER);
     }
     history
 }
@@ -130,7 +130,7 @@ fn sums_are_those_of_analyze() {
                 let is = |one: &&Collection| one.heap.each_ref().map(|sizes| sizes.after) == bucket.heap;
                 assert!(with_stats().any(|one| is(&one)), "{name}");
             }
-            let longest = history.longest(u64::MAX).count();
+            let longest = history.longest(Moment::NEVER).count();
             assert_eq!(longest, 0, "{name}: no recording is of the far future");
             processes += 1;
         }
@@ -365,7 +365,7 @@ fn allocation_is_of_the_buckets_it_lies_in() {
         collected(2, 40 * SECOND, Some((10 * SECOND, 3_000_000))),
         base(),
         NEWEST,
-        u64::MAX,
+        Moment::NEVER,
     );
     let million = Some(1_000_000);
     assert_eq!(allocated(&history, 40), [million, million, million, None]);
@@ -374,7 +374,7 @@ fn allocation_is_of_the_buckets_it_lies_in() {
         collected(3, hours * SECOND, Some((40 * SECOND, 10_760_000))),
         base(),
         NEWEST,
-        u64::MAX,
+        Moment::NEVER,
     );
     let last = allocated(&history, hours);
     assert_eq!(last.len() as u64, BUCKETS);

@@ -7,7 +7,7 @@ use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Ending, Transition};
 use gc_rules::load::{SourceFile, load, shipped};
 use gc_rules::rule::RuleSet;
-use gc_rules::time::Moment;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -456,7 +456,7 @@ fn a_service_that_is_expected_is_missed() {
     host.ends(2, true);
     host.passes(60);
     assert_eq!(host.said, ["shop.absent +"]);
-    assert_eq!(host.judged.incidents().count(), 1);
+    assert_eq!(host.judged.incidents(Wall::UNIX).count(), 1);
     host.begins(3, "cart");
     host.passes(90);
     assert!(host.said.iter().any(|said| said == "shop.absent -"), "{:?}", host.said);
@@ -464,7 +464,11 @@ fn a_service_that_is_expected_is_missed() {
     host.ends(1, true);
     host.passes(3600);
     assert_eq!(host.said.len(), 1, "{:?}", host.said);
-    let open: Vec<String> = host.judged.incidents().map(|incident| incident.summary).collect();
+    let open: Vec<String> = host
+        .judged
+        .incidents(Wall::UNIX)
+        .map(|incident| incident.summary)
+        .collect();
     assert_eq!(open, ["No process of checkout runs here"]);
 }
 
