@@ -87,8 +87,8 @@ fn node_name() -> Option<String> {
 /// CPU.
 const AT_ONCE_NS: i128 = 1_000_000;
 
-/// What CLOCK_MONOTONIC showed less than the wall clock when gcwatch started: [`Moment`]s began as Unix time, so that the
-/// ten seconds that a history is in are those of the wall clock, unless that is set.
+/// What CLOCK_MONOTONIC showed less than the wall clock when gcwatch started: [`Moment`]s began as Unix time, so that
+/// the ten seconds that a history is in are those of the wall clock, unless that is set.
 static ORIGIN_NS: LazyLock<i128> =
     LazyLock::new(|| nanoseconds(clock_gettime(ClockId::Realtime)) - nanoseconds(clock_gettime(ClockId::Monotonic)));
 

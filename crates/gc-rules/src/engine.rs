@@ -40,8 +40,8 @@
 //! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
 //! steps. Up to that gap, the number of steps makes no difference.
 //!
-//! All times are [`Moment`]s: a `for` of five minutes is one of five minutes that passed, however the wall clock is set.
-//! Only the date on which an exception expires is compared with what the wall clock shows ([`StreamFacts::wall`]).
+//! All times are [`Moment`]s: a `for` of five minutes is one of five minutes that passed, however the wall clock is
+//! set. Only the date on which an exception expires is compared with what the wall clock shows ([`StreamFacts::wall`]).
 //!
 //! # Edges of a session
 //!
@@ -175,7 +175,7 @@ impl Engine {
         &self.rules
     }
 
-    /// What the wall clock shows, as far as the engine was told.
+    /// What the wall clock shows, by the newest facts on the stream.
     pub fn wall(&self) -> Wall {
         self.stream.wall
     }

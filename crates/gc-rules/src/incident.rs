@@ -184,7 +184,8 @@ pub struct Incident {
     /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
     /// process's exit on as it was then.
     pub ledger: Option<Arc<Ledger>>,
-    /// What the process was stopped for, of a harm by stopped time: since when, until when, and the sums. As it was last, and from the process's exit on as it was then.
+    /// What the process was stopped for, of a harm by stopped time: since when, until when, and the sums. As it was last,
+    /// and from the process's exit on as it was then.
     pub stopped: Option<Arc<(Moment, Moment, StoppedTime)>>,
     /// The id of the recording of its process's events around its beginning; `None`: none is made.
     pub black_box: Option<Arc<str>>,

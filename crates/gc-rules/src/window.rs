@@ -8,8 +8,8 @@
 //!
 //! # Time
 //!
-//! Time is that of the observations. Sub-intervals are aligned to multiples of their length on the clock of [`Moment`]s,
-//! so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
+//! Time is that of the observations. Sub-intervals are aligned to multiples of their length on the clock of
+//! [`Moment`]s, so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
 //! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time that the process was
 //! watched. Samples can be out of order; one older than the window is dropped.
 //!
