@@ -1,11 +1,11 @@
 //! Where a stream lies in time: pure.
 //!
 //! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds, which is the clock of [`Moment`]s. The stream's
-//! header has what that clock and the wall clock showed when the session began, but cuts the wall clock to a millisecond. This
-//! host has both clocks, so that the base is taken from them: spans line up with those of requests. In three cases the
-//! header's wall clock gives the base instead: another frequency (no Linux runtime), a clock that is shifted by a time
-//! namespace whose offset cannot be read, a wall clock that was set between the header and now. The last two show as a
-//! difference between both bases.
+//! header has what that clock and the wall clock showed when the session began, but cuts the wall clock to a
+//! millisecond. This host has both clocks, so that the base is taken from them: spans line up with those of requests.
+//! In three cases the header's wall clock gives the base instead: another frequency (no Linux runtime), a clock that is
+//! shifted by a time namespace whose offset cannot be read, a wall clock that was set between the header and now. The
+//! last two show as a difference between both bases.
 
 use gc_rules::time::{Moment, TimeBase, Wall};
 use nettrace::TraceHeader;
