@@ -21,7 +21,7 @@ use gc_rules::engine::Engine;
 use gc_rules::field::ProcessFacts;
 use gc_rules::load::{SourceFile, load, shipped};
 use gc_rules::rule::RuleSet;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 
 /// How many rules there are.
 const RULES: [usize; 4] = [0, 10, 50, 200];
@@ -209,7 +209,7 @@ impl Watched {
 
     /// After so many of these collections.
     fn of(collections: Arc<[Collection]>, rules: Arc<RuleSet>, before: i64) -> Self {
-        let began = u64::try_from(BEGIN).unwrap_or_default();
+        let began = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default());
         let mut watched = Self {
             engine: Engine::new(rules, ProcessFacts::default(), began),
             collections,
@@ -226,7 +226,7 @@ impl Watched {
         let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * EVERY));
         let collection = &self.collections[usize::try_from(self.observed % CYCLE).unwrap_or_default()];
         self.observed += 1;
-        let transitions = self.engine.advance(base.unix_ns(collection.last_event));
+        let transitions = self.engine.advance(base.moment(collection.last_event));
         let verdict = self.engine.collection(collection, base);
         transitions.len() + verdict.matched.len() + verdict.transitions.len()
     }
@@ -297,11 +297,11 @@ fn shipped_rules() -> Arc<RuleSet> {
 #[divan::bench(args = RULES)]
 fn ticks(bencher: Bencher<'_, '_>, count: usize) {
     let mut watched = Watched::new(rules(count));
-    let mut now = u64::try_from(BEGIN).unwrap_or_default() + 10_000_000_000_000;
+    let mut now = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default()).after(10_000_000_000_000);
     watched.engine.advance(now);
     bencher.counter(ItemsCount::new(1000_usize)).bench_local(|| {
         let tick = |_| {
-            now += 1_000_000_000;
+            now = now.after(1_000_000_000);
             watched.engine.advance(now).len()
         };
         (0..1000).map(tick).sum::<usize>()
@@ -313,7 +313,7 @@ fn ticks(bencher: Bencher<'_, '_>, count: usize) {
 fn attach(bencher: Bencher<'_, '_>, count: usize) {
     let rules = rules(count);
     let collection = collection(1);
-    let began = u64::try_from(BEGIN).unwrap_or_default();
+    let began = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default());
     bencher.counter(ItemsCount::new(1000_usize)).bench_local(|| {
         let process = |_| {
             let mut engine = Engine::new(Arc::clone(&rules), ProcessFacts::default(), began);

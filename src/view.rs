@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use clr_gc::gc::Collection;
 use gc_requests::request::{MAX_NAMED_STOPS, Request};
-use gc_rules::time::{TimeBase, rfc3339};
+use gc_rules::time::{UnixBase, rfc3339};
 
 use crate::pipeline::history::Causes;
 use crate::pipeline::{overview_view, process_view};
@@ -43,7 +43,7 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
 /// `None`: no rules were evaluated. The command line may hold secrets: it is in it only `with_command_line`.
 pub fn recorded(
     recording: &Recording,
-    base: TimeBase,
+    base: UnixBase,
     found: Option<Vec<Found>>,
     with_command_line: bool,
     among: usize,
@@ -106,7 +106,7 @@ fn process(
     subject: Subject,
     name: String,
     history: &ProcessHistory,
-    base: TimeBase,
+    base: UnixBase,
     recording: &Recording,
     bounds: &Bounds,
     found: Option<Found>,
@@ -189,7 +189,7 @@ pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<St
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn requests(all: &[Request], base: TimeBase) -> ReportedRequests {
+fn requests(all: &[Request], base: UnixBase) -> ReportedRequests {
     let mut tally = RequestTally::new(WORST, MAX_NAMED_STOPS);
     for request in all {
         tally.observe(request, base);

@@ -13,6 +13,7 @@ use delivery::alerts::{IncidentNotice, Notifier};
 use delivery::clock::now_unix_ns;
 use gc_rules::incident::sample;
 use gc_rules::rule::Severity;
+use gc_rules::time::Wall;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
 
@@ -114,14 +115,17 @@ impl TestIncident {
             change,
             span: None,
         };
-        let mut notices: Vec<IncidentNotice> = sample(now_unix_ns()).into_iter().map(notice).collect();
+        let mut notices: Vec<IncidentNotice> = sample(Wall::UNIX.moment(now_unix_ns()))
+            .into_iter()
+            .map(notice)
+            .collect();
         let ended = notices.pop();
         Self { notices, ended }
     }
 
     /// Its beginning, and what each receiver answers.
     async fn ask(&self, notifier: &Notifier) -> Vec<AnswerRecord> {
-        notifier.notify(&Resource::default(), &self.notices);
+        notifier.notify(&Resource::default(), &self.notices, Wall::UNIX);
         let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
         let answered =
             |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
@@ -140,6 +144,6 @@ impl TestIncident {
     }
 
     fn end(&self, notifier: &Notifier) {
-        notifier.notify(&Resource::default(), self.ended.as_slice());
+        notifier.notify(&Resource::default(), self.ended.as_slice(), Wall::UNIX);
     }
 }

@@ -30,6 +30,7 @@ use gc_rules::incident::IncidentRecord;
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
 use gc_rules::rule::RuleSet;
+use gc_rules::time::Wall;
 use recording::{ProcessHistory, Recording};
 use report::intervals::{Interval, Intervals};
 use report::table::wrapped;
@@ -118,14 +119,24 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                 {
                     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
                     let group = rules.and_then(|rules| reviewed.group(rules));
-                    output.record(&AnomalyRecord::new(pid, None, group, &reviewed.transition()))?;
+                    output.record(&AnomalyRecord::new(
+                        pid,
+                        None,
+                        group,
+                        &reviewed.transition(),
+                        Wall::UNIX,
+                    ))?;
                 }
                 for incident in reviews
                     .iter()
                     .filter_map(|reviews| reviews.get(place))
                     .flat_map(Review::incidents)
                 {
-                    output.record(&IncidentRecord::new(incident, &incident_subject(&recording, *subject)))?;
+                    output.record(&IncidentRecord::new(
+                        incident,
+                        &incident_subject(&recording, *subject),
+                        Wall::UNIX,
+                    ))?;
                 }
                 if let Some(review) = reviews.as_deref().and_then(|reviews| reviews.get(place)) {
                     output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;

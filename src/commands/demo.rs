@@ -27,6 +27,7 @@ use recording::source::Source;
 use report::collections;
 use report::table::HEADING;
 use targets::host::clocks;
+use targets::host::now;
 use web::options::WebOptions;
 
 /// Longest interval of metrics, shorter than the daemon's default: a demonstration is watched for less than a minute.
@@ -221,7 +222,7 @@ async fn act(
         let cast = Cast {
             service: role.service.to_owned(),
             attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
-            base: TimeBase::at(now_unix_ns().into()),
+            base: TimeBase::at(now().ns().into()),
             start_time: life.into(),
         };
         Stage::new(pipeline.clone(), cast)
@@ -235,7 +236,7 @@ async fn act(
             std::mem::replace(&mut stage, begin(round / ROUNDS_OF_A_LEAK)).end();
             (offset, kept) = (0, 0);
         }
-        stage.set_base(TimeBase::at(now_unix_ns().into()));
+        stage.set_base(TimeBase::at(now().ns().into()));
         let Ok(source) = Source::from_reader(role.service.to_owned(), Box::new(Cursor::new(role.recording))) else {
             return;
         };

@@ -119,7 +119,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
         service: service(file, args),
         attributes: Vec::new(),
         base,
-        start_time: base.unix_ns(0),
+        start_time: base.moment(0).ns(),
     };
     let mut stage = Stage::new(services.pipeline.clone(), cast);
     let interval = i64::try_from(options.pipeline.metrics.interval.as_nanos()).unwrap_or(i64::MAX);
@@ -138,7 +138,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
             }
             if next_metrics.is_some_and(|next| at >= next) {
                 stage.progress(player.progress());
-                services.pipeline.export_metrics(base.unix_ns(at));
+                services.pipeline.export_metrics(base.moment(at).ns());
                 next_metrics = None;
             }
             next_metrics = next_metrics.or(Some(at.saturating_add(interval)));

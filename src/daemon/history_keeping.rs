@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use delivery::clock::now_unix_ns;
+use targets::host;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
@@ -34,7 +34,7 @@ impl HistoryKeeping {
         *last = Some(now);
         let (keeping, pipeline) = (Arc::clone(self), pipeline.clone());
         spawn_blocking(move || {
-            pipeline.keep_history(now_unix_ns(), false);
+            pipeline.keep_history(host::now(), false);
             keeping.writing.store(false, Ordering::Release);
         });
     }
@@ -45,7 +45,7 @@ impl HistoryKeeping {
             return;
         }
         let pipeline = pipeline.clone();
-        let writing = spawn_blocking(move || pipeline.keep_history(now_unix_ns(), true));
+        let writing = spawn_blocking(move || pipeline.keep_history(host::now(), true));
         let _late = timeout(WITHIN, writing).await;
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use gc_rules::time::Moment;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -103,7 +104,7 @@ impl IncidentFile {
         left: io::Result<Option<Content>>,
         pipeline: &Pipeline,
         notifier: &Notifier,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Option<Note> {
         let content = match left {
             Ok(content) => content?,
@@ -125,7 +126,7 @@ impl IncidentFile {
         // Before what follows them.
         let unsent = notifier.resume_unsent(&unsent);
         let same_boot = content.boot_id.is_some() && content.boot_id == self.boot_id;
-        pipeline.resume(&content.incidents, same_boot, now_unix_ns);
+        pipeline.resume(&content.incidents, same_boot, now);
         let count = content.incidents.len();
         let mut parts = Vec::new();
         match (count, same_boot) {

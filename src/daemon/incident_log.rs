@@ -7,6 +7,7 @@
 use delivery::alerts::{IncidentNotice, subject};
 use gc_rules::incident::{IncidentChange, IncidentRecord};
 use gc_rules::rule::{Evidence, Severity};
+use gc_rules::time::Wall;
 use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tracing::{error, info, warn};
@@ -15,7 +16,7 @@ use tracing::{error, info, warn};
 pub(crate) const TARGET: &str = "gcwatch::incidents";
 
 /// Logs a change, unless it is only a refresh.
-pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
+pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
     let what = match &notice.change {
         IncidentChange::Refreshed(_) => return,
         IncidentChange::Began(_) => "incident",
@@ -30,6 +31,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let record = IncidentRecord::new(
         notice.change.incident(),
         &subject(notice.run, &notice.process, resource),
+        wall,
     );
     let pod = text(&resource.attributes, "k8s.pod.name");
     let service = record.service.as_deref().unwrap_or(&notice.process);
@@ -75,7 +77,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
 /// How long it lasted, in words.
 fn lasted(notice: &IncidentNotice) -> Option<String> {
     let incident = notice.change.incident();
-    let ns = incident.lasted_ns(incident.ended_unix_ns?);
+    let ns = incident.lasted_ns(incident.ended?);
     let seconds = std::time::Duration::from_secs(ns / 1_000_000_000);
     Some(humantime(seconds))
 }

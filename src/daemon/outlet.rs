@@ -10,6 +10,7 @@ use crate::pipeline::Outlet;
 use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
 use delivery::clock::now_unix_ns;
 use delivery::otlp::Exporter;
+use gc_rules::time::Wall;
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
 use gc_telemetry::spans::Encoded;
@@ -32,6 +33,7 @@ impl Outlet for DeliveryOutlet {
     }
 
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
+        let wall = notices.wall;
         if self.notifier.logs() {
             let now = now_unix_ns();
             let logged = notices
@@ -39,21 +41,21 @@ impl Outlet for DeliveryOutlet {
                 .iter()
                 .filter(|notice| notice.transition.alert().rule.emit.log);
             let records =
-                logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, now));
+                logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, wall, now));
             let incidents = notices.incidents.iter().filter(|notice| notice.change.is_message());
             let incidents = incidents.map(|notice| {
                 let subject = subject(notice.run, &notice.process, resource);
-                incident_record(&notice.change, &subject, notice.span, now)
+                incident_record(&notice.change, &subject, wall, notice.span, now)
             });
             self.exporter.logs(resource, records.chain(incidents).collect());
         }
         for notice in &notices.incidents {
-            incident_log::write(notice, resource);
+            incident_log::write(notice, resource, wall);
         }
-        self.notifier.notify(resource, &notices.incidents);
+        self.notifier.notify(resource, &notices.incidents, wall);
     }
 
-    fn resumed(&self, resource: &Arc<Origin>, incidents: Vec<IncidentNotice>) {
-        self.notifier.resumed(resource, &incidents);
+    fn resumed(&self, resource: &Arc<Origin>, incidents: Vec<IncidentNotice>, wall: Wall) {
+        self.notifier.resumed(resource, &incidents, wall);
     }
 }

@@ -16,6 +16,8 @@ use gc_rules::time::rfc3339;
 use targets::Reading;
 use web::RuleInfo;
 
+use targets::host;
+
 /// The state of the rule files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleStatus {
@@ -80,7 +82,7 @@ impl RuleFiles {
         }
         let shipped = tokio::task::spawn_blocking(|| load::load(&load::shipped()));
         if let Ok(Ok(loaded)) = shipped.await {
-            pipeline.set_rules(Arc::new(loaded.rules), now_unix_ns());
+            pipeline.set_rules(Arc::new(loaded.rules), host::now());
         }
     }
 
@@ -156,7 +158,7 @@ impl RuleFiles {
                 drop(status);
                 warnings.iter().for_each(|warning| warn!("{warning}"));
                 let count = rules.rules.iter().filter(|rule| rule.enabled).count();
-                pipeline.set_rules(Arc::new(rules), now);
+                pipeline.set_rules(Arc::new(rules), host::now());
                 info!("{count} rules are in force");
                 Ok(())
             }

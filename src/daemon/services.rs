@@ -33,6 +33,7 @@ use evidence::black_box::BlackBox;
 use kubernetes::{self, Pods};
 use targets::BlackBoxes;
 use targets::host::clocks;
+use targets::host::now;
 use web::{LiveInfo as _, OwnMetrics as _, PartAge};
 
 /// Limit on flushing the queues at shutdown.
@@ -132,7 +133,7 @@ impl Services {
         let stall = stalls.tick(now, alive.and_then(|alive| alive.take_silence()));
         if let Some(Stall { length }) = stall {
             self.own.stalls.add(length);
-            self.pipeline.stalled(length, clocks.now_unix_ns());
+            self.pipeline.stalled(length, clocks.moment());
             warn!(
                 "gcwatch itself stalled for {:.1} s: it was stopped or had no CPU; nothing is said of processes from \
                  that time",
@@ -237,7 +238,7 @@ impl Services {
                     .await
             }
             state => {
-                self.pipeline.unwatch_all(now_unix_ns());
+                self.pipeline.unwatch_all(now());
                 if let Some((_, incidents)) = state {
                     incidents.remove();
                 }

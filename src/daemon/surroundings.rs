@@ -10,7 +10,7 @@ use tracing::{debug, error};
 
 use crate::daemon::Services;
 use crate::pipeline::{Measured, Pipeline, Run};
-use delivery::clock::now_unix_ns;
+use gc_rules::time::Moment;
 use kubernetes::{self, settings::Settings};
 use processes::RunKey;
 use processes::container::{Figures, KillCounts, Reader};
@@ -46,7 +46,7 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     let (pipeline, pods) = (services.pipeline.clone(), Arc::clone(&services.pods));
     pipeline.set_surroundings(Some(Arc::clone(&pods) as Arc<dyn Surroundings>));
     let changed = move || {
-        let runs = pipeline.surroundings_changed(now_unix_ns());
+        let runs = pipeline.surroundings_changed(host::now());
         if runs > 0 {
             debug!(target: "gcwatch::kubernetes", "updated the resource of {runs} processes");
         }
@@ -80,8 +80,8 @@ async fn finalizers(pipeline: Pipeline) {
     loop {
         tokio::time::sleep(FINALIZERS).await;
         let runs = pipeline.runs().into_iter();
-        let long = runs.filter_map(|run| Some((run.long_finalizers(now_unix_ns(), longer)?, run)));
-        let long: Vec<(u64, Arc<Run>)> = long.collect();
+        let long = runs.filter_map(|run| Some((run.long_finalizers(host::now(), longer)?, run)));
+        let long: Vec<(Moment, Arc<Run>)> = long.collect();
         let living: Vec<RunKey> = long.iter().map(|(_, run)| run.key()).collect();
         cpus.keep(&living);
         if long.is_empty() {
@@ -131,7 +131,7 @@ async fn figures(pipeline: Pipeline) {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
-            let (host, read_at) = (host::pressure(), now_unix_ns());
+            let (host, read_at) = (host::pressure(), host::now());
             let measured = |run: Arc<Run>| {
                 let key = run.key();
                 let attached = run.is_attached();
@@ -167,10 +167,10 @@ async fn figures(pipeline: Pipeline) {
                 for (run, killed) in killed {
                     pipeline.oom_killed(run, killed);
                 }
-                let now_unix_ns = now_unix_ns();
+                let read_at = host::now();
                 for (run, measured, kills) in read {
                     let has_figures = measured.figures.is_some();
-                    pipeline.measured(&run, measured, now_unix_ns);
+                    pipeline.measured(&run, measured, read_at);
                     if has_figures {
                         let before = counts.remove(&run.key()).map(|counted| counted.rush);
                         let counted = Counted {
@@ -183,7 +183,7 @@ async fn figures(pipeline: Pipeline) {
                 }
                 if all {
                     // What came between a process's first word and its being listed.
-                    pipeline.surroundings_changed(now_unix_ns);
+                    pipeline.surroundings_changed(read_at);
                 }
             }
             Err(failed) => {

@@ -13,6 +13,7 @@ use evidence::black_box::files::Files;
 use gc_rules::incident::IncidentRecord;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use targets::host::now;
 use web::Views;
 
 use crate::pipeline::Pipeline;
@@ -22,12 +23,12 @@ impl Views for Pipeline {
         Self::incidents(self)
     }
 
-    fn rows(&self, incidents: &[IncidentRecord], sparks: bool, now_unix_ns: u64) -> Vec<ProcessRow> {
-        Self::rows(self, incidents, sparks, now_unix_ns)
+    fn rows(&self, incidents: &[IncidentRecord], sparks: bool) -> Vec<ProcessRow> {
+        Self::rows(self, incidents, sparks, now())
     }
 
-    fn exited_rows(&self, incidents: &[IncidentRecord], now_unix_ns: u64) -> Vec<ProcessRow> {
-        Self::exited_rows(self, incidents, now_unix_ns)
+    fn exited_rows(&self, incidents: &[IncidentRecord]) -> Vec<ProcessRow> {
+        Self::exited_rows(self, incidents, now())
     }
 
     fn states(&self) -> BTreeMap<&'static str, u64> {
@@ -38,8 +39,8 @@ impl Views for Pipeline {
         Self::targets(self)
     }
 
-    fn process(&self, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord> {
-        Self::process(self, pid, now_unix_ns)
+    fn process(&self, pid: u32) -> Option<ProcessRecord> {
+        Self::process(self, pid, now())
     }
 
     fn look_at_memory(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -54,8 +55,8 @@ impl Views for Pipeline {
         Self::collections(self, pid, limit)
     }
 
-    fn long_history(&self, pid: u32, hours: u64, now_unix_ns: u64) -> Option<io::Result<HistoryColumns>> {
-        Self::long_history(self, pid, hours, now_unix_ns)
+    fn long_history(&self, pid: u32, hours: u64) -> Option<io::Result<HistoryColumns>> {
+        Self::long_history(self, pid, hours, now())
     }
 
     fn request_view(&self, pid: u32) -> Option<ReportedRequests> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notices, subject};
 use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 
 use processes::RunKey;
@@ -37,7 +38,7 @@ impl Aftermath {
         process: Arc<str>,
         resource: Arc<Origin>,
         incidents: Incidents,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Option<Changes> {
         if incidents.is_empty() {
             return None;
@@ -50,26 +51,19 @@ impl Aftermath {
             incidents,
         });
         oldest.map(|mut oldest| {
-            let changes = oldest.incidents.end(IncidentEnding::ProcessEnded, now_unix_ns);
+            let changes = oldest.incidents.end(IncidentEnding::ProcessEnded, now);
             oldest.notices(changes)
         })
     }
 
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        for left in &mut self.left {
-            left.incidents.clock_was_set(by_ns);
-        }
-    }
-
     /// Advances the time. `recovered`: whether a successor of the process has been well for long enough.
-    pub(crate) fn tick(&mut self, now_unix_ns: u64, recovered: impl Fn(RunKey) -> bool) -> Vec<Changes> {
+    pub(crate) fn tick(&mut self, now: Moment, recovered: impl Fn(RunKey) -> bool) -> Vec<Changes> {
         let mut all = Vec::new();
         self.left.retain_mut(|left| {
             let changes = if recovered(left.run) {
-                left.incidents.end(IncidentEnding::Recovered, now_unix_ns)
+                left.incidents.end(IncidentEnding::Recovered, now)
             } else {
-                left.incidents.advance(now_unix_ns)
+                left.incidents.advance(now)
             };
             if !changes.is_empty() {
                 all.push(left.notices(changes));
@@ -89,20 +83,20 @@ impl Aftermath {
     }
 
     /// Ends all of them.
-    pub(crate) fn end(&mut self, ending: IncidentEnding, now_unix_ns: u64) -> Vec<Changes> {
+    pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<Changes> {
         let end = |mut left: Left| {
-            let changes = left.incidents.end(ending, now_unix_ns);
+            let changes = left.incidents.end(ending, now);
             left.notices(changes)
         };
         std::mem::take(&mut self.left).into_iter().map(end).collect()
     }
 
     /// The incidents that are open.
-    pub(crate) fn records(&self) -> impl Iterator<Item = IncidentRecord> + '_ {
-        self.left.iter().flat_map(|left| {
+    pub(crate) fn records(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
+        self.left.iter().flat_map(move |left| {
             let subject = subject(left.run, &left.process, &left.resource);
             let open = left.incidents.open();
-            open.map(|incident| IncidentRecord::new(incident, &subject))
+            open.map(|incident| IncidentRecord::new(incident, &subject, wall))
                 .collect::<Vec<_>>()
         })
     }
@@ -118,8 +112,8 @@ impl Left {
         };
         let incidents = changes.into_iter().map(notice).collect();
         let notices = Notices {
-            alerts: Vec::new(),
             incidents,
+            ..Notices::default()
         };
         (Arc::clone(&self.resource), notices)
     }

@@ -13,15 +13,15 @@ use gc_rules::alert::Alert;
 use gc_rules::engine::{RuleState, State};
 use gc_rules::record::AlertRecord;
 use gc_rules::rule::{On, Param, Rule};
-use gc_rules::time::rfc3339;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::value::text;
 use processes::one_name;
 
 /// Limit of processes that are listed of a rule on which it nearly fires; all are counted.
 const MOST_NEAR: usize = 100;
 
-/// When an alert began to fire, Unix nanoseconds, and its record.
-type Started = (u64, AlertView);
+/// When an alert began to fire, and its record.
+type Started = (Moment, AlertView);
 
 /// How many runs are in each state, and those in which the rule fires.
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
@@ -29,8 +29,9 @@ type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
 impl Pipeline {
     /// Every alert that fires: the most severe first, then the newest.
     pub fn alerts(&self) -> Vec<AlertView> {
+        let wall = self.wall();
         let mut alerts: Vec<Started> = self.runs().iter().flat_map(|run| alerts_of(run)).collect();
-        alerts.extend(self.subject_alerts().into_iter().map(of_subject));
+        alerts.extend(self.subject_alerts().into_iter().map(|alert| of_subject(alert, wall)));
         alerts.sort_by_key(|(started, alert)| Reverse((alert.alert.severity, *started)));
         alerts.into_iter().map(|(_, alert)| alert).collect()
     }
@@ -38,7 +39,7 @@ impl Pipeline {
     /// Every rule in force, in the order of the files, with its states in all processes, or in that of a pid.
     pub fn rule_views(&self, pid: Option<u32>) -> Vec<RuleView> {
         let is_meant = |of: u32| pid.is_none_or(|pid| of == pid);
-        let (set, counts) = (self.rules(), self.rule_counts());
+        let (set, counts, wall) = (self.rules(), self.rule_counts(), self.wall());
         let mut states: BTreeMap<Arc<str>, OverRuns> = BTreeMap::new();
         for run in self.runs().into_iter().filter(|run| is_meant(run.key().pid)) {
             let parts = run.parts();
@@ -50,7 +51,7 @@ impl Pipeline {
                         pid: run.key().pid,
                         name: one_name(&process, &parts.identity.resource().attributes),
                         process,
-                        since: rfc3339(state.since),
+                        since: parts.wall.rfc3339(state.since),
                     }
                 };
                 add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
@@ -58,7 +59,7 @@ impl Pipeline {
         }
         let of_subjects = self.subject_states().into_iter();
         for (rule, subject, state) in of_subjects.filter(|(_, subject, _)| is_meant(subject.run.pid)) {
-            let at = || subject.at(state.since);
+            let at = || subject.at(wall.rfc3339(state.since));
             add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
         }
         let view = |rule: &Arc<Rule>| {
@@ -107,12 +108,12 @@ fn add((by_state, firing, near): &mut OverRuns, state: &RuleState, at: impl FnOn
 }
 
 impl SubjectName {
-    fn at(&self, since: u64) -> FiringView {
+    fn at(&self, since: Option<String>) -> FiringView {
         FiringView {
             pid: self.run.pid,
             process: self.process.to_string(),
             name: one_name(&self.process, &self.resource.attributes),
-            since: rfc3339(since),
+            since,
         }
     }
 }
@@ -127,19 +128,19 @@ fn param(param: &Param) -> ParamView {
 }
 
 /// An alert of a service, or of gcwatch itself.
-fn of_subject(subject: SubjectAlert) -> Started {
+fn of_subject(subject: SubjectAlert, wall: Wall) -> Started {
     let alert = &subject.alert;
     let view = AlertView {
         pid: subject.run.pid,
         process: subject.process.to_string(),
         service_name: text(&subject.resource.attributes, "service.name"),
-        active: rfc3339(alert.active_unix_ns),
-        since: rfc3339(alert.started_unix_ns),
-        last: rfc3339(alert.last_unix_ns),
+        active: wall.rfc3339(alert.active),
+        since: wall.rfc3339(alert.started),
+        last: wall.rfc3339(alert.last),
         trace_id: None,
         alert: AlertRecord::new(alert, subject.group.as_deref()),
     };
-    (alert.started_unix_ns, view)
+    (alert.started, view)
 }
 
 fn alerts_of(run: &Run) -> Vec<Started> {
@@ -149,12 +150,12 @@ fn alerts_of(run: &Run) -> Vec<Started> {
         pid: run.key().pid,
         process: parts.identity.who().name.clone(),
         service_name: text(&parts.identity.resource().attributes, "service.name"),
-        active: rfc3339(alert.active_unix_ns),
-        since: rfc3339(alert.started_unix_ns),
-        last: rfc3339(alert.last_unix_ns),
+        active: parts.wall.rfc3339(alert.active),
+        since: parts.wall.rfc3339(alert.started),
+        last: parts.wall.rfc3339(alert.last),
         trace_id: rules.span(&alert).map(|span| hex(&span.trace_id)),
         alert: AlertRecord::new(&alert, rules.group(&alert).as_deref()),
     };
     let each = rules.alerts().into_iter();
-    each.map(|alert| (alert.started_unix_ns, view(alert))).collect()
+    each.map(|alert| (alert.started, view(alert))).collect()
 }

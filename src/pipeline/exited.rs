@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use gc_rules::time::Moment;
+
 use crate::pipeline::run::Run;
 use crate::pipeline::service::Death;
 use processes::RunKey;
@@ -24,8 +26,8 @@ const LEARNS_FOR_NS: u64 = 60 * 1_000_000_000;
 pub(crate) struct ExitedRun {
     /// Without its rules and series.
     pub(crate) run: Arc<Run>,
-    /// When that was noticed, Unix nanoseconds.
-    pub(crate) at_unix_ns: u64,
+    /// When that was noticed.
+    pub(crate) at: Moment,
     /// Why, in a few words, as far as that is known.
     pub(crate) why: Option<&'static str>,
 }
@@ -36,16 +38,16 @@ pub(crate) struct ExitedRuns(VecDeque<ExitedRun>);
 
 impl ExitedRuns {
     /// Keeps one more. `listed`: the pids that listed incidents name.
-    pub(crate) fn put(&mut self, run: Arc<Run>, at_unix_ns: u64, listed: &BTreeSet<u32>) {
+    pub(crate) fn put(&mut self, run: Arc<Run>, at: Moment, listed: &BTreeSet<u32>) {
         let why = None;
-        self.0.push_back(ExitedRun { run, at_unix_ns, why });
-        self.prune(at_unix_ns, listed);
+        self.0.push_back(ExitedRun { run, at, why });
+        self.prune(at, listed);
     }
 
-    fn prune(&mut self, now_unix_ns: u64, listed: &BTreeSet<u32>) {
+    fn prune(&mut self, now: Moment, listed: &BTreeSet<u32>) {
         let is_listed = |exited: &ExitedRun| listed.contains(&exited.run.key().pid);
         self.0
-            .retain(|exited| is_listed(exited) || now_unix_ns.saturating_sub(exited.at_unix_ns) < KEPT_FOR_NS);
+            .retain(|exited| is_listed(exited) || now.since(exited.at) < KEPT_FOR_NS);
         while self.0.len() > MOST_EXITED {
             let unlisted = self.0.iter().position(|exited| !is_listed(exited));
             match unlisted {
@@ -67,8 +69,8 @@ impl ExitedRuns {
     }
 
     /// Those of whose deaths more may become known.
-    pub(crate) fn learning(&self, now_unix_ns: u64) -> Vec<RunKey> {
-        let young = |exited: &&ExitedRun| now_unix_ns.saturating_sub(exited.at_unix_ns) < LEARNS_FOR_NS;
+    pub(crate) fn learning(&self, now: Moment) -> Vec<RunKey> {
+        let young = |exited: &&ExitedRun| now.since(exited.at) < LEARNS_FOR_NS;
         self.0.iter().filter(young).map(|exited| exited.run.key()).collect()
     }
 
@@ -96,6 +98,8 @@ fn words(death: &Death) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use gc_rules::time::Wall;
+
     use super::*;
     use crate::pipeline::settings::Clock;
     use processes::{Identity, Provenance};
@@ -110,7 +114,7 @@ mod tests {
             resource: Vec::new(),
             provenance: Provenance::default(),
         };
-        Arc::new(Run::new(identity, Clock::Live, 0))
+        Arc::new(Run::new(identity, Clock::Live, Moment::FIRST, Wall::UNIX))
     }
 
     /// Scenario: more processes exit than are kept; two of them, the first and the tenth, are those of listed incidents.
@@ -122,17 +126,17 @@ mod tests {
         let listed = BTreeSet::from([1, 10]);
         let mut exited = ExitedRuns::default();
         for pid in 1..=60 {
-            exited.put(run(pid), u64::from(pid), &listed);
+            exited.put(run(pid), Moment::from_ns(pid.into()), &listed);
         }
         let pids = |exited: &ExitedRuns| exited.all().map(|one| one.run.key().pid).collect::<Vec<_>>();
         assert_eq!(pids(&exited).len(), MOST_EXITED);
         assert!(exited.of(1).is_some() && exited.of(10).is_some());
         assert!(exited.of(2).is_none() && exited.of(12).is_none() && exited.of(13).is_some());
-        exited.put(run(61), KEPT_FOR_NS + 60, &listed);
+        exited.put(run(61), Moment::from_ns(KEPT_FOR_NS + 60), &listed);
         assert_eq!(pids(&exited), [61, 10, 1]);
         let all: BTreeSet<u32> = (1000..1300).collect();
         for pid in &all {
-            exited.put(run(*pid), KEPT_FOR_NS * 2, &all);
+            exited.put(run(*pid), Moment::from_ns(KEPT_FOR_NS * 2), &all);
         }
         assert_eq!(pids(&exited).len(), MOST_WITH_INCIDENTS);
     }

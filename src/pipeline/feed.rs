@@ -10,14 +10,14 @@ use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Shared;
 use delivery::alerts::Notices;
-use delivery::clock::now_unix_ns;
 use gc_requests::request::Request;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::spans::{Encoded, NotExported};
 use processes::{RunState, StreamProgress};
 use targets::host::clocks;
+use targets::host::now;
 
 /// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]
@@ -49,11 +49,11 @@ impl Feed {
     /// What is done with the process now. [`RunState::Attached`] begins a new session: its stream is counted from its
     /// beginning.
     pub fn state(&mut self, state: RunState) {
-        let now = now_unix_ns();
+        let now = now();
         let mut parts = self.run.parts();
         if state == RunState::Attached && parts.session.state != RunState::Attached {
             let start = match (self.run.clock(), self.base) {
-                (Clock::Recorded, Some(base)) => base.unix_ns(0),
+                (Clock::Recorded, Some(base)) => base.moment(0),
                 _ => now,
             };
             parts.begin_session(&self.shared.settings(), self.shared.rules(), start);
@@ -73,9 +73,9 @@ impl Feed {
     pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
         let changed = {
             let mut parts = self.run.parts();
-            let now = match (self.run.clock(), parts.session.newest_unix_ns) {
-                (Clock::Recorded, newest) if newest > 0 => newest,
-                _ => now_unix_ns(),
+            let now = match (self.run.clock(), parts.session.newest) {
+                (Clock::Recorded, newest) if newest > Moment::FIRST => newest,
+                _ => now(),
             };
             let notices = parts.learned(runtime, attributes, now);
             (Arc::clone(parts.identity.resource()), notices)
@@ -83,8 +83,7 @@ impl Feed {
         self.shared.notify(changed);
     }
 
-    /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two
-    /// clocks.
+    /// Offsets of what follows lie on `base`.
     pub fn time_base(&mut self, base: TimeBase) {
         self.base = Some(base);
     }
@@ -100,21 +99,21 @@ impl Feed {
     }
 
     /// No event can be later.
-    fn latest(&self) -> u64 {
+    fn latest(&self) -> Moment {
         match self.run.clock() {
-            Clock::Live => now_unix_ns(),
-            Clock::Recorded => u64::MAX,
+            Clock::Live => now(),
+            Clock::Recorded => Moment::NEVER,
         }
     }
 
     fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         let mut parts = self.run.parts();
         let passed = match (self.run.clock(), suspension_at(suspension)) {
-            (Clock::Recorded, Some(at)) => parts.advance(base.unix_ns(at)),
+            (Clock::Recorded, Some(at)) => parts.advance(base.moment(at)),
             (Clock::Live, Some(at)) => {
-                let now = clocks();
-                parts.observe_clocks(now);
-                parts.catch_up(base.unix_ns(at), now.now_unix_ns())
+                let clocks = clocks();
+                parts.wall = self.shared.observe_clocks(clocks);
+                parts.catch_up(base.moment(at), clocks.moment())
             }
             (_, None) => Notices::default(),
         };
@@ -129,18 +128,17 @@ impl Feed {
         let counters = &self.shared.counters;
         counters.collections.fetch_add(1, Ordering::Relaxed);
         let mut parts = self.run.parts();
-        let at = base.unix_ns(collection_at(&collection));
+        let at = base.moment(collection_at(&collection));
         let passed = match self.run.clock() {
             Clock::Live => {
                 let clocks = clocks();
-                parts.observe_clocks(clocks);
-                let now = clocks.now_unix_ns();
+                parts.wall = self.shared.observe_clocks(clocks);
+                let now = clocks.moment();
                 let passed = parts.catch_up(at, now);
                 if let Some(end) = collection.end {
-                    let lag = now.checked_sub(base.unix_ns(end));
-                    parts
-                        .session
-                        .set_lag(lag.map(|lag| lag.saturating_sub(self.held_back_ns)));
+                    let end = base.moment(end);
+                    let lag = (end <= now).then(|| now.since(end).saturating_sub(self.held_back_ns));
+                    parts.session.set_lag(lag);
                 }
                 passed
             }
@@ -188,14 +186,14 @@ impl Feed {
     /// What has begun and not ended, by the events that came so far.
     pub fn open(&mut self, open: Open) {
         let base = self.base.unwrap_or(TimeBase::at(0));
-        let unix_ns = |offset: Option<i64>| offset.map(|offset| base.unix_ns(offset));
+        let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
         let mut parts = self.run.parts();
         parts.session.finalizers_waiting = open.finalizers_waiting;
         parts.session.open = field::Open {
-            stop: unix_ns(open.stop),
-            collection: unix_ns(open.collection),
-            background: unix_ns(open.background),
-            finalizers: unix_ns(open.finalizers),
+            stop: moment(open.stop),
+            collection: moment(open.collection),
+            background: moment(open.background),
+            finalizers: moment(open.finalizers),
             requested_by_tool: open.requested_by_tool,
         };
     }
@@ -207,7 +205,7 @@ impl Feed {
 
     /// Whether the stream brings more than is read of it.
     pub fn undrained(&mut self, is: bool) {
-        self.run.parts().session.set_undrained(is, now_unix_ns());
+        self.run.parts().session.set_undrained(is, now());
     }
 
     /// The stream is over. `in_order`: the runtime ended it, as it does when the process exits by itself.
@@ -223,7 +221,7 @@ impl Feed {
     /// The process exited: its metrics are exported a last time, then its series end.
     pub fn end(mut self) {
         self.ended = true;
-        self.run.set_state(RunState::Ended, now_unix_ns());
+        self.run.set_state(RunState::Ended, now());
         self.shared.end(&self.run);
     }
 }
@@ -236,7 +234,7 @@ impl Drop for Feed {
         let mut parts = self.run.parts();
         if matches!(parts.session.state, RunState::Attached | RunState::Attaching) {
             let detail = "its reader ended".to_owned();
-            parts.session.set_state(RunState::Detached { detail }, now_unix_ns());
+            parts.session.set_state(RunState::Detached { detail }, now());
         }
     }
 }

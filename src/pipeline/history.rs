@@ -34,9 +34,9 @@ mod tests;
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::time::{TimeBase, moved};
+use gc_rules::time::{Moment, TimeBase};
 
-pub(crate) use bucket::{BUCKET_NS, Bucket};
+pub(crate) use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
 pub(crate) use causes::{Cause, Causes};
 use kept::Kept;
@@ -76,6 +76,8 @@ pub(crate) struct History {
     pub(crate) incomplete: u64,
     /// Changes with everything that is taken in: whoever has seen this number has seen all.
     pub(crate) revision: u64,
+    /// Buckets before this one are on the disk.
+    pub(crate) kept_until: u64,
     newest: Newest,
 }
 
@@ -84,16 +86,16 @@ pub(crate) struct History {
 pub(crate) struct Newest {
     /// Number of the newest collection.
     pub(crate) number: Option<u32>,
-    /// When it was, Unix nanoseconds.
-    pub(crate) at_unix_ns: Option<u64>,
+    /// When it was.
+    pub(crate) at: Option<Moment>,
     /// Bytes in each generation after a collection.
     pub(crate) heap: [Option<u64>; 5],
-    /// When that was; 0: never.
-    heap_at: u64,
+    /// When that was; [`Moment::FIRST`]: never.
+    heap_at: Moment,
     /// Bytes of old objects: generation 2, large and pinned ones, without free space.
     old: Option<u64>,
-    /// The same after the newest full collection, and when that was, Unix nanoseconds.
-    looked_at: Option<(u64, u64)>,
+    /// The same after the newest full collection, and when that was.
+    looked_at: Option<(u64, Moment)>,
     /// Free bytes inside them.
     pub(crate) fragmentation: Option<u64>,
     /// Bytes that the heap has committed, in use or kept.
@@ -122,10 +124,10 @@ impl Newest {
     }
 
     /// Its memory at a time; the process is watched since another one.
-    pub(crate) fn heap_figures(&self, now_unix_ns: u64, since_unix_ns: u64) -> HeapFigures {
-        let ago_ns = |at: u64| now_unix_ns.saturating_sub(at);
+    pub(crate) fn heap_figures(&self, now: Moment, since: Moment) -> HeapFigures {
+        let ago_ns = |at: Moment| now.since(at);
         let looked_at = self.looked_at.map(|(bytes, at)| (bytes, ago_ns(at)));
-        let not_looked_at = |old| not_looked_at(old, looked_at, ago_ns(since_unix_ns));
+        let not_looked_at = |old| not_looked_at(old, looked_at, ago_ns(since));
         HeapFigures {
             not_looked_at: self.old.map(not_looked_at),
             after: self.heap_after(),
@@ -136,17 +138,17 @@ impl Newest {
         }
     }
 
-    fn observe(&mut self, collection: &Collection, at_unix_ns: u64) {
+    fn observe(&mut self, collection: &Collection, at: Moment) {
         self.number = Some(collection.number);
-        self.at_unix_ns = Some(at_unix_ns);
+        self.at = Some(at);
         // A foreground collection may be observed after the background collection that ended later.
-        if collection.heap_stats.is_some() && self.heap_at <= at_unix_ns {
-            self.heap_at = at_unix_ns;
+        if collection.heap_stats.is_some() && self.heap_at <= at {
+            self.heap_at = at;
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
             self.fragmentation = collection.total(|sizes| sizes.fragmentation);
             self.old = old_objects(collection);
             if collection.generation == Some(2) {
-                self.looked_at = self.old.map(|old| (old, at_unix_ns));
+                self.looked_at = self.old.map(|old| (old, at));
             }
             self.pinned_objects = collection.heap_stats.as_ref().map(|stats| stats.pinned_object_count);
         }
@@ -197,38 +199,37 @@ impl Default for History {
             lossy: 0,
             incomplete: 0,
             revision: 0,
+            kept_until: 0,
             newest: Newest::default(),
         }
     }
 }
 
 impl History {
-    /// Takes a collection. Its newest `limit` are kept in full. `now_unix_ns`: no event is later; `u64::MAX` where it
-    /// is a recording.
-    pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, now_unix_ns: u64) {
+    /// Takes a collection. Its newest `limit` are kept in full. `now`: no event is later; [`Moment::NEVER`] where
+    /// it is a recording.
+    pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, now: Moment) {
         self.revision += 1;
         self.collections += 1;
         self.lossy += u64::from(collection.lossy);
         self.incomplete += u64::from(!collection.is_complete());
-        let at = base.unix_ns(collection_at(&collection)).min(now_unix_ns);
-        let start = collection.start.map_or(at, |start| base.unix_ns(start).min(at));
-        self.buckets.time_is(now_unix_ns);
+        let at = base.moment(collection_at(&collection)).min(now);
+        let start = collection.start.map_or(at, |start| base.moment(start).min(at));
         self.buckets
             .at(at, |bucket| bucket.collection(&collection, length(collection.pause_ns)));
         if let Ok(allocated) = collection.allocated {
-            let over = [allocated.since, allocated.until].map(|at| base.unix_ns(at).min(now_unix_ns));
-            self.buckets.allocated((over[0], over[1].max(1)), allocated.bytes);
+            let over = [allocated.since, allocated.until].map(|at| base.moment(at).min(now));
+            self.buckets.allocated((over[0], over[1]), allocated.bytes);
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {
                 // Its part is known, its place is not.
                 let part = length(pause.pause_ns).unwrap_or(0);
-                self.buckets
-                    .stopped(at.saturating_sub(part), part.min(HISTORY_NS), now_unix_ns);
+                self.buckets.stopped(at.before(part), part.min(HISTORY_NS), now);
             }
             for (from, to) in &pause.spans {
                 let part = length(Some(to.saturating_sub(*from))).unwrap_or(0);
-                self.buckets.stopped(base.unix_ns(*from), part, now_unix_ns);
+                self.buckets.stopped(base.moment(*from), part, now);
             }
         }
         self.marks.push(Mark::of(&collection, start));
@@ -239,38 +240,40 @@ impl History {
     }
 
     /// Takes a suspension in which no collection ran.
-    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now_unix_ns: u64) {
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) {
         self.revision += 1;
         self.suspensions += 1;
-        let ended = suspension_at(suspension).map(|at| base.unix_ns(at));
-        self.stopped
-            .suspension(suspension, ended.unwrap_or(now_unix_ns).min(now_unix_ns));
+        let ended = suspension_at(suspension).map(|at| base.moment(at));
+        self.stopped.suspension(suspension, ended.unwrap_or(now).min(now));
         if let (Some(stopped), Some(ended)) = (length(suspension.stopped_ns), ended) {
-            self.buckets.time_is(now_unix_ns);
-            self.buckets
-                .stopped(ended.saturating_sub(stopped), stopped, now_unix_ns);
+            self.buckets.stopped(ended.before(stopped), stopped, now);
         }
     }
 
     /// Takes a reading of the memory that its container uses; `None`: unknown.
-    pub(crate) fn measured(&mut self, container_memory: Option<u64>, now_unix_ns: u64) {
+    pub(crate) fn measured(&mut self, container_memory: Option<u64>, now: Moment) {
         let Some(bytes) = container_memory else { return };
         self.revision += 1;
-        self.buckets.time_is(now_unix_ns);
-        self.buckets
-            .at(now_unix_ns, |bucket| bucket.container_memory = Some(bytes));
+        self.buckets.at(now, |bucket| bucket.container_memory = Some(bytes));
     }
 
     /// The buckets in which there was something and that are not older than half an hour, in order.
-    pub(crate) fn buckets(&self, now_unix_ns: u64) -> Vec<Bucket> {
-        let from = (now_unix_ns / BUCKET_NS + 1).saturating_sub(BUCKETS);
+    pub(crate) fn buckets(&self, now: Moment) -> Vec<Bucket> {
+        let from = (bucket_of(now) + 1).saturating_sub(BUCKETS);
         self.buckets.all().filter(|bucket| bucket.index >= from).collect()
     }
 
+    /// Those of them that are not on the disk.
+    pub(crate) fn unkept(&self, now: Moment) -> Vec<Bucket> {
+        let mut buckets = self.buckets(now);
+        buckets.retain(|bucket| bucket.index >= self.kept_until);
+        buckets
+    }
+
     /// The pauses since then, of whole buckets.
-    pub(crate) fn pauses_since(&self, from_unix_ns: u64) -> Pauses {
+    pub(crate) fn pauses_since(&self, from: Moment) -> Pauses {
         let mut pauses = Pauses::default();
-        let from = from_unix_ns / BUCKET_NS;
+        let from = bucket_of(from);
         for bucket in self.buckets.all().filter(|bucket| bucket.index >= from) {
             pauses.add(&bucket);
         }
@@ -292,8 +295,8 @@ impl History {
         self.stopped.all()
     }
 
-    /// The same in the last minutes, and since when that is, Unix nanoseconds; `None`: it was never stopped.
-    pub(crate) fn recently_stopped(&self) -> Option<(u64, StoppedTime)> {
+    /// The same in the last minutes, and since when that is; `None`: it was never stopped.
+    pub(crate) fn recently_stopped(&self) -> Option<(Moment, StoppedTime)> {
         self.stopped.recent()
     }
 
@@ -303,15 +306,8 @@ impl History {
     }
 
     /// The longest of the last half hour in full, the longest first.
-    pub(crate) fn longest(&self, now_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
-        self.kept.longest(now_unix_ns.saturating_sub(HISTORY_NS))
-    }
-
-    /// The wall clock was set by so much: how long ago the newest full collection was stays as it is.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        if let Some((_, at)) = &mut self.newest.looked_at {
-            *at = moved(*at, by_ns);
-        }
+    pub(crate) fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
+        self.kept.longest(now.before(HISTORY_NS))
     }
 
     /// The collection observed last became spans of this trace.

@@ -122,15 +122,16 @@ impl HistoryFolder {
         Ok(stored::read(&bytes).unwrap_or_default())
     }
 
-    /// Adds what is new of these buckets, which are in order and changed no more; blocking. Reports the first failure,
-    /// not those that follow.
-    pub(crate) fn keep(&self, run: RunKey, buckets: &[Bucket]) {
+    /// Adds what is new of these buckets, which are in order and changed no more; blocking. False: that failed, which is
+    /// reported once.
+    pub(crate) fn keep(&self, run: RunKey, buckets: &[Bucket]) -> bool {
         let done = self.add(run, buckets);
         let was_failed = self.failed.swap(done.is_err(), Ordering::Relaxed);
-        if let (Err(error), false) = (done, was_failed) {
+        if let (Err(error), false) = (&done, was_failed) {
             let path = self.folder.display();
             warn!("cannot keep the history of processes in {path}: {error}; the page has the last half hour only");
         }
+        done.is_ok()
     }
 
     fn add(&self, run: RunKey, buckets: &[Bucket]) -> io::Result<()> {

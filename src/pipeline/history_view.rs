@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::pipeline::history::{BUCKET_NS, Bucket, stored};
+use gc_rules::time::Moment;
+
+use crate::pipeline::history::{BUCKET_NS, Bucket, bucket_of, stored};
 use crate::pipeline::overview_view::now_of;
 use crate::pipeline::process_view::columns;
 use crate::pipeline::registry::Pipeline;
@@ -20,7 +22,7 @@ const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
 
 impl Pipeline {
     /// Writes what is new of the history of all runs; blocking. `all`: also what may change yet, as gcwatch ends.
-    pub fn keep_history(&self, now_unix_ns: u64, all: bool) {
+    pub fn keep_history(&self, now: Moment, all: bool) {
         let Some(folder) = self.shared().history() else { return };
         let mut runs = self.runs();
         runs.extend(
@@ -32,18 +34,22 @@ impl Pipeline {
         );
         for run in &runs {
             let parts = run.parts();
-            let now = now_of(run.clock(), &parts, now_unix_ns);
+            let now = now_of(run.clock(), &parts, now);
             let is_over = all || parts.session.state == RunState::Ended;
-            let until = if is_over {
-                u64::MAX
-            } else {
-                (now / BUCKET_NS).saturating_sub(SETTLED)
-            };
-            let mut buckets = parts.history.buckets(now);
+            let settled = bucket_of(now).saturating_sub(SETTLED);
+            let until = if is_over { u64::MAX } else { settled };
+            let mut buckets = parts.history.unkept(now);
+            let wall = parts.wall;
             // A disk may hang.
             drop(parts);
             buckets.retain(|bucket| bucket.index < until);
-            folder.keep(run.key(), &buckets);
+            let Some(newest) = buckets.last().map(|bucket| bucket.index) else {
+                continue;
+            };
+            let shown: Vec<Bucket> = buckets.into_iter().map(|bucket| bucket.on(wall)).collect();
+            if folder.keep(run.key(), &shown) {
+                run.parts().history.kept_until = newest + 1;
+            }
         }
         let runs = runs.iter().map(|run| run.key()).collect();
         if let Err(error) = folder.prune(&runs, SystemTime::now()) {
@@ -56,22 +62,29 @@ impl Pipeline {
     /// # Errors
     ///
     /// When its file cannot be read.
-    pub fn long_history(&self, pid: u32, hours: u64, now_unix_ns: u64) -> Option<io::Result<HistoryColumns>> {
+    pub fn long_history(&self, pid: u32, hours: u64, now: Moment) -> Option<io::Result<HistoryColumns>> {
         let folder = self.shared().history()?;
         let (run, _) = self.run_of(pid)?;
         let parts = run.parts();
-        let now = now_of(run.clock(), &parts, now_unix_ns);
-        let (newest, attached) = (parts.history.buckets(now), parts.session.first_attach_unix_ns);
+        let now = now_of(run.clock(), &parts, now);
+        // What was kept before the clock was set has the time of the clock as it was.
+        let (newest, attached) = (parts.history.unkept(now), parts.session.first_attach);
+        let wall = parts.wall;
         drop(parts);
         let mut all: BTreeMap<u64, Bucket> = match folder.read(run.key()) {
             Ok(kept) => kept.into_iter().map(|bucket| (bucket.index, bucket)).collect(),
             Err(error) => return Some(Err(error)),
         };
-        let first = all.keys().next().map(|first| first.saturating_mul(BUCKET_NS));
-        all.extend(newest.into_iter().map(|bucket| (bucket.index, bucket)));
-        let from = (now / BUCKET_NS + 1).saturating_sub(hours.saturating_mul(HOUR));
+        let first = all
+            .keys()
+            .next()
+            .map(|first| first.saturating_mul(BUCKET_NS) / 1_000_000);
+        for bucket in newest.into_iter().map(|bucket| bucket.on(wall)) {
+            all.insert(bucket.index, bucket);
+        }
+        let from = (wall.unix_ns(now) / BUCKET_NS + 1).saturating_sub(hours.saturating_mul(HOUR));
         let buckets = stored::merged(all.split_off(&from).into_values(), hours);
-        let attached = attached.into_iter().chain(first).min();
+        let attached = attached.map(|at| wall.unix_ms(at)).into_iter().chain(first).min();
         Some(Ok(columns(buckets, hours, hours.saturating_mul(HOUR), attached)))
     }
 }

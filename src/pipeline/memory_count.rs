@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delivery::clock::now_unix_ns;
+use targets::host::now;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -43,11 +43,11 @@ fn begin(run: &Run, for_person: bool) -> Option<HeapFigures> {
     if run.clock() != Clock::Live {
         return None;
     }
-    run.parts().begin_count(now_unix_ns(), for_person)
+    run.parts().begin_count(now(), for_person)
 }
 
 fn count(run: &Arc<Run>, heap: &HeapFigures) {
     let key = run.key();
     let reading = read(key.pid, key.start_time, heap);
-    run.parts().counted(reading, now_unix_ns());
+    run.parts().counted(reading, now());
 }

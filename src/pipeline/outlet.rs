@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notices};
+use gc_rules::time::Wall;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -17,5 +18,5 @@ pub trait Outlet: Send + Sync + fmt::Debug {
     /// Changes of alerts and incidents of one process, in order.
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices);
     /// Incidents of one process that receivers know already, from before gcwatch was restarted.
-    fn resumed(&self, _resource: &Arc<Origin>, _incidents: Vec<IncidentNotice>) {}
+    fn resumed(&self, _resource: &Arc<Origin>, _incidents: Vec<IncidentNotice>, _wall: Wall) {}
 }

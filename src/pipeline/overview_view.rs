@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Severity;
-use gc_rules::time::rfc3339;
+use gc_rules::time::Moment;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::exited::ExitedRun;
-use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses};
+use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses, bucket_of};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::settings::Clock;
@@ -43,33 +43,29 @@ pub(crate) fn open_incidents(incidents: &[IncidentRecord]) -> OpenIncidents {
 
 impl Pipeline {
     /// Every process as a row, by pid. `sparks`: with its half hour.
-    pub fn rows(&self, incidents: &[IncidentRecord], sparks: bool, now_unix_ns: u64) -> Vec<ProcessRow> {
+    pub fn rows(&self, incidents: &[IncidentRecord], sparks: bool, now: Moment) -> Vec<ProcessRow> {
         let open = open_incidents(incidents);
+        let wall = self.wall();
         let mut rows: Vec<ProcessRow> = self
             .runs()
             .iter()
-            .map(|run| row_of(run.key(), run.clock(), &run.parts(), &open, sparks, now_unix_ns))
+            .map(|run| row_of(run.key(), run.clock(), &run.parts(), &open, sparks, now))
             .collect();
-        for Noted {
-            identity,
-            state,
-            since_unix_ns,
-        } in self.noted()
-        {
-            rows.push(plain(&identity, &identity.resource, &state, since_unix_ns, &open));
+        for Noted { identity, state, since } in self.noted() {
+            rows.push(plain(&identity, &identity.resource, &state, wall.rfc3339(since), &open));
         }
         rows.sort_by_key(|row| (row.pid, row.start_time));
         rows
     }
 
     /// The processes that exited and are remembered, the newest first: their last minute, and in `detail` why.
-    pub fn exited_rows(&self, incidents: &[IncidentRecord], now_unix_ns: u64) -> Vec<ProcessRow> {
+    pub fn exited_rows(&self, incidents: &[IncidentRecord], now: Moment) -> Vec<ProcessRow> {
         let open = open_incidents(incidents);
         let exited: Vec<ExitedRun> = self.shared().processes().exited.all().cloned().collect();
         exited
             .iter()
             .map(|ExitedRun { run, why, .. }| {
-                let row = row_of(run.key(), run.clock(), &run.parts(), &open, false, now_unix_ns);
+                let row = row_of(run.key(), run.clock(), &run.parts(), &open, false, now);
                 ProcessRow {
                     detail: why.map(str::to_owned),
                     ..row
@@ -80,12 +76,12 @@ impl Pipeline {
 }
 
 /// The time as it is for a run: a recording's is that of its events.
-pub(crate) fn now_of(clock: Clock, parts: &Parts, now_unix_ns: u64) -> u64 {
+pub(crate) fn now_of(clock: Clock, parts: &Parts, now: Moment) -> Moment {
     match clock {
         // Its last half hour is that before its end.
-        Clock::Live if parts.session.state == RunState::Ended => parts.session.since_unix_ns.min(now_unix_ns),
-        Clock::Live => now_unix_ns,
-        Clock::Recorded => parts.session.newest_unix_ns,
+        Clock::Live if parts.session.state == RunState::Ended => parts.session.since.min(now),
+        Clock::Live => now,
+        Clock::Recorded => parts.session.newest,
     }
 }
 
@@ -96,12 +92,12 @@ pub(crate) fn row_of(
     parts: &Parts,
     open: &OpenIncidents,
     with_spark: bool,
-    now_unix_ns: u64,
+    now: Moment,
 ) -> ProcessRow {
     let (session, history) = (&parts.session, &parts.history);
-    let now = now_of(clock, parts, now_unix_ns);
+    let now = now_of(clock, parts, now);
     let figures = parts.group_figures();
-    let attached = session.first_attach_unix_ns;
+    let attached = session.first_attach;
     let newest = history.figures();
     let progress = session.progress();
     let resource = &parts.identity.resource().attributes;
@@ -115,7 +111,7 @@ pub(crate) fn row_of(
         memory: memory(parts),
         collections: history.collections,
         last_collection: newest.number,
-        last_collection_ms: newest.at_unix_ns.map(|at| at / 1_000_000),
+        last_collection_ms: newest.at.map(|at| parts.wall.unix_ms(at)),
         lag_ns: session.lag_ns,
         lost_events: progress.lost_events,
         lossy: history.lossy,
@@ -124,7 +120,7 @@ pub(crate) fn row_of(
             parts.identity.who(),
             resource,
             &session.state,
-            session.since_unix_ns,
+            parts.wall.rfc3339(session.since),
             open,
         )
     }
@@ -190,7 +186,7 @@ fn plain(
     identity: &Identity,
     resource: &[KeyValue],
     state: &RunState,
-    since_unix_ns: u64,
+    since: Option<String>,
     open: &OpenIncidents,
 ) -> ProcessRow {
     let pid = identity.key.pid;
@@ -213,7 +209,7 @@ fn plain(
         reason: state.not_attached(),
         detail: state.detail(),
         remedy,
-        since: rfc3339(since_unix_ns),
+        since,
         severity: incidents.map(|(_, severity)| *severity),
         incidents: incidents.map_or(0, |(count, _)| *count),
         minute: None,
@@ -237,10 +233,10 @@ pub(crate) fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
     (whole_ns > 0).then(|| part_ns as f64 / whole_ns as f64)
 }
 
-fn minute(history: &History, attached_unix_ns: u64, now_unix_ns: u64) -> MinuteRecord {
-    let from = (now_unix_ns / BUCKET_NS).saturating_sub(MINUTE_BUCKETS) * BUCKET_NS;
+fn minute(history: &History, attached: Moment, now: Moment) -> MinuteRecord {
+    let from = Moment::from_ns(bucket_of(now).saturating_sub(MINUTE_BUCKETS) * BUCKET_NS);
     let pauses = history.pauses_since(from);
-    let window_ns = now_unix_ns.saturating_sub(from.max(attached_unix_ns));
+    let window_ns = now.since(from.max(attached));
     let Pauses {
         stopped_ns,
         longest_ns,
@@ -269,10 +265,10 @@ fn minute(history: &History, attached_unix_ns: u64, now_unix_ns: u64) -> MinuteR
 }
 
 /// Half an hour in points. Before the first attach, nothing is known; after it, a point without pauses was not stopped.
-fn spark(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -> SparkRecord {
-    let end = now_unix_ns / BUCKET_NS + 1;
+fn spark(history: &History, attached: Option<Moment>, now: Moment) -> SparkRecord {
+    let end = bucket_of(now) + 1;
     let first = end.saturating_sub(BUCKETS);
-    let known_from = attached_unix_ns.map_or(end, |attached| attached / BUCKET_NS);
+    let known_from = attached.map_or(end, bucket_of);
     let mut stopped = vec![None; SPARK_POINTS];
     let mut heap = vec![None; SPARK_POINTS];
     for (place, point) in stopped.iter_mut().enumerate() {
@@ -282,7 +278,7 @@ fn spark(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -> 
         }
     }
     let mut sums = vec![0u64; SPARK_POINTS];
-    for bucket in history.buckets(now_unix_ns) {
+    for bucket in history.buckets(now) {
         let place = usize::try_from((bucket.index - first) / SPARK_BUCKETS).unwrap_or(usize::MAX);
         if let (Some(sum), Some(point)) = (sums.get_mut(place), stopped.get_mut(place)) {
             *sum = sum.saturating_add(bucket.stopped_ns);
@@ -305,6 +301,6 @@ fn heap_of(bucket: &Bucket) -> Option<u64> {
 }
 
 /// A run's row with its half hour.
-pub(crate) fn whole_row(run: &Run, parts: &Parts, open: &OpenIncidents, now_unix_ns: u64) -> ProcessRow {
-    row_of(run.key(), run.clock(), parts, open, true, now_unix_ns)
+pub(crate) fn whole_row(run: &Run, parts: &Parts, open: &OpenIncidents, now: Moment) -> ProcessRow {
+    row_of(run.key(), run.clock(), parts, open, true, now)
 }

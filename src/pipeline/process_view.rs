@@ -6,7 +6,7 @@ use clr_gc::gc::{Collection, StoppedTime};
 use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Role;
-use gc_rules::time::{TimeBase, rfc3339};
+use gc_rules::time::{Moment, UnixBase, Wall, rfc3339};
 use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -22,7 +22,7 @@ use api::view::{
     CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, NoCollection, NoteRecord,
     PauseColumns, ProcessRecord, ReportedRequests, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
-use delivery::clock::now_unix_ns;
+use targets::host::now;
 
 impl Pipeline {
     /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
@@ -41,43 +41,44 @@ impl Pipeline {
     }
 
     /// Everything of one process; `None`: none of that pid is known.
-    pub fn process(&self, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord> {
+    pub fn process(&self, pid: u32, now: Moment) -> Option<ProcessRecord> {
         let mut incidents = self.incidents();
         let open = open_incidents(&incidents);
         incidents.retain(|incident| incident.pid == Some(pid));
         let Some((run, exited)) = self.run_of(pid) else {
-            return self.unread(pid, incidents, now_unix_ns);
+            return self.unread(pid, incidents, now);
         };
         let parts = run.parts();
-        let now = now_of(run.clock(), &parts, now_unix_ns);
+        let now = now_of(run.clock(), &parts, now);
         let history = &parts.history;
         let resource = &parts.identity.resource().attributes;
-        let mut process = whole_row(&run, &parts, &open, now_unix_ns);
+        let line = |kept: &Remembered| line_of(kept, parts.wall);
+        let mut process = whole_row(&run, &parts, &open, now);
         if let Some(exited) = &exited {
             process.detail = exited.why.map(str::to_owned);
         }
         Some(ProcessRecord {
             grafana_url: None,
-            at_ms: now / 1_000_000,
+            at_ms: parts.wall.unix_ms(now),
             revision: history.revision,
             memory: memory(&parts),
-            history: columns(history.buckets(now), 1, BUCKETS, parts.session.first_attach_unix_ns),
+            history: shown(history.buckets(now), 1, BUCKETS, &parts),
             kept_from_ms: self
                 .shared()
                 .history()
                 .and_then(|folder| folder.first(run.key()))
                 .map(|first| first.saturating_mul(BUCKET_NS) / 1_000_000),
-            pauses: pauses(history),
+            pauses: pauses(history, parts.wall),
             causes: history.causes().iter().map(cause).collect(),
             account: AccountRecord::of_stopped_time(
                 history.stopped(),
-                parts.session.first_attach_unix_ns.map(|attach| since(attach, now)),
+                parts.session.first_attach.map(|attach| since(attach, now)),
             ),
             account_recent: history
                 .recently_stopped()
                 .map(|(from, stopped)| AccountRecord::of_stopped_time(&stopped, Some(since(from, now)))),
-            newest: history.newest().rev().map(line_of).collect(),
-            longest: history.longest(now).map(line_of).collect(),
+            newest: history.newest().rev().map(line).collect(),
+            longest: history.longest(now).map(line).collect(),
             settings: settings_of(resource),
             notes: notes(&parts),
             requests: parts.requests.facts(now).map(|facts| RequestsOfMinute {
@@ -93,8 +94,8 @@ impl Pipeline {
     }
 
     /// A process from which nothing was read, or that exited and left incidents.
-    fn unread(&self, pid: u32, incidents: Vec<IncidentRecord>, now_unix_ns: u64) -> Option<ProcessRecord> {
-        let rows = self.rows(&incidents, false, now_unix_ns);
+    fn unread(&self, pid: u32, incidents: Vec<IncidentRecord>, now: Moment) -> Option<ProcessRecord> {
+        let rows = self.rows(&incidents, false, now);
         let process = rows.into_iter().find(|row| row.pid == pid)?;
         let noted = self.noted();
         let noted = noted.iter().find(|noted| noted.identity.key.pid == pid);
@@ -104,7 +105,7 @@ impl Pipeline {
         };
         Some(ProcessRecord {
             grafana_url: None,
-            at_ms: now_unix_ns / 1_000_000,
+            at_ms: self.wall().unix_ms(now),
             revision: 0,
             resource: noted
                 .map(|noted| attributes(&noted.identity.resource))
@@ -140,7 +141,7 @@ impl Pipeline {
     pub fn request_view(&self, pid: u32) -> Option<ReportedRequests> {
         let (run, _) = self.run_of(pid)?;
         let parts = run.parts();
-        parts.requests.worst(now_of(run.clock(), &parts, now_unix_ns()))
+        parts.requests.worst(now_of(run.clock(), &parts, now()))
     }
 
     /// One collection of a process.
@@ -153,8 +154,12 @@ impl Pipeline {
         let parts = run.parts();
         let history = &parts.history;
         let mut marks: Vec<Mark> = history.marks().collect();
-        marks.sort_by_key(|mark| (mark.start_unix_ms, mark.number));
-        let kept = history.newest().rev().chain(history.longest(0)).chain(history.pinned());
+        marks.sort_by_key(|mark| (mark.start(), mark.number));
+        let kept = history
+            .newest()
+            .rev()
+            .chain(history.longest(Moment::FIRST))
+            .chain(history.pinned());
         let kept = kept
             .into_iter()
             .find(|kept| u64::from(kept.collection.number()) == number)
@@ -165,11 +170,11 @@ impl Pipeline {
             Some((numbers().min()?, numbers().max()?))
         };
         let line = match (&kept, place.and_then(|place| marks.get(place))) {
-            (Some(kept), _) => line_of(kept),
-            (None, Some(mark)) => line_of_mark(mark),
+            (Some(kept), _) => line_of(kept, parts.wall),
+            (None, Some(mark)) => line_of_mark(mark, parts.wall),
             (None, None) => return Err(NoCollection::NoNumber(span())),
         };
-        let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?));
+        let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?, parts.wall));
         let who = parts.identity.who();
         Ok(CollectionRecord {
             pid,
@@ -178,16 +183,16 @@ impl Pipeline {
             line,
             trace_id: kept.as_ref().and_then(|kept| kept.trace_id).map(|id| hex(&id)),
             trace_url: None,
-            gc: kept.and_then(|kept| record_of(&kept, pid, who.ns_pid)),
+            gc: kept.and_then(|kept| record_of(&kept, parts.wall, pid, who.ns_pid)),
             previous: near(place.and_then(|place| place.checked_sub(1))),
             next: near(place.map(|place| place + 1)),
         })
     }
 }
 
-/// How long it is from one Unix time to a later one, nanoseconds.
-fn since(from: u64, now: u64) -> i64 {
-    i64::try_from(now.saturating_sub(from)).unwrap_or(i64::MAX)
+/// How long it is from one instant to a later one, nanoseconds.
+fn since(from: Moment, now: Moment) -> i64 {
+    i64::try_from(now.since(from)).unwrap_or(i64::MAX)
 }
 
 /// The rules that hold on the process and are no harm.
@@ -201,7 +206,7 @@ fn notes(parts: &Parts) -> Vec<NoteRecord> {
             title: alert.rule.title.to_string(),
             summary: alert.summary.to_string(),
             remedy: alert.rule.remedy.to_string(),
-            since: rfc3339(alert.active_unix_ns),
+            since: parts.wall.rfc3339(alert.active),
         })
         .collect()
 }
@@ -266,17 +271,25 @@ fn is_blind(version: &str) -> bool {
     }
 }
 
+/// Buckets of a run as they are shown.
+fn shown(buckets: Vec<Bucket>, times: u64, span: u64, parts: &Parts) -> HistoryColumns {
+    let wall = parts.wall;
+    let buckets = buckets.into_iter().map(|bucket| bucket.on(wall));
+    let attached = parts.session.first_attach.map(|at| wall.unix_ms(at));
+    columns(buckets.collect(), times, span, attached)
+}
+
 /// Buckets, each of `times` ten seconds; `span`: how far back they may go, in ten seconds.
-pub(crate) fn columns(buckets: Vec<Bucket>, times: u64, span: u64, attached_unix_ns: Option<u64>) -> HistoryColumns {
+pub(crate) fn columns(buckets: Vec<Bucket>, times: u64, span: u64, attached_ms: Option<u64>) -> HistoryColumns {
     let ms = |count: u64| count.saturating_mul(BUCKET_NS / 1_000_000);
     let mut columns = HistoryColumns {
         bucket_ms: ms(times),
         span_ms: ms(span),
-        attached_ms: attached_unix_ns.map(|at| at / 1_000_000),
+        attached_ms,
         ..HistoryColumns::default()
     };
     for bucket in buckets {
-        add(&mut columns, &bucket, bucket.start_unix_ns() / 1_000_000);
+        add(&mut columns, &bucket, bucket.start_ns() / 1_000_000);
     }
     columns
 }
@@ -311,18 +324,18 @@ pub(crate) fn add(columns: &mut HistoryColumns, bucket: &Bucket, start_ms: u64) 
     columns.lossy.push(bucket.lossy);
 }
 
-fn pauses(history: &History) -> PauseColumns {
+fn pauses(history: &History, wall: Wall) -> PauseColumns {
     let mut columns = PauseColumns::default();
     for mark in history.marks() {
-        add_mark(&mut columns, &mark);
+        add_mark(&mut columns, &mark, wall);
     }
     columns
 }
 
 /// Adds a collection.
-pub(crate) fn add_mark(columns: &mut PauseColumns, mark: &Mark) {
+pub(crate) fn add_mark(columns: &mut PauseColumns, mark: &Mark, wall: Wall) {
     columns.number.push(mark.number);
-    columns.start_ms.push(mark.start_unix_ms);
+    columns.start_ms.push(wall.unix_ms(mark.start()));
     columns.pause_ns.push(mark.pause_ns);
     columns.generation.push(mark.generation);
     columns.gc_type.push(mark.gc_type().map(type_name));
@@ -345,12 +358,12 @@ pub(crate) fn cause(cause: &Cause) -> CauseRecord {
     }
 }
 
-fn line_of(kept: &Remembered) -> CollectionLine {
-    line(&kept.collection.unpack(), kept.base)
+fn line_of(kept: &Remembered, wall: Wall) -> CollectionLine {
+    line(&kept.collection.unpack(), kept.base.unix(wall))
 }
 
 /// A collection as a line.
-pub(crate) fn line(collection: &Collection, base: TimeBase) -> CollectionLine {
+pub(crate) fn line(collection: &Collection, base: UnixBase) -> CollectionLine {
     let gc_type = if collection.became_blocking {
         Some("blocking".to_owned())
     } else {
@@ -372,10 +385,10 @@ pub(crate) fn line(collection: &Collection, base: TimeBase) -> CollectionLine {
     }
 }
 
-fn line_of_mark(mark: &Mark) -> CollectionLine {
+fn line_of_mark(mark: &Mark, wall: Wall) -> CollectionLine {
     CollectionLine {
         number: u32::try_from(mark.number).unwrap_or(u32::MAX),
-        start: rfc3339(mark.start_unix_ms.saturating_mul(1_000_000)),
+        start: wall.rfc3339(mark.start()),
         generation: mark.generation.and_then(|generation| u32::try_from(generation).ok()),
         gc_type: mark.gc_type().map(type_name),
         reason: mark.reason().map(|reason| reason.to_string()),
@@ -389,10 +402,10 @@ fn line_of_mark(mark: &Mark) -> CollectionLine {
     }
 }
 
-fn neighbour(mark: &Mark) -> Neighbour {
+fn neighbour(mark: &Mark, wall: Wall) -> Neighbour {
     Neighbour {
         number: mark.number,
-        start_ms: mark.start_unix_ms,
+        start_ms: wall.unix_ms(mark.start()),
         generation: mark.generation,
         pause_ns: mark.pause_ns,
     }
@@ -454,7 +467,7 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
             "the runtime dropped them: its buffer was full. Raise targets.buffer_mb for this process, or give gcwatch more CPU",
         );
     }
-    if progress.lost_events.is_none() && session.first_attach_unix_ns.is_some() {
+    if progress.lost_events.is_none() && session.first_attach.is_some() {
         add(
             "the number of lost events".to_owned(),
             "this stream does not number its events",
@@ -490,7 +503,7 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
     let who = parts.identity.who();
     let says_nothing =
         who.native_aot == Some(true) || parts.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
-    if session.first_attach_unix_ns.is_some() && collector.is_none() {
+    if session.first_attach.is_some() && collector.is_none() {
         let why = match who.native_aot {
             _ if !says_nothing => "gcwatch is still reading them, or could not",
             Some(true) => "this runtime does not say: NativeAOT sends none",
@@ -498,13 +511,13 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
         };
         add("the GC settings".to_owned(), why);
     }
-    if session.first_attach_unix_ns.is_some() && parts.heap_limit().is_none() && says_nothing {
+    if session.first_attach.is_some() && parts.heap_limit().is_none() && says_nothing {
         add(
             "a limit of its heap".to_owned(),
             "this runtime does not say; neither its environment nor its container sets one",
         );
     }
-    if parts.group_figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {
+    if parts.group_figures().memory_limit.is_none() && session.first_attach.is_some() {
         add(
             "a memory limit of its container".to_owned(),
             "there is none, or its control group cannot be read",

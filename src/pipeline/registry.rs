@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use delivery::clock::now_unix_ns;
 use gc_rules::engine::RuleState;
 use gc_rules::rule::{Rule, RuleSet};
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use targets::host::now;
 
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
@@ -47,6 +48,11 @@ impl Pipeline {
         }
     }
 
+    /// What the wall clock shows at the instants of its records.
+    pub fn wall(&self) -> Wall {
+        self.shared.wall()
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -77,11 +83,11 @@ impl Pipeline {
     }
 
     /// Other rules, from now on and for all runs. What a rule knows of a process stays while its id and its meaning do.
-    pub fn set_rules(&self, rules: Arc<RuleSet>, now_unix_ns: u64) {
+    pub fn set_rules(&self, rules: Arc<RuleSet>, now: Moment) {
         self.shared.set_rules(Arc::clone(&rules));
         for run in self.runs() {
             self.shared.count_rules(&run);
-            self.shared.notify(run.adopt(&rules, now_unix_ns));
+            self.shared.notify(run.adopt(&rules, now));
         }
         // Counts of rules that are gone go with them.
         let known = rules.by_id();
@@ -107,29 +113,32 @@ impl Pipeline {
     /// `behind`: how long ago all streams were read to their end. While that is long, it is gcwatch that is silent, and
     /// the time passes up to then only.
     pub fn tick(&self, clocks: Clocks, behind: Duration) {
-        let now_unix_ns = clocks.now_unix_ns();
+        let now = clocks.moment();
+        let wall = match self.shared.settings().clock {
+            Clock::Live => self.shared.observe_clocks(clocks),
+            Clock::Recorded => Wall::UNIX,
+        };
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         let mut runs = self.runs();
         runs.retain(|run| run.clock() == Clock::Live);
         for run in &runs {
-            self.shared.notify(run.tick(clocks, behind_ns));
+            self.shared.notify(run.tick(now, wall, behind_ns));
         }
-        self.shared.observe_clocks(clocks);
-        self.shared.tick_services(&runs, now_unix_ns);
+        self.shared.tick_services(&runs, now);
         let recovered = |dead: RunKey| {
             let well = self.successor_well_since(dead);
-            well.is_some_and(|since| now_unix_ns.saturating_sub(since) >= WELL_FOR_NS)
+            well.is_some_and(|since| now.since(since) >= WELL_FOR_NS)
         };
-        let changes = self.shared.aftermath().tick(now_unix_ns, recovered);
+        let changes = self.shared.aftermath().tick(now, recovered);
         changes.into_iter().for_each(|changes| self.shared.notify(changes));
-        self.learn_deaths(now_unix_ns);
-        let changes = self.tick_resumed(now_unix_ns);
+        self.learn_deaths(now);
+        let changes = self.tick_resumed(now);
         changes.into_iter().for_each(|changes| self.shared.notify(changes));
     }
 
     /// What became known of processes that exited a moment ago.
-    fn learn_deaths(&self, now_unix_ns: u64) {
-        let young = self.shared.processes().exited.learning(now_unix_ns);
+    fn learn_deaths(&self, now: Moment) {
+        let young = self.shared.processes().exited.learning(now);
         if young.is_empty() {
             return;
         }
@@ -149,8 +158,8 @@ impl Pipeline {
     }
 
     /// gcwatch itself stalled for so long until now.
-    pub fn stalled(&self, length: Duration, now_unix_ns: u64) {
-        self.shared.services().watcher.stalled(length, now_unix_ns);
+    pub fn stalled(&self, length: Duration, now: Moment) {
+        self.shared.services().watcher.stalled(length, now);
     }
 
     /// The alerts of services, and of gcwatch itself, that fire.
@@ -168,9 +177,9 @@ impl Pipeline {
         self.shared.services().book.death(run).cloned()
     }
 
-    /// Since when a process that came in the place of a dead one lives without an alert of severity error or critical,
-    /// Unix nanoseconds; `None`: there is none.
-    pub fn successor_well_since(&self, dead: RunKey) -> Option<u64> {
+    /// Since when a process that came in the place of a dead one lives without an alert of severity error or critical;
+    /// `None`: there is none.
+    pub fn successor_well_since(&self, dead: RunKey) -> Option<Moment> {
         self.shared.services().book.successor_well_since(dead)
     }
 
@@ -211,9 +220,9 @@ impl Pipeline {
             }
             None => {
                 let key = identity.key;
-                let run = Arc::new(Run::new(identity, settings.clock, now_unix_ns()));
+                let run = Arc::new(Run::new(identity, settings.clock, now(), self.shared.wall()));
                 // It has no rules yet: there are no alerts that this could change.
-                let _no_notices = run.parts().set_metadata(metadata, now_unix_ns());
+                let _no_notices = run.parts().set_metadata(metadata, now());
                 processes.runs.insert(key, Arc::clone(&run));
                 run
             }
@@ -225,12 +234,12 @@ impl Pipeline {
     /// [`Self::surroundings_changed`].
     pub fn set_surroundings(&self, surroundings: Option<Arc<dyn Surroundings>>) {
         self.shared.set_surroundings(surroundings);
-        self.surroundings_changed(now_unix_ns());
+        self.surroundings_changed(now());
     }
 
     /// Metadata may have changed: it is asked for anew, and what differs is in all that is exported from now on.
     /// Returns the number of runs for which it differs.
-    pub fn surroundings_changed(&self, now_unix_ns: u64) -> usize {
+    pub fn surroundings_changed(&self, now: Moment) -> usize {
         let mut changed = 0;
         for run in self.runs() {
             if run.clock() == Clock::Recorded {
@@ -238,7 +247,7 @@ impl Pipeline {
             }
             let mut parts = run.parts();
             let metadata = self.shared.metadata(&parts.identity.who().provenance);
-            let Some(notices) = parts.set_metadata(metadata, now_unix_ns) else {
+            let Some(notices) = parts.set_metadata(metadata, now) else {
                 continue;
             };
             changed += 1;
@@ -250,9 +259,9 @@ impl Pipeline {
     }
 
     /// A reading of a run's memory and its container.
-    pub fn measured(&self, run: &Run, measured: Measured, now_unix_ns: u64) {
+    pub fn measured(&self, run: &Run, measured: Measured, now: Moment) {
         let mut parts = run.parts();
-        let notices = parts.measured(measured, now_unix_ns);
+        let notices = parts.measured(measured, now);
         let resource = Arc::clone(parts.identity.resource());
         drop(parts);
         self.shared.notify((resource, notices));
@@ -263,7 +272,7 @@ impl Pipeline {
         let mut processes = self.shared.processes();
         if let Some(run) = processes.runs.get(&identity.key).map(Arc::clone) {
             drop(processes);
-            run.set_state(state, now_unix_ns());
+            run.set_state(state, now());
             return;
         }
         if processes.noted.len() >= MAX_NOTED && !processes.noted.contains_key(&identity.key) {
@@ -271,16 +280,16 @@ impl Pipeline {
             self.shared.counters.not_noted.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let now = now_unix_ns();
-        let since_unix_ns = processes
+        let now = now();
+        let since = processes
             .noted
             .get(&identity.key)
             .filter(|noted| noted.state == state)
-            .map_or(now, |noted| noted.since_unix_ns);
+            .map_or(now, |noted| noted.since);
         let noted = Noted {
             identity: identity.clone(),
             state,
-            since_unix_ns,
+            since,
         };
         processes.noted.insert(identity.key, noted);
     }
@@ -293,7 +302,7 @@ impl Pipeline {
             processes.runs.get(&key).map(Arc::clone)
         };
         if let Some(run) = run {
-            run.set_state(RunState::Ended, now_unix_ns());
+            run.set_state(RunState::Ended, now());
             self.shared.end(&run);
         }
     }

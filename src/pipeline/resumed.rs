@@ -17,7 +17,7 @@ use gc_rules::incident::{
     Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents, RESUME_NS, StoredIncident,
 };
 use gc_rules::rule::RuleSet;
-use gc_rules::time::moved;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -58,7 +58,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
     waiting: BTreeMap<RunKey, Waiting>,
-    until_unix_ns: u64,
+    until: Moment,
 }
 
 impl Resumed {
@@ -67,25 +67,17 @@ impl Resumed {
         self.waiting.remove(&run).map(|waiting| waiting.incidents)
     }
 
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        self.until_unix_ns = moved(self.until_unix_ns, by_ns);
-        for waiting in self.waiting.values_mut() {
-            waiting.incidents.clock_was_set(by_ns);
-        }
-    }
-
-    fn records(&self) -> impl Iterator<Item = IncidentRecord> + '_ {
-        self.waiting.iter().flat_map(|(run, waiting)| {
+    fn records(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
+        self.waiting.iter().flat_map(move |(run, waiting)| {
             let subject = subject(*run, &waiting.process, &waiting.resource);
             let open = waiting.incidents.open();
-            open.map(|incident| IncidentRecord::new(incident, &subject))
+            open.map(|incident| IncidentRecord::new(incident, &subject, wall))
                 .collect::<Vec<_>>()
         })
     }
 
     fn put(&mut self, run: RunKey, process: &str, resource: &Arc<Origin>, incident: Arc<Incident>) {
-        let until = self.until_unix_ns;
+        let until = self.until;
         let waiting = self.waiting.entry(run).or_insert_with(|| Waiting {
             process: process.into(),
             resource: Arc::clone(resource),
@@ -106,27 +98,27 @@ fn notice(run: RunKey, process: &Arc<str>, change: IncidentChange) -> IncidentNo
 
 fn of_incidents(incidents: Vec<IncidentNotice>) -> Notices {
     Notices {
-        alerts: Vec::new(),
         incidents,
+        ..Notices::default()
     }
 }
 
 impl Pipeline {
     /// Continues the incidents that were open before gcwatch was restarted. `same_boot`: pids and start times mean the
     /// same processes as then; otherwise all of them end.
-    pub fn resume(&self, stored: &[StoredState], same_boot: bool, now_unix_ns: u64) {
-        let rules = self.rules();
+    pub fn resume(&self, stored: &[StoredState], same_boot: bool, now: Moment) {
+        let (rules, wall) = (self.rules(), self.wall());
         let mut ended = Vec::new();
         {
             let mut resumed = self.shared().resumed();
-            resumed.until_unix_ns = now_unix_ns.saturating_add(RESUME_NS);
+            resumed.until = now.after(RESUME_NS);
             for state in stored {
-                let Some((run, resource, incident)) = state.restore(&rules) else {
+                let Some((run, resource, incident)) = state.restore(&rules, wall) else {
                     continue;
                 };
                 let process: Arc<str> = state.process.as_str().into();
                 let known = notice(run, &process, IncidentChange::Refreshed(Arc::clone(&incident)));
-                self.shared().outlet().resumed(&resource, vec![known]);
+                self.shared().outlet().resumed(&resource, vec![known], wall);
                 let is_gone = rules.rule(&incident.symptom.id).is_none();
                 // That of gcwatch itself began with the daemon that was.
                 if same_boot && run.start_time != OWN_START && !is_gone {
@@ -147,8 +139,8 @@ impl Pipeline {
                     IncidentEnding::ProcessEnded
                 };
                 let mut incidents = Incidents::default();
-                incidents.resume(incident, now_unix_ns);
-                let changes = incidents.end(ending, now_unix_ns);
+                incidents.resume(incident, now);
+                let changes = incidents.end(ending, now);
                 let notices = changes
                     .into_iter()
                     .map(|change| notice(run, &process, change))
@@ -161,7 +153,7 @@ impl Pipeline {
 
     /// What is open now and receivers know of, for [`resume`](Self::resume) of the next daemon.
     pub fn open_incidents(&self) -> Vec<StoredState> {
-        let mut open = Vec::new();
+        let (mut open, wall) = (Vec::new(), self.wall());
         for run in self.runs().iter().filter(|run| run.clock() == Clock::Live) {
             let parts = run.parts();
             let Some(rules) = &parts.rules else { continue };
@@ -169,21 +161,23 @@ impl Pipeline {
             open.extend(
                 rules
                     .incidents()
-                    .map(|incident| StoredState::of(run.key(), &who.name, resource, incident)),
+                    .map(|incident| StoredState::of(run.key(), &who.name, resource, incident, wall)),
             );
         }
         self.shared().aftermath().each(|run, process, resource, incident| {
-            open.push(StoredState::of(run, process, resource, incident));
+            open.push(StoredState::of(run, process, resource, incident, wall));
         });
         self.shared()
             .services()
             .judged
             .each(|run, process, resource, incident| {
-                open.push(StoredState::of(run, process, resource, incident));
+                open.push(StoredState::of(run, process, resource, incident, wall));
             });
         for (run, waiting) in &self.shared().resumed().waiting {
             let incidents = waiting.incidents.open();
-            open.extend(incidents.map(|incident| StoredState::of(*run, &waiting.process, &waiting.resource, incident)));
+            open.extend(
+                incidents.map(|incident| StoredState::of(*run, &waiting.process, &waiting.resource, incident, wall)),
+            );
         }
         open.sort_by_key(|state| (Reverse(state.incident.severity()), state.incident.began_unix_ns()));
         open.truncate(MOST_STORED);
@@ -191,7 +185,7 @@ impl Pipeline {
     }
 
     /// A second passed for what waits: what has no process goes to the aftermath, what waited too long ends.
-    pub(crate) fn tick_resumed(&self, now_unix_ns: u64) -> Vec<Changes> {
+    pub(crate) fn tick_resumed(&self, now: Moment) -> Vec<Changes> {
         let is_scanned = *self.shared().scanned.borrow();
         if !is_scanned || self.shared().resumed().waiting.is_empty() {
             return Vec::new();
@@ -203,10 +197,10 @@ impl Pipeline {
         let (mut late, mut gone) = (Vec::new(), Vec::new());
         {
             let mut resumed = self.shared().resumed();
-            let is_late = now_unix_ns >= resumed.until_unix_ns;
+            let is_late = now >= resumed.until;
             for (run, mut waiting) in std::mem::take(&mut resumed.waiting) {
                 if is_late {
-                    let changes = waiting.incidents.end(IncidentEnding::Unknown, now_unix_ns);
+                    let changes = waiting.incidents.end(IncidentEnding::Unknown, now);
                     let notices = changes
                         .into_iter()
                         .map(|change| notice(run, &waiting.process, change))
@@ -215,7 +209,7 @@ impl Pipeline {
                 } else if run.pid == 0 || known.contains(&run) {
                     resumed.waiting.insert(run, waiting);
                 } else {
-                    waiting.incidents.process_ended(now_unix_ns);
+                    waiting.incidents.process_ended(now);
                     gone.push((run, waiting));
                 }
             }
@@ -229,30 +223,27 @@ impl Pipeline {
             },
         ) in gone
         {
-            let ended = self
-                .shared()
-                .aftermath()
-                .put(run, process, resource, incidents, now_unix_ns);
+            let ended = self.shared().aftermath().put(run, process, resource, incidents, now);
             late.extend(ended);
         }
         late
     }
 
     /// Ends all open incidents: nobody watches any more, and nothing of them outlives this daemon.
-    pub fn unwatch_all(&self, now_unix_ns: u64) {
+    pub fn unwatch_all(&self, now: Moment) {
         let mut changes = Vec::new();
         for run in self.runs().iter().filter(|run| run.clock() == Clock::Live) {
             let mut parts = run.parts();
             let resource = Arc::clone(parts.identity.resource());
             if let Some(rules) = parts.rules.as_mut().filter(|rules| rules.is_any_open()) {
-                changes.push((resource, rules.unwatch(now_unix_ns)));
+                changes.push((resource, rules.unwatch(now)));
             }
         }
-        changes.extend(self.shared().aftermath().end(IncidentEnding::Unwatched, now_unix_ns));
-        changes.extend(self.shared().services().judged.unwatch(now_unix_ns));
+        changes.extend(self.shared().aftermath().end(IncidentEnding::Unwatched, now));
+        changes.extend(self.shared().services().judged.unwatch(now));
         let waiting = std::mem::take(&mut self.shared().resumed().waiting);
         for (run, mut waiting) in waiting {
-            let ended = waiting.incidents.end(IncidentEnding::Unwatched, now_unix_ns);
+            let ended = waiting.incidents.end(IncidentEnding::Unwatched, now);
             let notices = ended
                 .into_iter()
                 .map(|change| notice(run, &waiting.process, change))
@@ -264,12 +255,12 @@ impl Pipeline {
 
     /// The records of what waits.
     pub(crate) fn waiting_incidents(&self) -> Vec<IncidentRecord> {
-        self.shared().resumed().records().collect()
+        self.shared().resumed().records(self.wall()).collect()
     }
 }
 
 impl StoredState {
-    fn of(run: RunKey, process: &str, resource: &Origin, incident: &Incident) -> Self {
+    fn of(run: RunKey, process: &str, resource: &Origin, incident: &Incident, wall: Wall) -> Self {
         let attributes = resource.attributes.iter();
         let plain = attributes.filter_map(|attribute| {
             let value = match attribute.value.as_ref()?.value.as_ref()? {
@@ -285,11 +276,11 @@ impl StoredState {
             start_time: run.start_time,
             process: process.to_owned(),
             resource: plain.collect(),
-            incident: StoredIncident::of(incident),
+            incident: StoredIncident::of(incident, wall),
         }
     }
 
-    fn restore(&self, rules: &RuleSet) -> Option<(RunKey, Arc<Origin>, Arc<Incident>)> {
+    fn restore(&self, rules: &RuleSet, wall: Wall) -> Option<(RunKey, Arc<Origin>, Arc<Incident>)> {
         let run = RunKey {
             pid: self.pid,
             start_time: self.start_time,
@@ -304,6 +295,6 @@ impl StoredState {
             Some(key_value(key, value))
         };
         let resource = Origin::new(self.resource.iter().filter_map(attribute).collect());
-        Some((run, Arc::new(resource), self.incident.restore(rules)?))
+        Some((run, Arc::new(resource), self.incident.restore(rules, wall)?))
     }
 }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use delivery::alerts::Notices;
 use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::rule::RuleSet;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
@@ -37,7 +38,6 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use crate::pipeline::service::{ServiceBook, ServiceKey};
 use crate::pipeline::settings::Clock;
 use processes::{Identity, RunKey, RunState};
-use targets::clock::Clocks;
 
 pub use parts::Measured;
 pub(crate) use parts::Parts;
@@ -55,11 +55,11 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(identity: Identity, clock: Clock, now_unix_ns: u64) -> Self {
+    pub(crate) fn new(identity: Identity, clock: Clock, now: Moment, wall: Wall) -> Self {
         Self {
             key: identity.key,
             clock,
-            parts: Mutex::new(Parts::new(identity, now_unix_ns)),
+            parts: Mutex::new(Parts::new(identity, now, wall)),
         }
     }
 
@@ -83,26 +83,26 @@ impl Run {
     }
 
     /// Beginning of the round of finalizers that is open for longer than that.
-    pub(crate) fn long_finalizers(&self, now_unix_ns: u64, longer_ns: u64) -> Option<u64> {
-        self.parts().session.long_finalizers(now_unix_ns, longer_ns)
+    pub(crate) fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
+        self.parts().session.long_finalizers(now, longer_ns)
     }
 
     /// How much of the time the finalizer thread had a CPU in the round that began then; `None`: unknown.
-    pub(crate) fn know_finalizer_cpu(&self, begun: u64, share: Option<f64>) {
+    pub(crate) fn know_finalizer_cpu(&self, begun: Moment, share: Option<f64>) {
         self.parts().session.know_finalizer_cpu(begun, share);
     }
 
     /// No collection has come for a minute, or none at all.
-    pub(crate) fn rests(&self, now_unix_ns: u64) -> bool {
-        self.parts().session.rests(now_unix_ns)
+    pub(crate) fn rests(&self, now: Moment) -> bool {
+        self.parts().session.rests(now)
     }
 
     pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_state(&self, state: RunState, now_unix_ns: u64) {
-        self.parts().session.set_state(state, now_unix_ns);
+    pub(crate) fn set_state(&self, state: RunState, now: Moment) {
+        self.parts().session.set_state(state, now);
     }
 
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
@@ -110,23 +110,18 @@ impl Run {
     /// end here.
     ///
     /// `behind_ns`: how long ago all streams were read to their end.
-    pub(crate) fn tick(&self, clocks: Clocks, behind_ns: u64) -> (Arc<Origin>, Notices) {
-        let now_unix_ns = clocks.now_unix_ns();
+    pub(crate) fn tick(&self, now: Moment, wall: Wall, behind_ns: u64) -> (Arc<Origin>, Notices) {
         let mut parts = self.parts();
-        parts.observe_clocks(clocks);
-        parts.session.tick(now_unix_ns, behind_ns);
+        parts.wall = wall;
+        parts.session.tick(now, behind_ns);
         let notices = match parts.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
                 parts.rules.as_mut().map_or_else(Notices::default, |rules| {
                     let fires = rules.is_any_open();
-                    if fires {
-                        rules.unwatch(now_unix_ns)
-                    } else {
-                        Notices::default()
-                    }
+                    if fires { rules.unwatch(now) } else { Notices::default() }
                 })
             }
-            _ => parts.advance(now_unix_ns),
+            _ => parts.advance(now),
         };
         (Arc::clone(parts.identity.resource()), notices)
     }
@@ -135,7 +130,7 @@ impl Run {
     pub(crate) fn enter_service(&self, book: &mut ServiceBook) {
         let parts = self.parts();
         let resource = parts.identity.resource();
-        let Some(attached) = parts.session.first_attach_unix_ns else {
+        let Some(attached) = parts.session.first_attach else {
             return;
         };
         if self.clock != Clock::Live || book.is_current(self.key, resource) {
@@ -146,6 +141,7 @@ impl Run {
         let began = text(&resource.attributes, "process.creation.time");
         let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
+        let began = began.map(|unix_ns| parts.wall.moment(unix_ns));
         book.belongs(
             self.key,
             key,
@@ -155,11 +151,11 @@ impl Run {
     }
 
     /// Other rules from now on.
-    pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
+    pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now: Moment) -> (Arc<Origin>, Notices) {
         let mut parts = self.parts();
         let now = match self.clock {
-            Clock::Live => now_unix_ns,
-            Clock::Recorded => parts.session.newest_unix_ns,
+            Clock::Live => now,
+            Clock::Recorded => parts.session.newest,
         };
         let now = parts.session.advances(now);
         let notices = parts.rules.as_mut().map(|known| known.adopt(rules, now));
@@ -167,11 +163,11 @@ impl Run {
     }
 
     /// The process exited: its alerts end. What it leaves behind are the incidents that outlive it, with its name.
-    pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Notices, Option<Left>) {
+    pub(crate) fn end_rules(&self, at: Moment) -> (Arc<Origin>, Notices, Option<Left>) {
         let mut parts = self.parts();
         // What was in progress when it was read last is over with it.
         let mut notices = match self.clock {
-            Clock::Live => parts.advance(at_unix_ns),
+            Clock::Live => parts.advance(at),
             Clock::Recorded => Notices::default(),
         };
         let resource = Arc::clone(parts.identity.resource());
@@ -182,15 +178,15 @@ impl Run {
         match self.clock {
             // Nothing was killed and nobody has to restart it: what was wrong is over.
             Clock::Live if in_order => {
-                notices.extend(rules.finish(IncidentEnding::ProcessEnded, at_unix_ns));
+                notices.extend(rules.finish(IncidentEnding::ProcessEnded, at));
                 (resource, notices, None)
             }
             Clock::Live => {
-                notices.extend(rules.end(at_unix_ns));
-                (resource, notices, Some(rules.take_incidents(at_unix_ns)))
+                notices.extend(rules.end(at));
+                (resource, notices, Some(rules.take_incidents(at)))
             }
             // A recording says nothing of what came after.
-            Clock::Recorded => (resource, rules.finish(IncidentEnding::ProcessEnded, at_unix_ns), None),
+            Clock::Recorded => (resource, rules.finish(IncidentEnding::ProcessEnded, at), None),
         }
     }
 
@@ -198,7 +194,7 @@ impl Run {
     pub(crate) fn has_exited(&self) -> bool {
         let mut parts = self.parts();
         parts.forget_all_but_history();
-        parts.session.first_attach_unix_ns.is_some()
+        parts.session.first_attach.is_some()
     }
 
     /// Adds what its rules counted since the last call.

@@ -1,15 +1,16 @@
 //! What all feeds and the pipeline share: the runs, the settings and rules in force, the way out, the totals.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use delivery::alerts::Notices;
-use delivery::clock::now_unix_ns;
 use gc_rules::incident::{IncidentRecord, recording_id};
 use gc_rules::rule::RuleSet;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use targets::host::now;
 use tokio::sync::watch;
 use tracing::info;
 
@@ -27,7 +28,12 @@ use evidence::flames::Flames;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunKey, RunState};
 use targets::clock::Clocks;
-use targets::wall_clock::WallClock;
+
+/// Both clocks cannot be read at once: less is no other time that the wall clock shows.
+const SAME_NS: u64 = 1_000_000;
+
+/// More is a wall clock that somebody set, and worth a line in the log.
+const SET_NS: u64 = 100_000_000;
 
 /// What the pipeline counted since it began, over all runs, also those that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,7 +83,7 @@ impl Counters {
 pub(crate) struct Noted {
     pub(crate) identity: Identity,
     pub(crate) state: RunState,
-    pub(crate) since_unix_ns: u64,
+    pub(crate) since: Moment,
 }
 
 /// The processes that are known: those with a feed, and those that are noted only.
@@ -96,6 +102,8 @@ pub(crate) struct Shared {
     /// What the evaluations of each rule came to, over all runs.
     rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
     outlet: Arc<dyn Outlet>,
+    /// By how much the wall clock is ahead: see [`Wall`].
+    ahead_ns: AtomicI64,
     processes: Mutex<Processes>,
     aftermath: Mutex<Aftermath>,
     resumed: Mutex<Resumed>,
@@ -118,7 +126,6 @@ pub(crate) struct Services {
     pub(crate) judged: Judged,
     /// gcwatch itself, where it is a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
-    wall_clock: WallClock,
 }
 
 impl Shared {
@@ -128,6 +135,7 @@ impl Shared {
             rules: RwLock::default(),
             rule_counts: Mutex::default(),
             outlet,
+            ahead_ns: AtomicI64::new(Wall::UNIX.ahead_ns()),
             processes: Mutex::default(),
             aftermath: Mutex::default(),
             resumed: Mutex::default(),
@@ -242,48 +250,54 @@ impl Shared {
     /// Has what is left of processes recorded that died of their memory.
     fn record_deaths(&self, book: &mut ServiceBook) {
         let Some(black_box) = self.black_box() else { return };
-        for (name, run, at_unix_ns) in book.take_deaths_of_memory() {
-            black_box.died(run, at_unix_ns, recording_id(at_unix_ns, &name, run.pid, "died"));
+        for (name, run, at) in book.take_deaths_of_memory() {
+            let id = recording_id(self.wall().unix_ns(at), &name, run.pid, "died");
+            black_box.died(run, at, id);
         }
     }
 
     /// Passes changes of alerts and incidents on.
-    pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Notices)) {
+    pub(crate) fn notify(&self, (resource, mut notices): (Arc<Origin>, Notices)) {
         if !notices.is_empty() {
             if !notices.incidents.is_empty() {
                 self.counters.incident_changes.fetch_add(1, Ordering::Relaxed);
                 self.record(&notices);
             }
-            let now = now_unix_ns();
+            let now = now();
             let mut services = self.services();
             services.book.notices(&notices.alerts, now);
             services.book.incidents(&notices.incidents, now);
             drop(services);
+            notices.wall = self.wall();
             self.remember_ended(&resource, &notices);
             self.outlet.alerts(&resource, notices);
         }
     }
 
-    /// What the clocks show now, for what outlives processes.
-    pub(crate) fn observe_clocks(&self, clocks: Clocks) {
-        let mut services = self.services();
-        let Some(by_ns) = services.wall_clock.observe(clocks) else {
-            return;
-        };
-        info!(
-            "the wall clock was set by {:.1} s, or the machine was suspended; rules go on as if it was not",
-            by_ns as f64 / 1e9
-        );
-        services.book.clock_was_set(by_ns);
-        services.watcher.clock_was_set(by_ns);
-        services.judged.clock_was_set(by_ns);
-        drop(services);
-        self.aftermath().clock_was_set(by_ns);
-        self.resumed().clock_was_set(by_ns);
+    /// What the wall clock shows; of recordings, Unix time.
+    pub(crate) fn wall(&self) -> Wall {
+        Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
+    }
+
+    /// What the clocks show now: what is shown, exported and stored has that time from now on.
+    pub(crate) fn observe_clocks(&self, clocks: Clocks) -> Wall {
+        let (known, shown) = (self.wall(), clocks.wall());
+        let by_ns = shown.ahead_ns().saturating_sub(known.ahead_ns());
+        if by_ns.unsigned_abs() < SAME_NS {
+            return known;
+        }
+        self.ahead_ns.store(shown.ahead_ns(), Ordering::Relaxed);
+        if by_ns.unsigned_abs() >= SET_NS {
+            info!(
+                "the wall clock was set by {:.1} s, or the machine was suspended; rules go on as if it was not",
+                by_ns as f64 / 1e9
+            );
+        }
+        shown
     }
 
     /// A second passed for what outlives processes.
-    pub(crate) fn tick_services(&self, runs: &[Arc<Run>], now_unix_ns: u64) {
+    pub(crate) fn tick_services(&self, runs: &[Arc<Run>], now: Moment) {
         let rules = self.rules();
         let changes = {
             let mut services = self.services();
@@ -303,17 +317,18 @@ impl Shared {
                     book.ask(|container| surroundings.ended(container));
                 }
             }
-            book.forget(now_unix_ns);
+            book.forget(now);
             self.record_deaths(book);
             if let Some(black_box) = self.black_box() {
                 judged.name_recordings(book, |run| black_box.files().of_dead(run));
             }
-            let changes = judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns);
+            let changes = judged.tick(book, watcher, own.as_ref(), &rules, now);
             judged.resume(&mut self.resumed());
             changes
         };
-        for (resource, notices) in changes {
+        for (resource, mut notices) in changes {
             if !notices.is_empty() {
+                notices.wall = self.wall();
                 self.remember_ended(&resource, &notices);
                 self.outlet.alerts(&resource, notices);
             }
@@ -323,8 +338,8 @@ impl Shared {
     /// Keeps the newest incidents that ended.
     fn remember_ended(&self, resource: &Arc<Origin>, notices: &Notices) {
         let mut ended = self.ended_incidents();
-        let notices = notices.incidents.iter();
-        for record in notices.filter_map(|notice| incident_view::ended(notice, resource)) {
+        let (wall, notices) = (notices.wall, notices.incidents.iter());
+        for record in notices.filter_map(|notice| incident_view::ended(notice, resource, wall)) {
             if ended.len() >= MOST_ENDED {
                 ended.pop_front();
             }
@@ -343,8 +358,8 @@ impl Shared {
     /// The last export of a run, after which its series end. A recorded run ends at its newest event.
     pub(crate) fn end(&self, run: &Run) {
         let at = match run.clock() {
-            Clock::Live => now_unix_ns(),
-            Clock::Recorded => run.parts().session.newest_unix_ns,
+            Clock::Live => now(),
+            Clock::Recorded => run.parts().session.newest,
         };
         let (resource, notices, left) = run.end_rules(at);
         self.notify((Arc::clone(&resource), notices));
@@ -365,18 +380,18 @@ impl Shared {
             ended.into_iter().for_each(|changes| self.notify(changes));
         }
         self.count_rules(run);
-        self.export(run, at);
+        self.export(run, self.wall().unix_ns(at));
         let removed = self.processes().runs.remove(&run.key());
         if let Some(run) = removed.filter(|run| run.has_exited()) {
             let listed = self.listed_pids();
-            self.processes().exited.put(run, now_unix_ns(), &listed);
+            self.processes().exited.put(run, now(), &listed);
         }
     }
 
     /// The pids that incidents name which are listed although their processes exited.
     fn listed_pids(&self) -> BTreeSet<u32> {
         let mut pids: BTreeSet<u32> = self.ended_incidents().iter().filter_map(|record| record.pid).collect();
-        pids.extend(self.aftermath().records().filter_map(|record| record.pid));
+        pids.extend(self.aftermath().records(self.wall()).filter_map(|record| record.pid));
         pids
     }
 }

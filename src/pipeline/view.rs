@@ -13,11 +13,11 @@ use crate::pipeline::shared::Noted;
 use api::gc::{GcRecord, Subject};
 use api::view::TargetView;
 use clr_gc::gc::Collection;
-use gc_rules::time::{TimeBase, rfc3339};
+use gc_rules::time::{UnixBase, Wall, rfc3339};
 use gc_telemetry::value::text;
 use processes::{Identity, RunState};
 
-fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since_unix_ns: u64) -> TargetView {
+fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since: Option<String>) -> TargetView {
     TargetView {
         pid: identity.key.pid,
         ns_pid: identity.ns_pid,
@@ -27,7 +27,7 @@ fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since_un
         state: state.word(),
         reason: state.reason(),
         detail: state.detail(),
-        since: rfc3339(since_unix_ns),
+        since,
         first_attached: None,
         sessions: 0,
         healings: 0,
@@ -53,7 +53,7 @@ fn target_of(run: &Run) -> TargetView {
     let (session, history) = (&parts.session, &parts.history);
     let progress = session.progress();
     TargetView {
-        first_attached: session.first_attach_unix_ns.and_then(rfc3339),
+        first_attached: session.first_attach.and_then(|at| parts.wall.rfc3339(at)),
         sessions: session.sessions,
         healings: session.healings,
         bytes: progress.bytes,
@@ -70,7 +70,7 @@ fn target_of(run: &Run) -> TargetView {
             parts.identity.who(),
             &parts.identity.resource().attributes,
             &session.state,
-            session.since_unix_ns,
+            parts.wall.rfc3339(session.since),
         )
     }
 }
@@ -101,14 +101,13 @@ impl Pipeline {
 
     /// Every process that is known, by pid.
     pub fn targets(&self) -> Vec<TargetView> {
+        let wall = self.wall();
         let mut targets: Vec<TargetView> = self.runs().iter().map(|run| target_of(run)).collect();
-        targets.extend(self.noted().iter().map(
-            |Noted {
-                 identity,
-                 state,
-                 since_unix_ns,
-             }| target(identity, &identity.resource, state, *since_unix_ns),
-        ));
+        targets.extend(
+            self.noted().iter().map(|Noted { identity, state, since }| {
+                target(identity, &identity.resource, state, wall.rfc3339(*since))
+            }),
+        );
         targets.sort_by_key(|target| target.pid);
         targets
     }
@@ -121,10 +120,10 @@ impl Pipeline {
             if pid.is_some_and(|pid| pid != run.key().pid) {
                 continue;
             }
-            let (ns_pid, recent) = {
+            let (ns_pid, wall, recent) = {
                 let parts = run.parts();
                 let recent: Vec<Remembered> = parts.history.newest().cloned().collect();
-                (parts.identity.who().ns_pid, recent)
+                (parts.identity.who().ns_pid, parts.wall, recent)
             };
             let mut recent: Vec<_> = recent
                 .into_iter()
@@ -132,23 +131,23 @@ impl Pipeline {
                 .collect();
             // A foreground collection is observed before the background collection in which it ran.
             recent.sort_by_key(|(collection, base)| {
-                std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
+                std::cmp::Reverse((collection.start.map(|start| base.moment(start)), collection.number))
             });
             recent.truncate(limit);
             let pid = run.key().pid;
             let each = recent.into_iter();
-            records.extend(
-                each.filter_map(|(collection, base)| record(&collection, base, subject(pid, &collection), ns_pid)),
-            );
+            records.extend(each.filter_map(|(collection, base)| {
+                record(&collection, base.unix(wall), subject(pid, &collection), ns_pid)
+            }));
         }
         records
     }
 }
 
 /// The record of a collection that is kept in full.
-pub(crate) fn record_of(kept: &Remembered, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
+pub(crate) fn record_of(kept: &Remembered, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
-    record(&collection, kept.base, subject(pid, &collection), ns_pid)
+    record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
 }
 
 fn subject(pid: u32, collection: &Collection) -> Subject {
@@ -161,7 +160,7 @@ fn subject(pid: u32, collection: &Collection) -> Subject {
 /// The record of `kind: "gc"`, without ids of requests.
 pub(crate) fn record(
     collection: &Collection,
-    base: TimeBase,
+    base: UnixBase,
     subject: Subject,
     ns_pid: Option<u32>,
 ) -> Option<serde_json::Value> {

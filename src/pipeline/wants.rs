@@ -10,10 +10,10 @@ use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
 use delivery::alerts::Notices;
-use delivery::clock::now_unix_ns;
 use evidence::automatic::Condition;
 use gc_telemetry::origin::Origin;
 use processes::{RunKey, RunState};
+use targets::host::now;
 
 /// The kinds of evidence that take a burst, or a heap dump.
 const OF_BURSTS: [Evidence; 4] = [
@@ -70,7 +70,7 @@ impl Pipeline {
     pub fn dumps(&self, run: RunKey, begins: bool) {
         let run = self.shared().processes().runs.get(&run).map(Arc::clone);
         let Some(run) = run else { return };
-        let (mut parts, now) = (run.parts(), now_unix_ns());
+        let (mut parts, now) = (run.parts(), now());
         let session = &mut parts.session;
         session.own_dump = match (begins, session.own_dump) {
             (true, _) => Some((now, None)),
@@ -80,7 +80,7 @@ impl Pipeline {
 
     /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
     pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
-        finding.dated(now_unix_ns());
+        finding.dated(self.wall().unix_ns(now()));
         let run = self.shared().processes().runs.get(&run).map(Arc::clone);
         let Some(run) = run else { return };
         let mut parts = run.parts();
@@ -100,7 +100,7 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
     let Some(rules) = &parts.rules else { return Vec::new() };
     let mut wants = Vec::new();
     for incident in rules.incidents() {
-        if incident.process_ended_unix_ns.is_some() {
+        if incident.process_ended.is_some() {
             continue;
         }
         for evidence in OF_BURSTS {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use clr_gc::gc::Collection;
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{UnixBase, Wall};
 
 use crate::pipeline::history::{Bucket, Mark};
 use crate::pipeline::process_view;
@@ -48,7 +48,7 @@ fn parts(from: i64, to: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
 
 /// What happened in each place. Collections count where they ended, time stopped where it lies; what was allocated
 /// between two collections is spread over the time between them.
-pub(super) fn columns(history: &ProcessHistory, base: TimeBase, observed_ns: i64) -> HistoryColumns {
+pub(super) fn columns(history: &ProcessHistory, base: UnixBase, observed_ns: i64) -> HistoryColumns {
     let observed_ns = observed_ns.max(1);
     let length = length_ns(observed_ns);
     let mut places: BTreeMap<i64, Bucket> = BTreeMap::new();
@@ -111,10 +111,11 @@ fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i6
 }
 
 /// A mark per collection, at most so many: of each part of the time the longest.
-pub(super) fn marks(collections: &[Collection], base: TimeBase, observed_ns: i64, most: usize) -> PauseColumns {
+pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> PauseColumns {
     let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
     let mut columns = PauseColumns::default();
-    let mut add = |one: &Collection| process_view::add_mark(&mut columns, &Mark::of(one, base.unix_ns(at(one))));
+    let mut add =
+        |one: &Collection| process_view::add_mark(&mut columns, &Mark::of(one, base.moment(at(one))), Wall::UNIX);
     if collections.len() <= most {
         collections.iter().for_each(add);
         return columns;
@@ -125,7 +126,7 @@ pub(super) fn marks(collections: &[Collection], base: TimeBase, observed_ns: i64
 }
 
 /// The heap after each collection, at most so many points: of each part of the time the largest.
-pub(super) fn heap(collections: &[Collection], base: TimeBase, observed_ns: i64, most: usize) -> HeapPoints {
+pub(super) fn heap(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> HeapPoints {
     let mut known: Vec<&Collection> = collections.iter().filter(|one| one.heap_stats.is_some()).collect();
     let of = known.len() as u64;
     let at = |one: &&Collection| collection_at(one);

@@ -224,11 +224,9 @@ async fn an_alert_fires_once_and_resolves() {
         provenance: processes::Provenance::default(),
     };
     let mut feed = services.pipeline.open(identity).unwrap();
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
+    let now = targets::clocks().moment();
     // As if it was recorded until now: no alert begins ahead of time.
-    feed.time_base(TimeBase::at(i128::try_from(now.as_nanos()).unwrap() - 120_000_000_000));
+    feed.time_base(TimeBase::at(i128::from(now.ns()) - 120_000_000_000));
     feed.state(RunState::Attached);
     let mut player = Player::open(&recordings::path("svc8-workstation")).unwrap();
     while let Some((_, outcome)) = player.next_outcome().unwrap() {
@@ -265,13 +263,8 @@ async fn an_alert_fires_once_and_resolves() {
     };
     sent(6).await;
     assert!(by_alertmanager.try_next().is_none(), "it notified twice of one alert");
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
     let rules = std::sync::Arc::default();
-    services
-        .pipeline
-        .set_rules(rules, u64::try_from(now.as_nanos()).unwrap());
+    services.pipeline.set_rules(rules, targets::clocks().moment());
     let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
     let own: Value = serde_json::from_slice(&by_gcwatch.next().await.body).unwrap();
     assert_eq!(

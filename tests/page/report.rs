@@ -6,7 +6,7 @@ use std::process::Command;
 
 use api::gc::Subject;
 use clr_gc::stream::Scope;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
@@ -140,7 +140,7 @@ fn collections_of_two_processes_are_apart() {
     recording.processes.push((subject, second));
     let page = web::report::page(&view::page(vec![view::recorded(
         &recording,
-        TimeBase::at(0),
+        UnixBase::at(0),
         None,
         false,
         1,

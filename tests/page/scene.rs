@@ -8,7 +8,7 @@ use delivery::clock::now_unix_ns;
 use gc_requests::payload::Ended;
 use gc_requests::request::{Hit, Request};
 use gc_rules::field::MemoryFacts;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::value::key_value;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Player, complete_at};
@@ -278,7 +278,9 @@ impl Scene {
                 ..Measured::default()
             };
             begin += recording.length_ns;
-            self.services.pipeline.measured(feed.run(), measured, begin);
+            self.services
+                .pipeline
+                .measured(feed.run(), measured, Moment::from_ns(begin));
         }
         if limit_mib.is_some() {
             let base = TimeBase::at((begin - recording.length_ns).into());

@@ -11,7 +11,7 @@ use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings::{self, Compression, Protocol, Secret};
 use gc_rules::rule::Severity;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{TimeBase, Wall};
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{self, Clock};
@@ -102,7 +102,7 @@ async fn until(notifier: &Notifier, is: impl Fn(&ReceiverStats) -> bool) {
 async fn firing_and_resolved_alerts_are_sent_again() {
     let mut receiver = Receiver::start().await;
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(20))).unwrap();
-    notifier.notify(&resource(), &[began(5)]);
+    notifier.notify(&resource(), &[began(5)], Wall::UNIX);
     let mut firing = Vec::new();
     for _ in 0..3 {
         let request = receiver.next().await;
@@ -136,7 +136,7 @@ async fn firing_and_resolved_alerts_are_sent_again() {
     other
         .attributes
         .push(notices::attribute("k8s.node.name", "learned later"));
-    notifier.notify(&other, &[over(5)]);
+    notifier.notify(&other, &[over(5)], Wall::UNIX);
     let mut ends = 0;
     while ends < 3 {
         let alert = json(&receiver.next().await)[0].clone();
@@ -163,7 +163,7 @@ async fn failures_are_retried() {
     let mut to = alertmanager(&receiver);
     to.receiver.timeout = Duration::from_millis(300);
     let notifier = Notifier::start(&only(to, NEVER)).unwrap();
-    notifier.notify(&resource(), &[began(5)]);
+    notifier.notify(&resource(), &[began(5)], Wall::UNIX);
     for _ in 0..5 {
         let request = receiver.next().await;
         // That of the connection that breaks was not read.
@@ -186,7 +186,7 @@ async fn a_refused_alert_is_found_and_dropped() {
     // All three; the first alone; the second and the third; the second, which is the wrong one; the third.
     receiver.script([wrong(), Reply::Accept, wrong(), wrong(), Reply::Accept]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(50))).unwrap();
-    notifier.notify(&resource(), &[began(1), began(2), began(3)]);
+    notifier.notify(&resource(), &[began(1), began(2), began(3)], Wall::UNIX);
     let mut requests = Vec::new();
     for _ in 0..5 {
         requests.push(pids(&receiver.next().await));
@@ -206,7 +206,7 @@ async fn a_refused_alert_is_found_and_dropped() {
         again.extend(reported);
     }
     // Its end is not reported either: nobody knows of it.
-    notifier.notify(&resource(), &[over(bad.parse().unwrap())]);
+    notifier.notify(&resource(), &[over(bad.parse().unwrap())], Wall::UNIX);
     assert!(!pids(&receiver.next().await).contains(&bad));
 }
 
@@ -218,7 +218,7 @@ async fn an_alertmanager_without_permission_is_asked_again_later() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::http(401, &[])]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(100))).unwrap();
-    notifier.notify(&resource(), &[began(1), began(2)]);
+    notifier.notify(&resource(), &[began(1), began(2)], Wall::UNIX);
     assert_eq!(pids(&receiver.next().await).len(), 2);
     assert_eq!(pids(&receiver.next().await).len(), 2);
     until(&notifier, |stats| stats.sent >= 2).await;
@@ -244,7 +244,7 @@ async fn a_receiver_that_hangs_delays_no_other() {
     };
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 1..=3 {
-        notifier.notify(&resource(), &[began(pid)]);
+        notifier.notify(&resource(), &[began(pid)], Wall::UNIX);
         let mut reported = Vec::new();
         while !reported.contains(&pid.to_string()) {
             reported.extend(pids(&well.next().await));
@@ -264,8 +264,8 @@ async fn a_receiver_that_hangs_delays_no_other() {
 async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let notifier = Notifier::start(&only(alertmanager(&first), NEVER)).unwrap();
-    notifier.notify(&resource(), &[began(1), began(2)]);
-    notifier.notify(&resource(), &[over(2)]);
+    notifier.notify(&resource(), &[began(1), began(2)], Wall::UNIX);
+    notifier.notify(&resource(), &[over(2)], Wall::UNIX);
     let mut settings = only(alertmanager(&first), NEVER);
     settings.alertmanagers.push(alertmanager(&second));
     notifier.reconfigure(&settings).unwrap();
@@ -283,7 +283,7 @@ async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
         error.contains("its name contains") && !error.contains("hunter2"),
         "{error}"
     );
-    notifier.notify(&resource(), &[over(1)]);
+    notifier.notify(&resource(), &[over(1)], Wall::UNIX);
     let last = json(&second.next().await);
     assert_eq!(
         (&last[0]["labels"]["pid"], &last[0]["endsAt"]),
@@ -312,7 +312,7 @@ async fn a_webhook_gets_each_change_in_order() {
         ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();
-    notifier.notify(&resource(), &[began(1), over(1), began(2), over(2)]);
+    notifier.notify(&resource(), &[began(1), over(1), began(2), over(2)], Wall::UNIX);
     let mut reported = Vec::new();
     for _ in 0..5 {
         let request = receiver.next().await;
@@ -443,7 +443,7 @@ async fn a_webhook_that_is_down_costs_bounded_memory() {
     drop(receiver);
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 0..1500 {
-        notifier.notify(&resource(), &[began(pid)]);
+        notifier.notify(&resource(), &[began(pid)], Wall::UNIX);
     }
     assert_eq!(dropped(&notifier, "queue_full"), 500);
     assert_eq!(stats(&notifier).queued, 1000);
@@ -463,7 +463,7 @@ async fn what_a_webhook_did_not_get_is_sent_by_the_next_gcwatch() {
         ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings(vec![webhook(&receiver)])).unwrap();
-    notifier.notify(&resource(), &[began(1), began(2)]);
+    notifier.notify(&resource(), &[began(1), began(2)], Wall::UNIX);
     let refused = receiver.next().await;
     assert_eq!((notifier.unsent_mark(LONG), notifier.unsent(LONG)), (0, Vec::new()));
     assert_ne!(notifier.unsent_mark(Duration::ZERO), 0);
@@ -475,7 +475,7 @@ async fn what_a_webhook_did_not_get_is_sent_by_the_next_gcwatch() {
     receiver.then(Reply::Accept);
     let notifier = Notifier::start(&settings(vec![webhook(&other), webhook(&receiver)])).unwrap();
     assert_eq!(notifier.resume_unsent(&unsent), 2);
-    notifier.notify(&resource(), &[over(1)]);
+    notifier.notify(&resource(), &[over(1)], Wall::UNIX);
     let first = receiver.next().await;
     assert_eq!(first.body, refused.body);
     let then = [json(&receiver.next().await), json(&receiver.next().await)];

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::Outcome;
 use delivery::alerts::{Notice, Notices};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
@@ -310,8 +310,12 @@ fn metadata_that_comes_late_is_reported() {
         attribute("team", "theirs"),
         attribute("k8s.pod.name", "web-1"),
     ];
-    assert_eq!(pipeline.surroundings_changed(1), 1);
-    assert_eq!(pipeline.surroundings_changed(2), 0, "the same again is no news");
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(1)), 1);
+    assert_eq!(
+        pipeline.surroundings_changed(Moment::from_ns(2)),
+        0,
+        "the same again is no news"
+    );
     let is_known = || {
         assert_eq!(shown("service.name").as_deref(), Some("web"));
         assert_eq!(shown("team").as_deref(), Some("own"));
@@ -323,10 +327,10 @@ fn metadata_that_comes_late_is_reported() {
     is_known();
     assert_eq!(shown("k8s.node.name"), None);
     says.0.lock().unwrap().push(attribute("k8s.node.name", "node-1"));
-    assert_eq!(pipeline.surroundings_changed(3), 1);
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(3)), 1);
     assert_eq!(shown("k8s.node.name").as_deref(), Some("node-1"));
     says.0.lock().unwrap().clear();
-    assert_eq!(pipeline.surroundings_changed(4), 0);
+    assert_eq!(pipeline.surroundings_changed(Moment::from_ns(4)), 0);
     is_known();
 }
 
@@ -373,10 +377,10 @@ fn figures_of_a_container_are_metrics() {
         figures,
         ..Measured::default()
     };
-    pipeline.measured(&run, measured(Some(figures)), 1);
+    pipeline.measured(&run, measured(Some(figures)), Moment::from_ns(1));
     figures.memory.oom_kills = Some(9);
-    pipeline.measured(&run, measured(Some(figures)), 2);
-    pipeline.measured(&Arc::clone(outside.run()), measured(Some(figures)), 2);
+    pipeline.measured(&run, measured(Some(figures)), Moment::from_ns(2));
+    pipeline.measured(&Arc::clone(outside.run()), measured(Some(figures)), Moment::from_ns(2));
     assert_eq!(
         reported(),
         [
@@ -385,6 +389,6 @@ fn figures_of_a_container_are_metrics() {
             "gcwatch.container.memory.oom_kills 2"
         ]
     );
-    pipeline.measured(&run, Measured::default(), 3);
+    pipeline.measured(&run, Measured::default(), Moment::from_ns(3));
     assert!(reported().is_empty());
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clr_gc::gc::{Open, Outcome};
 use delivery::alerts::{Notice, Notices};
 use gc_rules::alert::{Ending, Transition};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase, Wall};
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
@@ -103,7 +103,7 @@ fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
         ..PipelineSettings::default()
     };
     let pipeline = Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>);
-    pipeline.set_rules(Arc::new(rules(RULES)), BASE);
+    pipeline.set_rules(Arc::new(rules(RULES)), Moment::from_ns(BASE));
     (pipeline, kept)
 }
 
@@ -288,7 +288,7 @@ fn notices_have_the_ids_of_the_collections_span() {
     let mut fired = std::collections::BTreeMap::new();
     for notice in &notices {
         let alert = notice.transition.alert();
-        let record = log_record(&notice.transition, notice.group.as_deref(), notice.span, 5);
+        let record = log_record(&notice.transition, notice.group.as_deref(), notice.span, Wall::UNIX, 5);
         let root = spans.iter().find(|span| span.span_id == record.span_id).unwrap();
         assert_eq!(root.trace_id, record.trace_id);
         assert_eq!(
@@ -313,7 +313,7 @@ fn notices_have_the_ids_of_the_collections_span() {
         let state = text(&record.attributes, "gcwatch.anomaly.state");
         match &notice.transition {
             Transition::Fired(_) => {
-                assert_eq!((state, record.time_unix_nano), (Some("firing"), alert.started_unix_ns));
+                assert_eq!((state, record.time_unix_nano), (Some("firing"), alert.started.ns()));
                 assert!(text(&record.attributes, "gcwatch.rule.remedy").is_some());
                 *fired.entry(alert.rule.id.to_string()).or_insert(0) += 1;
                 open.push(notice);
@@ -321,7 +321,7 @@ fn notices_have_the_ids_of_the_collections_span() {
             Transition::Ended(_, ending) => {
                 assert_eq!(
                     (state, Some(record.time_unix_nano)),
-                    (Some("ended"), alert.ended_unix_ns)
+                    (Some("ended"), alert.ended.map(Moment::ns))
                 );
                 assert_eq!(text(&record.attributes, "gcwatch.anomaly.ending"), Some(ending.name()));
                 let number = |notice: &&Notice| notice.transition.alert().number;
@@ -354,7 +354,7 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
     let mut feed = feed(&pipeline);
     let now = clocks();
-    feed.time_base(TimeBase::at(now.unix_ns));
+    feed.time_base(TimeBase::at(now.moment().ns().into()));
     feed.open(Open {
         stop: Some(0),
         collection: Some(1_000_000),
@@ -424,7 +424,7 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
         let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
         let mut feed = feed(&pipeline);
         let now = clocks();
-        feed.time_base(TimeBase::at(now.unix_ns));
+        feed.time_base(TimeBase::at(now.moment().ns().into()));
         let open = Open {
             stop: Some(0),
             collection: Some(1_000_000),
@@ -451,8 +451,11 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
             "{}",
             alert.summary
         );
-        let began = i128::from(alert.started_unix_ns) - now.unix_ns;
+        // And is shown by the clock as it is set now.
+        let began = i128::from(pipeline.wall().unix_ns(alert.started)) - now.unix_ns;
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
+        let shown = pipeline.alerts()[0].since.clone();
+        assert_eq!(shown, now.wall().rfc3339(alert.started), "set by {by_ns}");
         feed.open(Open::default());
         for second in 9..=12 {
             pipeline.tick(now.after(second * SECOND), Duration::ZERO);
@@ -480,7 +483,7 @@ fn other_rules_keep_what_is_the_same() {
     let more = RULES
         .replace("  - id: test.full\n", "  - id: test.more\n")
         .replace("A full collection", "Another name");
-    pipeline.set_rules(Arc::new(rules(&more)), BASE);
+    pipeline.set_rules(Arc::new(rules(&more)), Moment::from_ns(BASE));
     let ends: Vec<String> = kept
         .notices()
         .iter()
@@ -500,7 +503,7 @@ fn other_rules_keep_what_is_the_same() {
     assert_eq!((firing(7), firing(8)), (Some(1), None), "of one process, or of none");
     assert!(views[0].location.starts_with("test.yaml:3:"), "{}", views[0].location);
 
-    pipeline.set_rules(Arc::default(), BASE);
+    pipeline.set_rules(Arc::default(), Moment::from_ns(BASE));
     let notices = kept.notices();
     assert!(
         notices.iter().any(|notice| matches!(&notice.transition, Transition::Ended(alert, Ending::RuleChanged) if *alert.rule.id == *"test.background")),
@@ -530,17 +533,17 @@ rules:
 ";
     let fired = |heap_limit| {
         let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
-        pipeline.set_rules(Arc::new(rules(LIMITED)), BASE);
+        pipeline.set_rules(Arc::new(rules(LIMITED)), Moment::from_ns(BASE));
         let mut feed = feed(&pipeline);
         let measured = Measured {
             heap_limit: Some(heap_limit),
             ..Measured::default()
         };
-        pipeline.measured(feed.run(), measured, BASE);
+        pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
         for (at, outcome) in outcomes().into_iter().enumerate() {
             feed.observe(outcome);
             if at == 20 {
-                pipeline.measured(feed.run(), measured, BASE);
+                pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
             }
         }
         kept.notices().len()
@@ -570,12 +573,12 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
             machine: Some(64 << 30),
             ..Measured::default()
         };
-        pipeline.measured(feed.run(), measured, BASE);
+        pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
         let settings = settings
             .iter()
             .map(|(name, value)| gc_telemetry::value::key_value(name, value.clone()));
         feed.learned(Some(runtime.to_owned()), settings.collect());
-        let memory = pipeline.process(7, BASE).unwrap().memory;
+        let memory = pipeline.process(7, Moment::from_ns(BASE)).unwrap().memory;
         (memory.heap_limit, memory.heap_limit_note)
     };
     let sent = ("gcwatch.gc.settings.large_pages", Value::BoolValue(false));

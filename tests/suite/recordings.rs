@@ -17,7 +17,7 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::load::{load, shipped};
 use gc_rules::review::{Review, Reviewed, repeated};
 use gc_rules::rule::RuleSet;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use recording::Recording;
 use recording::source::Source;
 use test_support::{golden, recordings};
@@ -81,10 +81,10 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
 
 /// A rule with the first and the last time at which it fired, and the number of its transitions.
 fn line(rule: &str, alerts: &[&Reviewed], base: TimeBase) -> String {
-    let offset = |unix_ns: u64| seconds(i64::try_from(unix_ns - base.unix_ns(0)).unwrap());
+    let offset = |at: Moment| seconds(i64::try_from(at.since(base.moment(0))).unwrap());
     let (first, last) = (alerts[0], alerts[alerts.len() - 1]);
     let ended = alerts.iter().filter(|reviewed| reviewed.ending.is_some()).count();
-    let until = match (last.ending, last.alert.ended_unix_ns) {
+    let until = match (last.ending, last.alert.ended) {
         (Some(ending), Some(at)) => {
             let how = if ending == Ending::Superseded {
                 " superseded"
@@ -98,7 +98,7 @@ fn line(rule: &str, alerts: &[&Reviewed], base: TimeBase) -> String {
     format!(
         "{rule} ({}) {:.0} s to {until}, {} transitions",
         first.alert.severity().name(),
-        offset(first.alert.started_unix_ns),
+        offset(first.alert.started),
         alerts.len() + ended
     )
 }

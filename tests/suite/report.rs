@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use api::gc::Subject;
 use clr_gc::stream::Scope;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
@@ -44,7 +44,7 @@ fn record(page: &str) -> Value {
 }
 
 /// The page of a recording.
-fn page_of(recording: &Recording, base: TimeBase) -> String {
+fn page_of(recording: &Recording, base: UnixBase) -> String {
     let one = view::recorded(recording, base, None, false, 1);
     web::report::page(&view::page(vec![one])).unwrap()
 }
@@ -266,7 +266,7 @@ fn a_whole_machine_is_bounded() {
         };
         whole.processes.push((subject, process));
     }
-    let page = page_of(&whole, TimeBase::at(0));
+    let page = page_of(&whole, UnixBase::at(0));
     assert!(page.len() <= 10_000_000, "{}", page.len());
     let record = record(&page);
     let processes = record["processes"].as_array().unwrap();
@@ -335,7 +335,7 @@ fn a_hundred_thousand_collections_fit() {
             break;
         }
     }
-    let page = page_of(&long, TimeBase::at(1_700_000_000_000_000_000));
+    let page = page_of(&long, UnixBase::at(1_700_000_000_000_000_000));
     if let Some(to) = std::env::var_os("GCWATCH_REPORT_TO") {
         // For people: how long a browser takes for it.
         fs::write(to, &page).unwrap();

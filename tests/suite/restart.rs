@@ -8,7 +8,6 @@ use clr_gc::gc::Outcome;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings, Webhook};
-use delivery::clock::now_unix_ns;
 use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
@@ -109,7 +108,7 @@ fn open(services: &Services) -> Feed {
         provenance: Provenance::default(),
     };
     let mut feed = services.pipeline.open(identity).unwrap();
-    feed.time_base(TimeBase::at(i128::from(now_unix_ns() - 2 * MINUTE)));
+    feed.time_base(TimeBase::at(i128::from(clocks().moment().ns() - 2 * MINUTE)));
     feed.state(RunState::Attached);
     feed
 }
@@ -159,7 +158,7 @@ async fn an_incident_goes_on_over_a_restart() {
     let open = services.pipeline.incidents();
     assert_eq!((open.len(), &open[0].id), (1, &waiting[0].id));
     assert!(open[0].members[0].count > waiting[0].members[0].count);
-    services.pipeline.set_rules(Arc::default(), now_unix_ns());
+    services.pipeline.set_rules(Arc::default(), clocks().moment());
     is_end_of(&host.message().await, began(&first), "rule-changed");
     services.close().await;
     assert!(host.webhook.try_next().is_none());
@@ -215,7 +214,7 @@ async fn a_webhook_that_was_down_gets_the_beginning_later() {
     assert_eq!(first, refused);
     let mut feed = open(&services);
     play(&mut feed);
-    services.pipeline.set_rules(Arc::default(), now_unix_ns());
+    services.pipeline.set_rules(Arc::default(), clocks().moment());
     is_end_of(&host.message().await, began(&first), "rule-changed");
     services.close().await;
     host.start().await.close().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::otlp::settings::Secret;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
@@ -504,7 +504,7 @@ async fn a_process_has_its_history() {
     assert_eq!(counted, totals.count);
     // On disk as well, in longer places, and only once where the memory has it, too.
     assert!(record["kept_from_ms"].is_null());
-    services.pipeline.keep_history(0, true);
+    services.pipeline.keep_history(Moment::FIRST, true);
     let long = json(address, &format!("/api/v1/processes/{pid}/history?hours=2")).await;
     assert_eq!(
         (&long["bucket_ms"], &long["span_ms"]),

@@ -58,6 +58,7 @@ use crate::transport::connection::Connection;
 use crate::transport::receiver::Receiver;
 use gc_rules::alert::RunKey;
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
+use gc_rules::time::Wall;
 
 /// Most open incidents that are remembered, for receivers that a reload adds.
 const MOST_FIRING: usize = 10_000;
@@ -207,7 +208,7 @@ impl Notifier {
     }
 
     /// Sends changes of one process's incidents.
-    pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice]) {
+    pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices {
             let incident = notice.change.incident();
@@ -219,14 +220,14 @@ impl Notifier {
                 IncidentChange::Refreshed(_) | IncidentChange::Gathered(..)
             );
             if let Some(stdout) = state.stdout.as_ref().filter(|_| !refreshes) {
-                let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource));
+                let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource), wall);
                 // A record of strings and numbers always has a form in JSON.
                 if let Ok(mut line) = serde_json::to_string(&record) {
                     line.push('\n');
                     stdout.put(line);
                 }
             }
-            let message = state.message(resource, notice);
+            let message = state.message(resource, notice, wall);
             let severity = incident.severity;
             for (queue, _) in state
                 .queues
@@ -247,10 +248,10 @@ impl Notifier {
 
     /// Incidents that receivers know already, from before gcwatch was restarted. Alertmanagers get them again as
     /// firing, as they do all the time; webhooks and standard output get nothing before they change.
-    pub fn resumed(&self, resource: &Resource, notices: &[IncidentNotice]) {
+    pub fn resumed(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices.iter().filter(|notice| notice.change.incident().notifies()) {
-            let message = state.message(resource, notice);
+            let message = state.message(resource, notice, wall);
             let queues = state.queues.iter().map(|(queue, _)| queue);
             let severity = notice.change.incident().severity;
             let alertmanagers = queues.filter(|queue| {
@@ -348,13 +349,13 @@ impl Notifier {
 
 impl State {
     /// The incident as it is now, with the labels that it had when it began.
-    fn message(&mut self, resource: &Resource, notice: &IncidentNotice) -> Arc<Message> {
+    fn message(&mut self, resource: &Resource, notice: &IncidentNotice, wall: Wall) -> Arc<Message> {
         let key = (notice.run, notice.change.incident().number);
         let known = self.firing.get(&key);
         let message = Arc::new(match (&notice.change, known) {
-            (_, None) => Message::of(notice, resource),
-            (IncidentChange::Worse(..), Some(known)) => known.worse(notice, now_unix_ns()),
-            (_, Some(known)) => known.renewed(notice),
+            (_, None) => Message::of(notice, resource, wall),
+            (IncidentChange::Worse(..), Some(known)) => known.worse(notice, wall, now_unix_ns()),
+            (_, Some(known)) => known.renewed(notice, wall),
         });
         if let IncidentChange::Ended(_) = notice.change {
             self.firing.remove(&key);

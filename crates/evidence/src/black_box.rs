@@ -22,6 +22,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use gc_rules::incident::{Recordings, Share};
+use gc_rules::time::Moment;
 
 use processes::RunKey;
 use targets::BlackBoxes;
@@ -65,7 +66,7 @@ enum Order {
     /// The process of that tenant and service exited: its stream is over.
     Ended(RunKey, Share),
     /// The process was killed, or ended while its memory was out; when, Unix nanoseconds.
-    Died(RunKey, u64, Arc<str>),
+    Died(RunKey, Moment, Arc<str>),
     /// Complete what is open, and end.
     Stop(SyncSender<()>),
 }
@@ -132,8 +133,8 @@ impl BlackBox {
     /// The process that exited was killed for memory, or ended while its memory was out: unless an incident was recorded
     /// up to its end, or another death of its service within ten minutes, what is left of its stream is written. More
     /// often changes nothing.
-    pub fn died(&self, run: RunKey, at_unix_ns: u64, id: Arc<str>) {
-        self.order(Order::Died(run, at_unix_ns, id));
+    pub fn died(&self, run: RunKey, at: Moment, id: Arc<str>) {
+        self.order(Order::Died(run, at, id));
     }
 
     /// Completes what is open, within that time; what is not complete then is found by the next gcwatch.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use strict_yaml::words;
 
 use super::rule::{Rule, Severity};
-use super::time::moved;
+use super::time::Moment;
 
 /// One run of a process: pids are reused, a pid with its start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,14 +23,14 @@ pub struct Alert {
     pub rule: Arc<Rule>,
     /// Number of the alert, unique in the run of the process.
     pub number: u64,
-    /// When the harm began, or else when the condition began to hold, Unix nanoseconds, by the time of the observed events.
-    pub active_unix_ns: u64,
+    /// When the harm began, or else when the condition began to hold, by the time of the observed events.
+    pub active: Moment,
     /// When it began to fire.
-    pub started_unix_ns: u64,
+    pub started: Moment,
     /// The newest occurrence, or when the condition held last.
-    pub last_unix_ns: u64,
+    pub last: Moment,
     /// When it ended; `None`: it fires.
-    pub ended_unix_ns: Option<u64>,
+    pub ended: Option<Moment>,
     /// The rule's labels at the beginning.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
     /// What happened, one sentence, with the figures of its newest rendering: at most a second old while it fires.
@@ -61,18 +61,7 @@ impl Alert {
 
     /// Whether it has not ended.
     pub fn is_firing(&self) -> bool {
-        self.ended_unix_ns.is_none()
-    }
-
-    /// The wall clock was set by so much: its times are those of the clock as it is now.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        for time in [
-            &mut self.active_unix_ns,
-            &mut self.started_unix_ns,
-            &mut self.last_unix_ns,
-        ] {
-            *time = moved(*time, by_ns);
-        }
+        self.ended.is_none()
     }
 }
 

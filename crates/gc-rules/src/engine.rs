@@ -40,9 +40,8 @@
 //! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
 //! steps. Up to that gap, the number of steps makes no difference.
 //!
-//! All times are those of the wall clock, which can be set, and which jumps when a suspended machine resumes. Who
-//! notices that calls [`Engine::clock_was_set`]: what is remembered moves along, so that a `for` of five minutes stays
-//! one of five minutes that passed.
+//! All times are [`Moment`]s: a `for` of five minutes is one of five minutes that passed, however the wall clock is
+//! set. Only the date on which an exception expires is compared with what the wall clock shows ([`StreamFacts::wall`]).
 //!
 //! # Edges of a session
 //!
@@ -79,7 +78,7 @@ use super::incident::Holding;
 use super::plan::When;
 use super::rule::{On, Rule, RuleSet};
 use super::window::Key;
-use crate::time::{TimeBase, moved};
+use crate::time::{Moment, TimeBase, Wall};
 use groups::Groups;
 use judge::{Current, ended, scope};
 use preceding::Preceding;
@@ -125,12 +124,12 @@ pub struct Engine {
     facts: ProcessFacts,
     stream: StreamFacts,
     /// When watching began, unless the stream facts say.
-    began: u64,
+    began: Moment,
     /// The time of the last [`Engine::advance`].
-    advanced: u64,
+    advanced: Moment,
     /// The newest time of an advance or an observation.
-    now: u64,
-    /// The last tick, Unix seconds.
+    now: Moment,
+    /// The last tick, in seconds of the clock.
     ticked: u64,
     windows: Windows,
     preceding: Preceding,
@@ -143,12 +142,12 @@ pub struct Engine {
 
 impl Engine {
     /// The state of a process that was just attached to, or of a recording at its beginning.
-    pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
-        Self::about(On::Process, rules, facts, now_unix_ns)
+    pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+        Self::about(On::Process, rules, facts, now)
     }
 
     /// The state of a service, or of gcwatch itself: of the rules those that are [about](On::subject) it.
-    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
+    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
             runs: Vec::new(),
@@ -159,15 +158,15 @@ impl Engine {
             subject: subject.subject(),
             facts,
             stream: StreamFacts::default(),
-            began: now_unix_ns,
-            advanced: now_unix_ns,
-            now: now_unix_ns,
-            ticked: now_unix_ns / TICK_NS,
+            began: now,
+            advanced: now,
+            now: now,
+            ticked: now.ns() / TICK_NS,
             preceding: Preceding::default(),
             next_number: 1,
         };
         engine.place_rules(Vec::new());
-        engine.select(0);
+        engine.select(Moment::FIRST);
         engine
     }
 
@@ -176,14 +175,19 @@ impl Engine {
         &self.rules
     }
 
+    /// What the wall clock shows, by the newest facts on the stream.
+    pub fn wall(&self) -> Wall {
+        self.stream.wall
+    }
+
     /// What it is about: a process, a service, gcwatch itself.
     pub fn subject(&self) -> On {
         self.subject
     }
 
     /// New facts on the process.
-    pub fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
-        let mut transitions = self.advance(now_unix_ns);
+    pub fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Vec<Transition> {
+        let mut transitions = self.advance(now);
         self.facts = facts;
         self.windows.expire(self.now);
         self.select(self.now);
@@ -201,7 +205,7 @@ impl Engine {
     /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or
     /// if that was not seen its last event.
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
-        let time = self.observed(base.unix_ns(collection_at(collection)));
+        let time = self.observed(base.moment(collection_at(collection)));
         let mut verdict = Verdict::default();
         self.expire(time, &mut verdict.transitions);
         let facts = self.preceding.collection(collection);
@@ -224,7 +228,7 @@ impl Engine {
     pub fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         self.preceding.suspension(suspension);
         let Some(edge) = suspension_at(suspension) else { return };
-        let time = self.observed(base.unix_ns(edge));
+        let time = self.observed(base.moment(edge));
         self.windows.expire(self.now);
         let scope = Scope {
             suspension: Some(suspension),
@@ -235,10 +239,10 @@ impl Engine {
 
     /// Advances the time. Called about once a second, and before each collection and suspension of a recording with its
     /// time.
-    pub fn advance(&mut self, now_unix_ns: u64) -> Vec<Transition> {
-        self.advanced = self.advanced.max(now_unix_ns);
+    pub fn advance(&mut self, now: Moment) -> Vec<Transition> {
+        self.advanced = self.advanced.max(now);
         let mut transitions = Vec::new();
-        let until = self.advanced / TICK_NS;
+        let until = self.advanced.ns() / TICK_NS;
         let gap = until.saturating_sub(self.ticked);
         if gap > 0 && self.on_process.is_empty() && !self.windows.has_ticks() && !self.any_active() {
             self.ticked = until;
@@ -248,31 +252,17 @@ impl Engine {
         while self.ticked < until {
             let step = if self.ticked < dense { 1 } else { stride };
             self.ticked = self.ticked.saturating_add(step).min(until);
-            self.now = self.now.max(self.ticked.saturating_mul(TICK_NS));
+            self.now = self.now.max(Moment::from_ns(self.ticked.saturating_mul(TICK_NS)));
             self.tick(&mut transitions);
         }
         self.now = self.now.max(self.advanced);
         transitions
     }
 
-    /// The wall clock was set by so much against the time that passes, or the machine was suspended for so long: all
-    /// times that are remembered move along, so that none of it has lasted longer or shorter. The facts on the stream
-    /// have to be given anew, see [`Self::stream`].
-    pub fn clock_was_set(&mut self, by_ns: i64) {
-        for time in [&mut self.began, &mut self.advanced, &mut self.now] {
-            *time = moved(*time, by_ns);
-        }
-        self.ticked = self.advanced / TICK_NS;
-        self.windows.clock_was_set(by_ns);
-        for run in &mut self.runs {
-            run.status.clock_was_set(by_ns);
-        }
-    }
-
     /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if
     /// its meaning is.
-    pub fn adopt(&mut self, rules: Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
-        let mut transitions = self.advance(now_unix_ns);
+    pub fn adopt(&mut self, rules: Arc<RuleSet>, now: Moment) -> Vec<Transition> {
+        let mut transitions = self.advance(now);
         self.wake();
         self.rules = rules;
         let windows = std::mem::replace(&mut self.windows, Windows::new(&self.rules));
@@ -290,8 +280,8 @@ impl Engine {
     }
 
     /// The process exited, so its alerts end.
-    pub fn end(&mut self, now_unix_ns: u64) -> Vec<Transition> {
-        let mut transitions = self.advance(now_unix_ns);
+    pub fn end(&mut self, now: Moment) -> Vec<Transition> {
+        let mut transitions = self.advance(now);
         let now = self.now;
         for run in &mut self.runs {
             if let Some(alert) = run.status.firing() {
@@ -379,7 +369,7 @@ impl Engine {
     }
 
     /// Selects the rules for this process. Windows of other rules are not sampled; new windows began at `began`.
-    fn select(&mut self, began: u64) {
+    fn select(&mut self, began: Moment) {
         self.wake();
         let scope = scope(&self.facts, &self.stream, self.now, None);
         for run in &mut self.runs {
@@ -398,9 +388,9 @@ impl Engine {
     }
 
     /// The time of an observation, limited relative to the engine's time.
-    fn observed(&mut self, unix_ns: u64) -> u64 {
-        let oldest = self.advanced.saturating_sub(BEHIND_NS);
-        let time = unix_ns.clamp(oldest, self.advanced.saturating_add(AHEAD_NS));
+    fn observed(&mut self, at: Moment) -> Moment {
+        let oldest = self.advanced.before(BEHIND_NS);
+        let time = at.clamp(oldest, self.advanced.after(AHEAD_NS));
         self.now = self.now.max(time);
         time
     }
@@ -410,7 +400,7 @@ impl Engine {
     }
 
     fn watched(&self) -> u64 {
-        self.now.saturating_sub(self.stream.since_unix_ns.unwrap_or(self.began))
+        self.now.since(self.stream.since.unwrap_or(self.began))
     }
 
     fn tick(&mut self, transitions: &mut Vec<Transition>) {

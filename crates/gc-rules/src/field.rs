@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 
 use clr_gc::gc::{Collection, Suspension};
 
+use super::time::Moment;
 use super::value::{Type, Value};
 
 pub(crate) use gc::STOPPED_PARTS;
@@ -130,8 +131,8 @@ pub struct Scope<'a> {
     pub stream: &'a StreamFacts,
     /// The windows of the rule set.
     pub windows: &'a dyn WindowValues,
-    /// The time, Unix nanoseconds.
-    pub now_unix_ns: u64,
+    /// The time.
+    pub now: Moment,
 }
 
 /// The source of window values.

@@ -53,6 +53,7 @@ use strict_yaml::words;
 use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
+use crate::time::Moment;
 
 pub use black_box::{BegunRecordings, Recordings, Share, recording_id};
 pub use found::{
@@ -134,9 +135,9 @@ pub struct Member {
     /// The group of the rule.
     pub group: Option<Arc<str>>,
     /// When it joined: when it began to hold.
-    pub since_unix_ns: u64,
+    pub since: Moment,
     /// When it ended; `None`: it holds, or held when the process exited.
-    pub until_unix_ns: Option<u64>,
+    pub until: Option<Moment>,
     /// Its place among the rules.
     rank: usize,
     /// Occurrences of its alerts before the newest.
@@ -168,24 +169,24 @@ pub struct Incident {
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
     /// The highest severity so far.
     pub severity: Severity,
-    /// When the harm began, Unix nanoseconds, by the time of the observed events.
-    pub began_unix_ns: u64,
+    /// When the harm began, by the time of the observed events.
+    pub began: Moment,
     /// When it was noticed.
-    pub noticed_unix_ns: u64,
+    pub noticed: Moment,
     /// When it ended; `None`: it is open.
-    pub ended_unix_ns: Option<u64>,
+    pub ended: Option<Moment>,
     /// Why it ended.
     pub ending: Option<IncidentEnding>,
     /// When its process exited.
-    pub process_ended_unix_ns: Option<u64>,
+    pub process_ended: Option<Moment>,
     /// Its members: the head first, then in the order in which they joined.
     pub members: Vec<Member>,
     /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
     /// process's exit on as it was then.
     pub ledger: Option<Arc<Ledger>>,
-    /// What the process was stopped for, of a harm by stopped time: since when, until when, Unix nanoseconds, and the
-    /// sums. As it was last, and from the process's exit on as it was then.
-    pub stopped: Option<Arc<(u64, u64, StoppedTime)>>,
+    /// What the process was stopped for, of a harm by stopped time: since when, until when, and the sums. As it was last,
+    /// and from the process's exit on as it was then.
+    pub stopped: Option<Arc<(Moment, Moment, StoppedTime)>>,
     /// The id of the recording of its process's events around its beginning; `None`: none is made.
     pub black_box: Option<Arc<str>>,
     /// That recording is of an earlier incident of the same rule and service, maybe of another process.
@@ -249,7 +250,7 @@ impl Incident {
 
     /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
-        self.ended_unix_ns.is_none()
+        self.ended.is_none()
     }
 
     /// Whether its process's events are recorded, where they are kept: it is severe, or a rule of it asks for that.
@@ -258,10 +259,8 @@ impl Incident {
     }
 
     /// How long it has lasted at `now`, or lasted, nanoseconds.
-    pub fn lasted_ns(&self, now_unix_ns: u64) -> u64 {
-        self.ended_unix_ns
-            .unwrap_or(now_unix_ns)
-            .saturating_sub(self.began_unix_ns)
+    pub fn lasted_ns(&self, now: Moment) -> u64 {
+        self.ended.unwrap_or(now).since(self.began)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::alert::{Alert, Ending, Transition};
 use crate::rule::{Role, Severity};
-use crate::time::rfc3339;
+use crate::time::Wall;
 
 /// What every record of an alert has: in `/api/v1/alerts` and in ndjson. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -95,12 +95,18 @@ pub struct AnomalyRecord {
 
 impl AnomalyRecord {
     /// The record of a change.
-    pub fn new(pid: Option<u32>, process: Option<&str>, group: Option<&str>, transition: &Transition) -> Self {
+    pub fn new(
+        pid: Option<u32>,
+        process: Option<&str>,
+        group: Option<&str>,
+        transition: &Transition,
+        wall: Wall,
+    ) -> Self {
         let alert = transition.alert();
         let (state, ending, at) = match transition {
-            Transition::Fired(_) => ("firing", None, alert.started_unix_ns),
+            Transition::Fired(_) => ("firing", None, alert.started),
             Transition::Ended(_, ending) => {
-                let ended = alert.ended_unix_ns.unwrap_or(alert.last_unix_ns);
+                let ended = alert.ended.unwrap_or(alert.last);
                 ("ended", Some(*ending), ended)
             }
         };
@@ -110,8 +116,8 @@ impl AnomalyRecord {
             process: process.map(str::to_owned),
             state,
             ending,
-            at: rfc3339(at),
-            started: rfc3339(alert.started_unix_ns),
+            at: wall.rfc3339(at),
+            started: wall.rfc3339(alert.started),
             alert: AlertRecord::new(alert, group),
         }
     }

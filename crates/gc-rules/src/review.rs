@@ -13,7 +13,7 @@ use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
 use super::rule::{On, Rule, RuleSet};
-use super::time::TimeBase;
+use super::time::{Moment, TimeBase, Wall};
 use judged::Judged;
 
 mod judged;
@@ -122,7 +122,7 @@ impl Review {
     /// A review of the rules about a process, a service or gcwatch itself, that begins at offset 0.
     pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
-            engine: Engine::about(subject, rules, facts, base.unix_ns(0)),
+            engine: Engine::about(subject, rules, facts, base.moment(0)),
             base,
             stream: StreamFacts::default(),
             alerts: BTreeMap::new(),
@@ -133,7 +133,7 @@ impl Review {
             judged: Judged::default(),
         };
         let stream = StreamFacts {
-            since_unix_ns: Some(base.unix_ns(0)),
+            since: Some(base.moment(0)),
             ..StreamFacts::default()
         };
         review.step(0, &Step::Stream(stream));
@@ -152,7 +152,7 @@ impl Review {
     ) -> Self {
         let mut review = Self::new(rules, facts, base);
         let stream = |lost_events| StreamFacts {
-            since_unix_ns: Some(base.unix_ns(0)),
+            since: Some(base.moment(0)),
             lost_events,
             ..StreamFacts::default()
         };
@@ -177,7 +177,7 @@ impl Review {
         review.until(observed_ns);
         if lost_events > Some(0) {
             // Rules look at the count once a second: the next one still has none, that after it all of them.
-            let passed = i64::try_from(base.unix_ns(observed_ns) % SECOND).unwrap_or(0);
+            let passed = i64::try_from(base.moment(observed_ns).ns() % SECOND).unwrap_or(0);
             let next = observed_ns.saturating_add(SECOND as i64 - passed);
             review.until(next);
             review.step(next, &at_the_end(lost_events));
@@ -188,7 +188,7 @@ impl Review {
 
     /// Applies a step, `at` nanoseconds since the sync point.
     pub fn step(&mut self, at: i64, step: &Step<'_>) {
-        let now = self.base.unix_ns(at);
+        let now = self.base.moment(at);
         let passed = self.engine.advance(now);
         self.take(passed, now);
         match step {
@@ -201,7 +201,7 @@ impl Review {
                         .extend(verdict.matched);
                 }
                 self.stopped.add(collection);
-                self.incidents.know_stopped(self.base.unix_ns(0), self.stopped);
+                self.incidents.know_stopped(self.base.moment(0), self.stopped);
                 self.take(verdict.transitions, now);
                 self.judged.at_collection(&self.engine);
             }
@@ -211,7 +211,7 @@ impl Review {
                 self.engine.stream(*facts);
             }
             Step::Finalizers(state) => {
-                self.stream.open.finalizers = state.begun.map(|at| self.base.unix_ns(at));
+                self.stream.open.finalizers = state.begun.map(|at| self.base.moment(at));
                 self.stream.finalizers_waiting = state.waiting;
                 self.engine.stream(self.stream);
             }
@@ -228,7 +228,7 @@ impl Review {
 
     /// Advances the time to `at`.
     pub fn until(&mut self, at: i64) {
-        let now = self.base.unix_ns(at);
+        let now = self.base.moment(at);
         let passed = self.engine.advance(now);
         self.take(passed, now);
         self.judged.look(&self.engine);
@@ -264,10 +264,12 @@ impl Review {
         self.matched.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    fn take(&mut self, transitions: Vec<Transition>, now: u64) {
+    fn take(&mut self, transitions: Vec<Transition>, now: Moment) {
         if !transitions.is_empty() || !self.incidents.is_empty() {
             let (rules, holding) = (Arc::clone(self.engine.rules()), self.engine.holding());
-            let changes = self.incidents.observe(&rules, &transitions, &holding, now);
+            let changes = self
+                .incidents
+                .observe(&rules, &transitions, &holding, (now, Wall::UNIX));
             let changed = changes
                 .iter()
                 .map(IncidentChange::incident)
@@ -303,7 +305,7 @@ pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
 /// What is in progress at the end of a recording: the newest collection without its end, or its suspension without a
 /// restart.
 fn open(history: History<'_>, base: TimeBase) -> Open {
-    let unix = |at: Option<i64>| at.map(|at| base.unix_ns(at));
+    let moment = |at: Option<i64>| at.map(|at| base.moment(at));
     let newest = history
         .collections
         .iter()
@@ -318,12 +320,12 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
     let newest_stop = stopped.max_by_key(|edges| edges.suspend_begin);
     let begun = |background| {
         let collection = unended.filter(|collection| collection.is_concurrent() == background)?;
-        unix(collection.start)
+        moment(collection.start)
     };
     Open {
         stop: newest_stop
             .filter(|edges| edges.restart_end.is_none())
-            .and_then(|edges| unix(edges.suspend_begin)),
+            .and_then(|edges| moment(edges.suspend_begin)),
         collection: begun(false),
         background: begun(true),
         requested_by_tool: unended.and_then(|collection| collection.requested_by_tool),

@@ -8,8 +8,8 @@
 //!
 //! # Time
 //!
-//! Time is that of the observations, in Unix nanoseconds. Sub-intervals are aligned to multiples of their length from
-//! the epoch, so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
+//! Time is that of the observations. Sub-intervals are aligned to multiples of their length on the clock of
+//! [`Moment`]s, so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
 //! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time that the process was
 //! watched. Samples can be out of order; one older than the window is dropped.
 //!
@@ -40,6 +40,7 @@ use clr_gc::gc::Collection;
 use super::expression::{EvaluationError, Expression};
 use super::field::Scope;
 use super::rule::{By, Extent, Function, Window};
+use super::time::Moment;
 use aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use buckets::Buckets;
 use latest::Latest;
@@ -81,11 +82,11 @@ impl Key {
     }
 }
 
-/// The time of a value.
+/// When a value is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    /// Unix nanoseconds, not before any sample.
-    pub(crate) now: u64,
+pub(crate) struct Asked {
+    /// Not before any sample.
+    pub(crate) now: Moment,
     /// How long the process has been watched, nanoseconds.
     pub(crate) watched: u64,
     /// Windows have values also where the process was not watched for as long as they require.
@@ -145,8 +146,8 @@ impl Class {
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     kept: Kept,
-    /// When sampling began, Unix nanoseconds; 0: with the process.
-    pub(crate) began: u64,
+    /// When sampling began; [`Moment::FIRST`]: with the process.
+    pub(crate) began: Moment,
 }
 
 #[derive(Debug, Default)]
@@ -210,7 +211,7 @@ impl Series {
 
 impl Live {
     /// Without samples; `began` is when sampling begins.
-    pub(crate) fn new(began: u64) -> Self {
+    pub(crate) fn new(began: Moment) -> Self {
         Self {
             kept: Kept::Nothing,
             began,
@@ -219,9 +220,9 @@ impl Live {
 
     /// Adds a sample; windows by key ignore one without a key. `window` is one of its windows. Expired samples are
     /// already removed. Returns when the next sample expires.
-    pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) -> u64 {
+    pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: Moment, now: Moment) -> Moment {
         if worth == Worth::Not && !Class::of(window).counts() {
-            return u64::MAX;
+            return Moment::NEVER;
         }
         let series = match window.by {
             By::Nothing => {
@@ -229,30 +230,32 @@ impl Live {
                     self.kept = Kept::One(Series::new(window));
                 }
                 let Kept::One(series) = &mut self.kept else {
-                    return u64::MAX;
+                    return Moment::NEVER;
                 };
                 series
             }
             By::GenerationAndType => {
-                let Some(key) = key else { return u64::MAX };
+                let Some(key) = key else { return Moment::NEVER };
                 if matches!(self.kept, Kept::Nothing) {
                     self.kept = Kept::Keyed(Box::default());
                 }
                 let Kept::Keyed(keyed) = &mut self.kept else {
-                    return u64::MAX;
+                    return Moment::NEVER;
                 };
                 let Some(series) = keyed.get_mut(key.0) else {
-                    return u64::MAX;
+                    return Moment::NEVER;
                 };
                 series.get_or_insert_with(|| Series::new(window))
             }
         };
-        each!(series, series => series.add(worth, time.min(now), now))
+        let (time, now) = (time.min(now).ns(), now.ns());
+        Moment::from_ns(each!(series, series => series.add(worth, time, now)))
     }
 
     /// Removes expired samples. Returns when the next one expires.
-    pub(crate) fn expire(&mut self, now: u64) -> u64 {
-        match &mut self.kept {
+    pub(crate) fn expire(&mut self, now: Moment) -> Moment {
+        let now = now.ns();
+        let next = match &mut self.kept {
             Kept::Nothing => u64::MAX,
             Kept::One(series) => each!(series, series => series.expire(now)),
             Kept::Keyed(keyed) => {
@@ -260,13 +263,14 @@ impl Live {
                 let next = series.map(|series| each!(series, series => series.expire(now)));
                 next.min().unwrap_or(u64::MAX)
             }
-        }
+        };
+        Moment::from_ns(next)
     }
 
     /// The value of one of its windows; `None`: unknown. Expired samples are already removed.
-    pub(crate) fn value(&self, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
-        let at = Moment {
-            watched: at.watched.min(at.now.saturating_sub(self.began)),
+    pub(crate) fn value(&self, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
+        let at = Asked {
+            watched: at.watched.min(at.now.since(self.began)),
             ..at
         };
         if at.watched < window.min_watched_ns && !at.so_far {
@@ -304,7 +308,7 @@ impl Live {
 }
 
 /// The value without any sample: a count is 0, a measured value is unknown.
-fn nothing(function: Function, at: Moment) -> Option<f64> {
+fn nothing(function: Function, at: Asked) -> Option<f64> {
     match function {
         Function::Count | Function::Sum | Function::Turns => Some(0.0),
         Function::Rate | Function::Share => (at.watched > 0).then_some(0.0),

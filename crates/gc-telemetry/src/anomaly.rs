@@ -13,7 +13,7 @@ use super::ids::SpanIds;
 use super::value::{Attributes, key_value};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::rule::{Rule, Severity};
-use gc_rules::time::rfc3339;
+use gc_rules::time::{Moment, Wall};
 
 /// A rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +84,7 @@ pub fn log_record(
     transition: &Transition,
     group: Option<&str>,
     span: Option<SpanIds>,
+    wall: Wall,
     observed_unix_ns: u64,
 ) -> LogRecord {
     let alert = transition.alert();
@@ -93,12 +94,12 @@ pub fn log_record(
     };
     let summary = Value::StringValue(alert.summary.to_string());
     LogRecord {
-        time_unix_nano: time(transition),
+        time_unix_nano: wall.unix_ns(time(transition)),
         observed_time_unix_nano: observed_unix_ns,
         severity_number: severity.into(),
         severity_text: severity_text(severity).to_owned(),
         body: Some(AnyValue { value: Some(summary) }),
-        attributes: log_attributes(transition, group),
+        attributes: log_attributes(transition, group, wall),
         // Sampled: the span of an anomaly is always exported.
         flags: u32::from(span.is_some()),
         trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
@@ -108,16 +109,16 @@ pub fn log_record(
     }
 }
 
-/// Time of the transition in Unix nanoseconds, by the clock of the events.
-pub(crate) fn time(transition: &Transition) -> u64 {
+/// Time of the transition, by the clock of the events.
+pub(crate) fn time(transition: &Transition) -> Moment {
     let alert = transition.alert();
     match transition {
-        Transition::Fired(_) => alert.started_unix_ns,
-        Transition::Ended(..) => alert.ended_unix_ns.unwrap_or(alert.last_unix_ns),
+        Transition::Fired(_) => alert.started,
+        Transition::Ended(..) => alert.ended.unwrap_or(alert.last),
     }
 }
 
-fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue> {
+fn log_attributes(transition: &Transition, group: Option<&str>, wall: Wall) -> Vec<KeyValue> {
     let alert: &Alert = transition.alert();
     let rule = &alert.rule;
     let (firing, ending) = match transition {
@@ -132,7 +133,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue>
         .text(&row::STATE, Some(if firing { "firing" } else { "ended" }))
         .text(&row::ENDING, ending)
         .text(&row::SEVERITY, Some(alert.severity().name()))
-        .text(&row::STARTED, rfc3339(alert.started_unix_ns))
+        .text(&row::STARTED, wall.rfc3339(alert.started))
         .int(&NUMBER, alert.collection)
         .int(&row::COUNT, Some(alert.count))
         .int(&row::SUPPRESSED, Some(alert.suppressed))

@@ -2,6 +2,7 @@
 
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
+use gc_rules::time::Wall;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
@@ -16,21 +17,22 @@ use super::value::{Attributes, key_value};
 pub fn incident_record(
     change: &IncidentChange,
     subject: &IncidentSubject,
+    wall: Wall,
     span: Option<SpanIds>,
     observed_unix_ns: u64,
 ) -> LogRecord {
     let incident = change.incident();
-    let record = IncidentRecord::new(incident, subject);
+    let record = IncidentRecord::new(incident, subject, wall);
     let text = |text: String| AnyValue {
         value: Some(Value::StringValue(text)),
     };
     let time = match change {
-        IncidentChange::Began(_) => incident.began_unix_ns,
-        IncidentChange::Ended(_) => incident.ended_unix_ns.unwrap_or(observed_unix_ns),
+        IncidentChange::Began(_) => wall.unix_ns(incident.began),
+        IncidentChange::Ended(_) => incident.ended.map_or(observed_unix_ns, |at| wall.unix_ns(at)),
         IncidentChange::Gathered(..) | IncidentChange::Explained(_) => observed_unix_ns,
         IncidentChange::Worse(..) | IncidentChange::Refreshed(_) => {
-            let newest = incident.members.iter().map(|member| member.since_unix_ns);
-            newest.max().unwrap_or(observed_unix_ns)
+            let newest = incident.members.iter().map(|member| member.since);
+            newest.max().map_or(observed_unix_ns, |at| wall.unix_ns(at))
         }
     };
     let members = record.members.iter().map(|member| text(member.line()));
@@ -134,14 +136,15 @@ mod tests {
     #[test]
     fn a_ledger_is_in_the_record() {
         let record = |ledger: Option<Ledger>| {
-            let IncidentChange::Began(incident) = gc_rules::incident::sample(1_800_000_000_000_000_000).remove(0)
+            let IncidentChange::Began(incident) =
+                gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0)
             else {
                 panic!("an incident begins");
             };
             let mut incident = (*incident).clone();
             incident.ledger = ledger.map(Arc::new);
             let change = IncidentChange::Began(Arc::new(incident));
-            incident_record(&change, &IncidentSubject::default(), None, 1)
+            incident_record(&change, &IncidentSubject::default(), Wall::UNIX, None, 1)
         };
         let body = |record: &LogRecord| match record.body.clone().and_then(|body| body.value) {
             Some(Value::StringValue(text)) => text,

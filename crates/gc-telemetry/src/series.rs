@@ -26,7 +26,7 @@ use super::definition::{Instrument, MetricDefinition};
 use super::names::{condemned, effective_type};
 use super::options::{Detail, MetricOptions, RuntimeMetrics, Temporality};
 use super::spans::{NotExported, SpanIds};
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 
 /// The metrics of one run of a process.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Series {
     }
 
     /// Observes a collection; `span` is its root span, where it has one.
-    pub fn observe(&mut self, collection: &Collection, base: TimeBase, span: Option<SpanIds>) {
+    pub fn observe(&mut self, collection: &Collection, base: UnixBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
         self.add(&row::OWN_COLLECTIONS, Labels::of([generation]), 1);
@@ -114,7 +114,7 @@ impl Series {
     /// The conventions' total counts from the first collection on as long as every one after it says what was allocated;
     /// after a gap, or where a part is an estimate, it is absent, and begins anew with the next measurement. Ours goes
     /// on, as a lower bound.
-    fn allocated(&mut self, collection: &Collection, base: TimeBase) {
+    fn allocated(&mut self, collection: &Collection, base: UnixBase) {
         match collection.allocated {
             Ok(allocated) => {
                 self.add(&row::ALLOCATED, Labels::NONE, allocated.bytes);
@@ -138,7 +138,7 @@ impl Series {
         }
     }
 
-    fn pause(&mut self, collection: &Collection, pause: &Pause, base: TimeBase, span: Option<SpanIds>) {
+    fn pause(&mut self, collection: &Collection, pause: &Pause, base: UnixBase, span: Option<SpanIds>) {
         let Some(ns) = known(pause.pause_ns) else {
             self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1);
             return;
@@ -215,7 +215,7 @@ impl Series {
     }
 
     /// Observes a request that ended.
-    pub fn observe_request(&mut self, request: &Request, base: TimeBase) {
+    pub fn observe_request(&mut self, request: &Request, base: UnixBase) {
         let Some(lost) = known(request.stopped_ns) else {
             self.add(&row::REQUESTS_UNKNOWN, Labels::NONE, 1);
             return;
@@ -253,20 +253,17 @@ impl Series {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
 
-    /// The wall clock was set by so much. Set back, the totals began earlier by it: no point begins after it was made.
-    pub fn clock_was_set(&mut self, by_ns: i64) {
-        if by_ns < 0 {
-            for time in [&mut self.start_unix_ns, &mut self.exported_unix_ns] {
-                *time = time.saturating_add_signed(by_ns);
-            }
-        }
+    /// When its totals began.
+    pub fn start_unix_ns(&self) -> u64 {
+        self.start_unix_ns
     }
 
     /// The totals since the first attach.
-    pub fn cumulative(&self, now_unix_ns: u64) -> Vec<Metric> {
+    pub fn cumulative(&mut self, now_unix_ns: u64) -> Vec<Metric> {
+        self.export_at(now_unix_ns);
         let times = Times {
             start: self.start_unix_ns,
-            now: now_unix_ns.max(self.start_unix_ns),
+            now: now_unix_ns,
         };
         self.metrics(|definition, points| {
             point::metric(
@@ -283,9 +280,10 @@ impl Series {
     /// Changes since the previous call, or since the first attach. Up-down counters are always totals, as the
     /// specification requires, and points without a change are omitted.
     pub fn delta(&mut self, now_unix_ns: u64) -> Vec<Metric> {
+        self.export_at(now_unix_ns);
         let times = Times {
             start: self.exported_unix_ns,
-            now: now_unix_ns.max(self.exported_unix_ns),
+            now: now_unix_ns,
         };
         let since_attach = Times {
             start: self.start_unix_ns,
@@ -312,6 +310,12 @@ impl Series {
             point.mark_exported();
         }
         metrics
+    }
+
+    /// No point begins after it was made: where the wall clock was set back, the totals began earlier.
+    fn export_at(&mut self, now_unix_ns: u64) {
+        self.start_unix_ns = self.start_unix_ns.min(now_unix_ns);
+        self.exported_unix_ns = self.exported_unix_ns.min(now_unix_ns);
     }
 
     fn metrics(&self, metric: impl Fn(&'static MetricDefinition, &[(Labels, Point)]) -> Option<Metric>) -> Vec<Metric> {

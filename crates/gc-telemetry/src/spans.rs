@@ -42,7 +42,7 @@ use self::selection::{Selection, TokenBucket};
 use super::anomaly::Anomaly;
 use super::options::SpanOptions;
 use crate::ids::Ids;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 
 /// Makes the spans of one run of a process.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Tracer {
 
     /// The spans of a collection. An `anomalous` one is exported regardless of the options for generation, pause, share
     /// and rate.
-    pub fn trace(&mut self, collection: &Collection, base: TimeBase, anomalous: bool) -> Traced {
+    pub fn trace(&mut self, collection: &Collection, base: UnixBase, anomalous: bool) -> Traced {
         self.traced(collection, base, anomalous, &[], false)
     }
 
@@ -129,7 +129,7 @@ impl Tracer {
     pub fn trace_anomalies(
         &mut self,
         collection: &Collection,
-        base: TimeBase,
+        base: UnixBase,
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
     ) -> Traced {
@@ -141,12 +141,12 @@ impl Tracer {
     /// # Errors
     ///
     /// Why it does not.
-    pub fn trace_request(&mut self, request: &Request, base: TimeBase) -> Result<Encoded, NotExported> {
+    pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<Encoded, NotExported> {
         let is_meant = self.options.enabled && self.options.requests.means(request);
         if !is_meant {
             return Err(NotExported::NotSelected);
         }
-        if !self.victims.take(base.unix_ns(request.end)) {
+        if !self.victims.take(base.moment(request.end)) {
             return Err(NotExported::OverRate);
         }
         victim::spans(request, base, &self.ids).ok_or(NotExported::NotSelected)
@@ -155,7 +155,7 @@ impl Tracer {
     fn traced(
         &mut self,
         collection: &Collection,
-        base: TimeBase,
+        base: UnixBase,
         anomalous: bool,
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
@@ -164,7 +164,7 @@ impl Tracer {
             return Traced::NotSelected;
         }
         let ids = self.ids.next(collection);
-        let at = base.unix_ns(collection.last_event);
+        let at = base.moment(collection.last_event);
         match self.selection.decide(collection, ids.root(), at, in_incident) {
             Some(why) if !anomalous => match why {
                 NotExported::NotSelected => Traced::NotSelected,

@@ -184,13 +184,13 @@ fn member(member: &Member) -> String {
 
 /// Start, collection and duration.
 fn when(incident: &Incident, head: &Member, base: TimeBase) -> String {
-    let offset = |unix_ns: u64| i64::try_from(unix_ns.saturating_sub(base.unix_ns(0))).unwrap_or(i64::MAX);
-    let mut text = format!("at {} s", Seconds(Some(offset(incident.began_unix_ns))));
+    let offset = i64::try_from(incident.began.since(base.moment(0))).unwrap_or(i64::MAX);
+    let mut text = format!("at {} s", Seconds(Some(offset)));
     if let Some(number) = head.alert.collection {
         text.push_str(&format!(", #{number}"));
     }
-    let last = incident.harms().map(|member| member.alert.last_unix_ns).max();
-    let lasted = last.unwrap_or(0).saturating_sub(incident.began_unix_ns);
+    let last = incident.harms().map(|member| member.alert.last).max();
+    let lasted = last.map_or(0, |last| last.since(incident.began));
     let lasted = Span(i64::try_from(lasted).unwrap_or(i64::MAX));
     if lasted.0 > 0 {
         text.push_str(&format!(", for {lasted}"));

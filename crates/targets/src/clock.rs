@@ -1,12 +1,13 @@
-//! Where a stream lies in the world's time: pure.
+//! Where a stream lies in time: pure.
 //!
-//! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds. The stream's header has what that clock and the
-//! wall clock showed when the session began, but cuts the wall clock to a millisecond. This host has both clocks, so
-//! that the base is taken from them: spans line up with those of requests. In three cases the header's base is taken
-//! instead: another frequency (no Linux runtime), a clock that is shifted by a time namespace whose offset cannot be
-//! read, a wall clock that was set between the header and now. The last two show as a difference between both bases.
+//! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds, which is the clock of [`Moment`]s. The stream's
+//! header has what that clock and the wall clock showed when the session began, but cuts the wall clock to a
+//! millisecond. This host has both clocks, so that the base is taken from them: spans line up with those of requests.
+//! In three cases the header's wall clock gives the base instead: another frequency (no Linux runtime), a clock that is
+//! shifted by a time namespace whose offset cannot be read, a wall clock that was set between the header and now. The
+//! last two show as a difference between both bases.
 
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase, Wall};
 use nettrace::TraceHeader;
 
 /// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this means
@@ -20,6 +21,8 @@ pub struct Clocks {
     pub monotonic_ns: i128,
     /// The wall clock, since 1970.
     pub unix_ns: i128,
+    /// What the even clock showed less than the wall clock when gcwatch started: [`Moment`]s count from there.
+    pub origin_ns: i128,
 }
 
 impl Clocks {
@@ -29,6 +32,7 @@ impl Clocks {
         Self {
             monotonic_ns: self.monotonic_ns + i128::from(passed_ns),
             unix_ns: self.unix_ns + i128::from(passed_ns),
+            ..self
         }
     }
 
@@ -41,9 +45,15 @@ impl Clocks {
         }
     }
 
-    /// Unix nanoseconds; 0 before 1970.
-    pub fn now_unix_ns(self) -> u64 {
-        u64::try_from(self.unix_ns).unwrap_or(0)
+    /// The instant.
+    pub fn moment(self) -> Moment {
+        Moment::from_ns(u64::try_from(self.monotonic_ns + self.origin_ns).unwrap_or(0))
+    }
+
+    /// What the wall clock shows.
+    pub fn wall(self) -> Wall {
+        let ahead = self.unix_ns - (self.monotonic_ns + self.origin_ns);
+        Wall::ahead(i64::try_from(ahead).unwrap_or(0))
     }
 }
 
@@ -89,20 +99,25 @@ impl Source {
         i64::try_from(clocks.monotonic_ns + i128::from(ahead_ns) - i128::from(header.sync_ticks)).ok()
     }
 
-    /// The base as the clocks are now. `None` when the header has no time that is one.
+    /// The base. `None` when the header has no time that is one.
     pub(crate) fn base(self, header: &TraceHeader, clocks: Clocks) -> Option<TimeBase> {
-        self.unix_ns_at_sync(header, clocks).map(TimeBase::at)
+        let unix_ns = self.unix_ns_at_sync(header, clocks)?;
+        Some(TimeBase::at(unix_ns - i128::from(clocks.wall().ahead_ns())))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use gc_rules::time::UnixBase;
     use nettrace::{Format, PointerSize, SystemTime};
 
     use super::*;
 
     /// 2026-01-02 03:04:05.678 UTC.
     const SYNC_UNIX_NS: i128 = 1_767_323_045_678_000_000;
+
+    /// [`Moment`]s count from here.
+    const ORIGIN_NS: i128 = SYNC_UNIX_NS - 5_000_000_000;
 
     fn header(frequency: i64) -> TraceHeader {
         TraceHeader {
@@ -131,20 +146,27 @@ mod tests {
         Clocks {
             monotonic_ns: 5_000_000_000 + since_sync_ns,
             unix_ns: SYNC_UNIX_NS + since_sync_ns + wall_ahead_ns,
+            origin_ns: ORIGIN_NS,
         }
     }
 
     /// Scenario: a session on this host, read a second after its header was written, 0.6 ms of which the header cut.
-    /// Guarantee: the host's clocks give the time to the nanosecond, and correct the drift of the wall clock later.
+    /// Guarantee: the host's clocks give the time to the nanosecond; a minute later, when the wall clock was set by 0.3
+    /// ms, the base is the same, and what it shows is the new time.
     #[test]
     fn the_hosts_clocks_are_exact() {
         let header = header(1_000_000_000);
         let source = Source::of(&header, clocks(1_000_000_000, 600_000), Some(0));
         assert_eq!(source, Source::Host { ahead_ns: 0 });
-        let base = source.base(&header, clocks(1_000_000_000, 600_000)).unwrap();
-        assert_eq!(i128::from(base.unix_ns(7)), SYNC_UNIX_NS + 600_007);
-        let later = source.base(&header, clocks(60_000_000_000, 900_000)).unwrap();
-        assert_eq!(i128::from(later.unix_ns(7)), SYNC_UNIX_NS + 900_007);
+        let at_first = clocks(1_000_000_000, 600_000);
+        let base = source.base(&header, at_first).unwrap();
+        assert_eq!(
+            i128::from(base.unix(at_first.wall()).unix_ns(7)),
+            SYNC_UNIX_NS + 600_007
+        );
+        let later = clocks(60_000_000_000, 900_000);
+        assert_eq!(source.base(&header, later), Some(base));
+        assert_eq!(i128::from(base.unix(later.wall()).unix_ns(7)), SYNC_UNIX_NS + 900_007);
     }
 
     /// Scenario: the target's monotonic clock is an hour ahead by a time namespace, known and not known; a clock of 10
@@ -155,12 +177,16 @@ mod tests {
         const HOUR: i64 = 3_600_000_000_000;
         let header_ns = header(1_000_000_000);
         let shifted = clocks(1_000_000_000 - i128::from(HOUR), i128::from(HOUR));
+        let shown = |source: Source, clocks: Clocks| {
+            let base = source.base(&header_ns, clocks)?;
+            Some(base.unix(clocks.wall()).unix_ns(0))
+        };
         let known = Source::of(&header_ns, shifted, Some(HOUR));
         assert_eq!(known, Source::Host { ahead_ns: HOUR });
-        assert_eq!(known.base(&header_ns, shifted), Some(TimeBase::at(SYNC_UNIX_NS)));
+        assert_eq!(shown(known, shifted), Some(UnixBase::at(SYNC_UNIX_NS).unix_ns(0)));
         let unknown = Source::of(&header_ns, shifted, None);
         assert_eq!(unknown, Source::Header);
-        assert_eq!(unknown.base(&header_ns, shifted), Some(TimeBase::at(SYNC_UNIX_NS)));
+        assert_eq!(shown(unknown, shifted), Some(UnixBase::at(SYNC_UNIX_NS).unix_ns(0)));
         assert_eq!(Source::of(&header(10_000_000), clocks(0, 0), Some(0)), Source::Header);
         assert_eq!(Source::of(&header_ns, clocks(0, 60_000_000), Some(0)), Source::Header);
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::parse_stat;
+use gc_rules::time::Moment;
 use tokio::time::Instant;
 
 use crate::thread_names::{FINALIZER, MAX_THREADS};
@@ -15,13 +16,6 @@ use processes::RunKey;
 
 /// The unit of CPU times in `stat` (`USER_HZ`, 100 on all architectures that .NET has).
 const TICK_NS: u64 = 10_000_000;
-/// The beginning of a round wavers by less, as the clocks of a stream are corrected against each other.
-const WAVERS_NS: u64 = 1_000_000_000;
-
-/// Whether these are the beginning of one round, as it was known at two times.
-pub fn is_one_round(begun: u64, later: u64) -> bool {
-    begun.abs_diff(later) < WAVERS_NS
-}
 
 /// The finalizer threads of processes, as they were read last.
 #[derive(Debug, Default)]
@@ -30,7 +24,7 @@ pub struct FinalizerCpus(HashMap<RunKey, Known>);
 #[derive(Debug)]
 struct Known {
     /// Beginning of the round.
-    begun: u64,
+    begun: Moment,
     /// The thread's folder.
     task: PathBuf,
     at: Instant,
@@ -41,15 +35,15 @@ impl FinalizerCpus {
     /// The share of the time since the last call for which the finalizer thread of a run had a CPU, 0 to 1. `None` at
     /// the first call for a round, which its beginning distinguishes from others, and where the thread is not seen.
     /// Blocking.
-    pub fn read(&mut self, run: RunKey, begun: u64, now: Instant) -> Option<f64> {
+    pub fn read(&mut self, run: RunKey, begun: Moment, now: Instant) -> Option<f64> {
         let stat = std::fs::read(format!("/proc/{}/stat", run.pid)).ok()?;
         // Another process may have the pid, or the process is not in our `/proc`.
         parse_stat(&stat).filter(|stat| stat.start_time == run.start_time)?;
         self.read_at(Path::new(&format!("/proc/{}/task", run.pid)), run, begun, now)
     }
 
-    fn read_at(&mut self, tasks: &Path, run: RunKey, begun: u64, now: Instant) -> Option<f64> {
-        let before = self.0.remove(&run).filter(|before| is_one_round(before.begun, begun));
+    fn read_at(&mut self, tasks: &Path, run: RunKey, begun: Moment, now: Instant) -> Option<f64> {
+        let before = self.0.remove(&run).filter(|before| before.begun == begun);
         let task = match &before {
             Some(before) => before.task.clone(),
             None => finalizer(tasks)?,
@@ -136,21 +130,20 @@ mod tests {
                 let schedstat = format!("{} 0 1\n", 1 + seconds * 1_000_000_000);
                 put(tasks, 7, FINALIZER, counts.then_some(&*schedstat), seconds * 100);
             };
-            let mut read = |begun, seconds| cpus.read_at(tasks, RUN, begun, began + Duration::from_secs(seconds));
+            let mut read =
+                |begun, seconds| cpus.read_at(tasks, RUN, Moment::from_ns(begun), began + Duration::from_secs(seconds));
             count(0);
             assert_eq!(read(10, 5), None);
             count(5);
             assert_eq!(read(10, 10), Some(1.0));
             assert_eq!(read(10, 15), Some(0.0));
-            // Its beginning wavers by a microsecond.
-            assert_eq!(read(1_010, 20), Some(0.0));
             count(9);
-            assert_eq!(read(WAVERS_NS + 1_010, 25), None);
+            assert_eq!(read(11, 20), None);
             cpus.keep(&[]);
             assert!(cpus.0.is_empty());
         }
         std::fs::remove_dir_all(tasks.join("7")).unwrap();
-        assert_eq!(cpus.read_at(tasks, RUN, 12, began), None);
+        assert_eq!(cpus.read_at(tasks, RUN, Moment::from_ns(12), began), None);
         assert_eq!(of_stat("no name 1 2 3"), None);
     }
 }

@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use gc_rules::field::HostFacts;
+use gc_rules::time::Moment;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::Clocks;
@@ -85,6 +87,17 @@ fn node_name() -> Option<String> {
 /// CPU.
 const AT_ONCE_NS: i128 = 1_000_000;
 
+/// What CLOCK_MONOTONIC showed less than the wall clock when gcwatch started: [`Moment`]s began as Unix time, so that
+/// the ten seconds that a history is in are those of the wall clock, unless that is set.
+static ORIGIN_NS: LazyLock<i128> =
+    LazyLock::new(|| nanoseconds(clock_gettime(ClockId::Realtime)) - nanoseconds(clock_gettime(ClockId::Monotonic)));
+
+/// The instant.
+pub fn now() -> Moment {
+    let now = nanoseconds(clock_gettime(ClockId::Monotonic)) + *ORIGIN_NS;
+    Moment::from_ns(u64::try_from(now).unwrap_or(0))
+}
+
 /// What the host's clocks show now.
 pub fn clocks() -> Clocks {
     let mut read = 0;
@@ -98,6 +111,7 @@ pub fn clocks() -> Clocks {
             return Clocks {
                 monotonic_ns: (before + after) / 2,
                 unix_ns,
+                origin_ns: *ORIGIN_NS,
             };
         }
     }

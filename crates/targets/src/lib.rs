@@ -110,7 +110,6 @@ mod threads;
 mod tool_cost;
 mod tool_thread;
 mod user;
-pub mod wall_clock;
 #[expect(
     clippy::disallowed_methods,
     reason = "directories that are not there yet are looked for"

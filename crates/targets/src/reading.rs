@@ -24,7 +24,6 @@ use crate::sink::RunSink;
 use crate::threads::Threads;
 use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
-use crate::wall_clock::WallClock;
 use processes::StreamProgress;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
@@ -40,9 +39,6 @@ const QUIET_STEPS: [Duration; 3] = [
 const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// How often the progress is reported while bytes come.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not
-/// alike. After the wall clock was set, at once.
-const BASE_EVERY: Duration = Duration::from_secs(60);
 /// After so long without coming to the end of what waits, a stream counts as not read to its end.
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
@@ -64,8 +60,6 @@ pub(crate) struct Reading<T> {
     quiet_steps: Option<usize>,
     source: Option<Source>,
     base: Option<TimeBase>,
-    based_at: Instant,
-    wall_clock: WallClock,
     reported_bytes: u64,
     progress_at: Instant,
     /// What has begun and not ended, as it was reported last.
@@ -109,8 +103,6 @@ impl<T: RunSink> Reading<T> {
             quiet_steps: None,
             source: None,
             base: None,
-            based_at: now,
-            wall_clock: WallClock::default(),
             reported_bytes: 0,
             progress_at: now,
             reported_open: Open::default(),
@@ -136,7 +128,7 @@ impl<T: RunSink> Reading<T> {
         self.quiet_steps = Some(0);
         self.observe_fullness(n, now);
         let mut adapts = self.adapts;
-        let advanced = self.advance(now, |observed| adapts = adapts || settings::adapts(observed));
+        let advanced = self.advance(|observed| adapts = adapts || settings::adapts(observed));
         if adapts && !std::mem::replace(&mut self.adapts, true) {
             self.sink.learned(None, vec![settings::adaptive()]);
         }
@@ -162,7 +154,7 @@ impl<T: RunSink> Reading<T> {
     }
 
     /// Decodes what is there, and reports what comes of it.
-    fn advance(&mut self, now: Instant, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
+    fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
         loop {
             let Self { stream, others, .. } = self;
             let advanced = stream.advance(|observed| {
@@ -171,7 +163,7 @@ impl<T: RunSink> Reading<T> {
                     run.others().session_ended(observed.at);
                 }
             });
-            self.set_base(now);
+            self.set_base();
             let waiting = self.held.as_ref().map_or(0, HeldBack::memory_bytes);
             let held = self.stream.memory_bytes() + waiting;
             self.report_outcomes();
@@ -210,7 +202,7 @@ impl<T: RunSink> Reading<T> {
             && QUIET_STEPS.get(step).is_some_and(|after| silent >= *after)
         {
             self.stream.flush();
-            self.advance(now, |_| ())?;
+            self.advance(|_| ())?;
             self.stream.quiet(i64::try_from(silent.as_nanos()).unwrap_or(i64::MAX));
             self.report_outcomes();
             let more = step + 1 < QUIET_STEPS.len() && self.stream.is_waiting();
@@ -272,7 +264,7 @@ impl<T: RunSink> Reading<T> {
     /// The stream is over.
     pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
         self.stream.finish();
-        let advanced = self.advance(Instant::now(), |_| ());
+        let advanced = self.advance(|_| ());
         let in_order = self.stream.decoder().ending() == Some(Ending::Clean);
         self.stream.end();
         self.report_outcomes();
@@ -282,19 +274,15 @@ impl<T: RunSink> Reading<T> {
         advanced
     }
 
-    fn set_base(&mut self, now: Instant) {
-        let Some(header) = self.stream.header() else { return };
-        let clocks = clocks();
-        let was_set = self.wall_clock.observe(clocks).is_some();
-        if self.source.is_some() && !was_set && now < self.based_at + BASE_EVERY {
+    fn set_base(&mut self) {
+        let Some(header) = self.stream.header().filter(|_| self.source.is_none()) else {
             return;
-        }
-        let source = *self
-            .source
-            .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
-        self.based_at = now;
-        if let Some(base) = source.base(header, clocks) {
-            self.base = Some(base);
+        };
+        let clocks = clocks();
+        let source = Source::of(header, clocks, self.ahead_ns);
+        self.source = Some(source);
+        self.base = source.base(header, clocks);
+        if let Some(base) = self.base {
             self.sink.time_base(base);
         }
     }
@@ -353,11 +341,10 @@ impl<T: RunSink> Reading<T> {
             // They are read again.
             self.hold_back(wait);
         }
-        // The same clocks, read at the same time, as those of the collections' spans.
+        // The same clock as that of the collections.
         let between = batch.sync_ticks.saturating_sub(self.sync_ticks());
         if let Some(base) = self.base {
-            let base = TimeBase::at(base.unix_ns(between).into());
-            self.sink.requests(&batch.requests, base);
+            self.sink.requests(&batch.requests, base.later(between));
         }
         if let Some(held) = &mut self.held {
             held.take(batch);

@@ -12,16 +12,15 @@ use delivery::clock::now_unix_ns;
 
 /// What the overview is about, as a record.
 pub(super) fn overview_record(site: &Site, sparks: bool) -> OverviewRecord {
-    let now = now_unix_ns();
     let incidents = site.views.incidents();
     OverviewRecord {
-        at_ms: now / 1_000_000,
+        at_ms: now_unix_ns() / 1_000_000,
         version: env!("CARGO_PKG_VERSION"),
         host: site.watcher.host(),
         grafana_url: site.grafana_url.as_deref().map(str::to_owned),
         ready: site.ready.load(std::sync::atomic::Ordering::Acquire),
-        processes: site.views.rows(&incidents, sparks, now),
-        exited: site.views.exited_rows(&incidents, now),
+        processes: site.views.rows(&incidents, sparks),
+        exited: site.views.exited_rows(&incidents),
         states: site.views.states(),
         incidents,
     }
@@ -33,7 +32,7 @@ pub(super) async fn overview(State(site): State<Site>) -> Response {
 
 pub(super) async fn processes(State(site): State<Site>) -> Response {
     let incidents = site.views.incidents();
-    Json(json!({ "processes": site.views.rows(&incidents, true, now_unix_ns()) })).into_response()
+    Json(json!({ "processes": site.views.rows(&incidents, true) })).into_response()
 }
 
 /// A number in a path.
@@ -49,8 +48,8 @@ pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, 
 }
 
 /// What is known of a process, with what only the site knows.
-pub(super) fn process_record(site: &Site, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord> {
-    let mut record = site.views.process(pid, now_unix_ns)?;
+pub(super) fn process_record(site: &Site, pid: u32) -> Option<ProcessRecord> {
+    let mut record = site.views.process(pid)?;
     record.grafana_url = site.grafana_url.as_deref().map(str::to_owned);
     Some(record)
 }
@@ -68,7 +67,7 @@ pub(super) async fn process(State(site): State<Site>, Path(pid): Path<String>) -
         Err(refusal) => return *refusal,
     };
     site.views.look_at_memory(pid).await;
-    match process_record(&site, pid, now_unix_ns()) {
+    match process_record(&site, pid) {
         Some(record) => Json(record).into_response(),
         None => no_process(pid),
     }

@@ -257,11 +257,11 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
         View::Rules => event("rules", &api::rules_record(site, None)),
         View::Watcher => event("self", &site.watcher_record()),
         View::Process(pid) => {
-            let now = now_unix_ns();
-            let Some(record) = api::process_record(site, pid, now) else {
+            let Some(record) = api::process_record(site, pid) else {
                 let incidents = site.views.incidents().into_iter();
                 let incidents: Vec<_> = incidents.filter(|incident| incident.pid == Some(pid)).collect();
-                let gone = serde_json::json!({ "at_ms": now / 1_000_000, "pid": pid, "incidents": incidents });
+                let gone =
+                    serde_json::json!({ "at_ms": now_unix_ns() / 1_000_000, "pid": pid, "incidents": incidents });
                 return event("gone", &gone);
             };
             let next = Seen {

@@ -15,7 +15,6 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Json, Response};
-use delivery::clock::now_unix_ns;
 use hyper::body::Frame;
 use serde::Deserialize;
 use serde_json::json;
@@ -152,7 +151,7 @@ pub(super) async fn history(
         return answer::bad(&format!("hours={hours} cannot be had"), HOURS);
     }
     let views = Arc::clone(&site.views);
-    let read = reading(move || views.long_history(pid, hours, now_unix_ns()).transpose());
+    let read = reading(move || views.long_history(pid, hours).transpose());
     match read.await {
         Ok(Some(columns)) => Json(columns).into_response(),
         Ok(None) => answer::not_found(

@@ -26,10 +26,10 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     fn incidents(&self) -> Vec<IncidentRecord>;
 
     /// Every process as a row, by pid. `sparks`: with its half hour.
-    fn rows(&self, incidents: &[IncidentRecord], sparks: bool, now_unix_ns: u64) -> Vec<ProcessRow>;
+    fn rows(&self, incidents: &[IncidentRecord], sparks: bool) -> Vec<ProcessRow>;
 
     /// The processes that exited and are remembered, the newest first.
-    fn exited_rows(&self, incidents: &[IncidentRecord], now_unix_ns: u64) -> Vec<ProcessRow>;
+    fn exited_rows(&self, incidents: &[IncidentRecord]) -> Vec<ProcessRow>;
 
     /// How many processes are in each state, by its word.
     fn states(&self) -> BTreeMap<&'static str, u64>;
@@ -38,7 +38,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     fn targets(&self) -> Vec<TargetView>;
 
     /// Everything of one process; `None`: none of that pid is known.
-    fn process(&self, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord>;
+    fn process(&self, pid: u32) -> Option<ProcessRecord>;
 
     /// Somebody looks at the memory of a process: it is measured, unless that was done shortly before.
     fn look_at_memory(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -58,7 +58,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// # Errors
     ///
     /// When its file cannot be read.
-    fn long_history(&self, pid: u32, hours: u64, now_unix_ns: u64) -> Option<io::Result<HistoryColumns>>;
+    fn long_history(&self, pid: u32, hours: u64) -> Option<io::Result<HistoryColumns>>;
 
     /// The requests that collections stopped most; `None`: there is no such process, or its requests are not observed.
     fn request_view(&self, pid: u32) -> Option<ReportedRequests>;

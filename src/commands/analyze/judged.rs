@@ -14,7 +14,7 @@ use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
 use gc_rules::load::{load, shipped};
 use gc_rules::review::Review;
 use gc_rules::rule::RuleSet;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{TimeBase, Wall};
 use recording::{ProcessHistory, Recording};
 use report::anomalies::JudgedRecord;
 
@@ -69,7 +69,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
         let subject = incident_subject(recording, *of);
         let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
         incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
-        let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject);
+        let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject, Wall::UNIX);
         let judged = JudgedRecord::new(*of, review, recording.observed_ns);
         Found {
             incidents: incidents.into_iter().map(record).collect(),
@@ -81,7 +81,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
 
 /// Whose incidents they are: a recording names the pid at most.
 pub(super) fn incident_subject(recording: &Recording, subject: Subject) -> IncidentSubject {
-    let start_time = time_base(recording).unix_ns(0);
+    let start_time = time_base(recording).moment(0).ns();
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
     IncidentSubject {
         run: pid.map(|pid| RunKey { pid, start_time }),

@@ -14,6 +14,7 @@ use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::view;
 use gc_rules::rule::RuleSet;
+use gc_rules::time::Wall;
 use processes::files::Beside;
 use recording::source::Source;
 use report::units::Bytes;
@@ -48,7 +49,7 @@ pub(super) fn html(
         let reviews = reviews(rules, &recording);
         fine &= reviews.iter().flatten().all(|review| passes(args, review));
         let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
-        let base = time_base(&recording);
+        let base = time_base(&recording).unix(Wall::UNIX);
         let reported = view::recorded(&recording, base, found, args.with_command_line, files.len());
         recordings.push(reported);
     }

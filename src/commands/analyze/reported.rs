@@ -7,6 +7,7 @@ use super::judged::{found, reviews, time_base};
 use crate::view;
 use api::view::{ReportedRecording, Unseen};
 use gc_rules::load::{load, shipped};
+use gc_rules::time::Wall;
 use recording::Recording;
 use recording::source::Source;
 
@@ -24,7 +25,7 @@ pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> 
     let rules = load(&shipped()).map_err(|problems| problems.iter().map(ToString::to_string).collect::<String>())?;
     let reviews = reviews(Some(&Arc::new(rules.rules)), &recording);
     let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
-    let mut record = view::recorded(&recording, time_base(&recording), found, false, 1);
+    let mut record = view::recorded(&recording, time_base(&recording).unix(Wall::UNIX), found, false, 1);
     let rest = recording.error.map(|error| error.to_string()).or(recording.cut);
     record.unseen.extend(rest.map(|why| Unseen {
         what: "the rest of the stream".to_owned(),

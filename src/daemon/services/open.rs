@@ -27,6 +27,7 @@ use evidence::black_box::BlackBox;
 use kubernetes::{self, Pods};
 use processes::RunKey;
 use targets::Reading;
+use targets::host::now;
 use web::{self, Server, Site};
 
 /// How long the start waits for the state directory.
@@ -142,7 +143,7 @@ impl Services {
         let rules = Arc::new(RuleFiles::default());
         rules.begin(&options.rules, &pipeline).await;
         if let (Some((_, incidents)), Some(left)) = (&state, left) {
-            notes.extend(incidents.resume(left, &pipeline, &notifier, now_unix_ns()));
+            notes.extend(incidents.resume(left, &pipeline, &notifier, now()));
         }
         let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
         let own = Arc::new(Own::new(

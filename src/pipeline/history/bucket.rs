@@ -3,12 +3,18 @@
 use api::gc::is_induced;
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
+use gc_rules::time::{Moment, Wall};
 
 use super::packed::{Pass, Record};
 use super::{committed, type_of};
 
 /// Length of a bucket.
 pub(crate) const BUCKET_NS: u64 = 10_000_000_000;
+
+/// The bucket of an instant.
+pub(crate) fn bucket_of(at: Moment) -> u64 {
+    at.ns() / BUCKET_NS
+}
 
 /// What collections are counted by: generation times type, and what was not seen of it.
 pub(crate) const KINDS: usize = 10;
@@ -21,7 +27,7 @@ const UNIT_BITS: u32 = 12;
 /// in them, and so is what was allocated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    /// Which ten seconds since 1970.
+    /// Which ten seconds: of the clock of [`Moment`]s; of one that is shown or stored, of Unix time.
     pub(crate) index: u64,
     /// For how long the managed threads were suspended.
     pub(crate) stopped_ns: u64,
@@ -85,9 +91,16 @@ pub(super) fn class_end_ns(class: u8) -> u64 {
 }
 
 impl Bucket {
-    /// When it begins, Unix nanoseconds.
-    pub(crate) fn start_unix_ns(&self) -> u64 {
+    /// When it begins, nanoseconds of its clock.
+    pub(crate) fn start_ns(&self) -> u64 {
         self.index.saturating_mul(BUCKET_NS)
+    }
+
+    /// As it is shown and stored: in the nearest ten seconds of Unix time.
+    pub(crate) fn on(mut self, wall: Wall) -> Self {
+        let middle = Moment::from_ns(self.start_ns()).after(BUCKET_NS / 2);
+        self.index = wall.unix_ns(middle) / BUCKET_NS;
+        self
     }
 
     /// Takes a later one.

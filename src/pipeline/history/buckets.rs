@@ -1,6 +1,8 @@
 //! The buckets of half an hour: the newest one as it is, the others packed.
 
-use super::bucket::{BUCKET_NS, Bucket};
+use gc_rules::time::Moment;
+
+use super::bucket::{BUCKET_NS, Bucket, bucket_of};
 use super::packed::Queue;
 use super::{BUCKETS, HISTORY_NS, MOST_BUCKET_BYTES};
 
@@ -26,18 +28,9 @@ impl Buckets {
         self.closed.iter().chain(self.open.clone())
     }
 
-    /// The time is now: where the clock was set back, what lies in the future is forgotten.
-    pub(super) fn time_is(&mut self, now_unix_ns: u64) {
-        let now = now_unix_ns / BUCKET_NS;
-        if self.open.as_ref().is_some_and(|open| open.index > now) {
-            let kept: Vec<Bucket> = self.all().filter(|bucket| bucket.index <= now).collect();
-            self.rebuild(kept);
-        }
-    }
-
     /// Changes the bucket of that time. One before the oldest is not there any more.
-    pub(super) fn at(&mut self, at_unix_ns: u64, change: impl FnOnce(&mut Bucket)) {
-        self.in_bucket(at_unix_ns / BUCKET_NS, change);
+    pub(super) fn at(&mut self, at: Moment, change: impl FnOnce(&mut Bucket)) {
+        self.in_bucket(bucket_of(at), change);
     }
 
     fn in_bucket(&mut self, index: u64, change: impl FnOnce(&mut Bucket)) {
@@ -95,9 +88,9 @@ impl Buckets {
     }
 
     /// The threads were suspended for so long from then on: each bucket gets the part that lies in it.
-    pub(super) fn stopped(&mut self, from_unix_ns: u64, length_ns: u64, now_unix_ns: u64) {
-        let to = from_unix_ns.saturating_add(length_ns).min(now_unix_ns);
-        let mut from = from_unix_ns.max(to.saturating_sub(HISTORY_NS));
+    pub(super) fn stopped(&mut self, from: Moment, length_ns: u64, now: Moment) {
+        let to = from.after(length_ns).min(now).ns();
+        let mut from = from.ns().max(to.saturating_sub(HISTORY_NS));
         while from < to {
             let index = from / BUCKET_NS;
             let end = (index + 1).saturating_mul(BUCKET_NS).min(to);
@@ -111,9 +104,10 @@ impl Buckets {
 
     /// So many bytes were allocated between two instants, evenly as far as is known: each bucket gets the part that
     /// lies in it. What is shorter than a bucket counts where it ended.
-    pub(super) fn allocated(&mut self, (from_unix_ns, to_unix_ns): (u64, u64), bytes: u64) {
-        let last = to_unix_ns.saturating_sub(1);
-        let whole = to_unix_ns.saturating_sub(from_unix_ns);
+    pub(super) fn allocated(&mut self, (from, to): (Moment, Moment), bytes: u64) {
+        let (from, to) = (from.ns(), to.ns().max(1));
+        let last = to.saturating_sub(1);
+        let whole = to.saturating_sub(from);
         let mut left = bytes;
         if whole > BUCKET_NS {
             let mut part = |length_ns: u64| {
@@ -124,8 +118,8 @@ impl Buckets {
             };
             // Of what lies before the oldest bucket nothing is remembered.
             let oldest = (last / BUCKET_NS + 1).saturating_sub(BUCKETS).saturating_mul(BUCKET_NS);
-            let mut from = from_unix_ns.max(oldest);
-            part(from - from_unix_ns);
+            let mut from = from.max(oldest);
+            part(from - from);
             while (from / BUCKET_NS) < last / BUCKET_NS {
                 let end = (from / BUCKET_NS + 1).saturating_mul(BUCKET_NS);
                 let share = part(end - from);

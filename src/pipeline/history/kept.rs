@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use clr_gc::gc::{Collection, CompactCollection};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 
 use super::{HISTORY_NS, length};
 
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     /// In the order in which they were observed.
     newest: VecDeque<Remembered>,
     /// With pause and time, the longest first.
-    longest: Vec<(u64, u64, Remembered)>,
+    longest: Vec<(u64, Moment, Remembered)>,
     /// Those that incidents refer to, the oldest first.
     pinned: Vec<Remembered>,
 }
@@ -45,7 +45,7 @@ fn bytes<'a>(kept: impl Iterator<Item = &'a Remembered>) -> usize {
 
 impl Kept {
     /// Keeps a collection in the place of the oldest of `limit`.
-    pub(super) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at_unix_ns: u64) {
+    pub(super) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at: Moment) {
         let pause = length(collection.pause_ns);
         let remembered = Remembered {
             collection: CompactCollection::new(*collection),
@@ -53,7 +53,7 @@ impl Kept {
             trace_id: None,
         };
         if let Some(pause) = pause {
-            self.lengthen(pause, at_unix_ns, &remembered);
+            self.lengthen(pause, at, &remembered);
         }
         if limit == 0 {
             return;
@@ -72,16 +72,15 @@ impl Kept {
     }
 
     /// Keeps a collection where it is among the longest of the last half hour.
-    fn lengthen(&mut self, pause: u64, at_unix_ns: u64, remembered: &Remembered) {
-        let from = at_unix_ns.saturating_sub(HISTORY_NS);
-        self.longest
-            .retain(|(_, at, _)| *at >= from && *at <= at_unix_ns.saturating_add(HISTORY_NS));
+    fn lengthen(&mut self, pause: u64, at: Moment, remembered: &Remembered) {
+        let from = at.before(HISTORY_NS);
+        self.longest.retain(|(_, at, _)| *at >= from);
         let place = self.longest.partition_point(|(known, _, _)| *known > pause);
         if place >= MOST_LONGEST || remembered.collection.bytes() > MOST_LONGEST_BYTES {
             return;
         }
         self.longest.reserve_exact(1);
-        self.longest.insert(place, (pause, at_unix_ns, remembered.clone()));
+        self.longest.insert(place, (pause, at, remembered.clone()));
         self.longest.truncate(MOST_LONGEST);
         while bytes(self.longest.iter().map(|(_, _, kept)| kept)) > MOST_LONGEST_BYTES {
             self.longest.pop();
@@ -130,8 +129,8 @@ impl Kept {
         self.newest.iter()
     }
 
-    pub(super) fn longest(&self, from_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
-        let young = self.longest.iter().filter(move |(_, at, _)| *at >= from_unix_ns);
+    pub(super) fn longest(&self, from: Moment) -> impl Iterator<Item = &Remembered> {
+        let young = self.longest.iter().filter(move |(_, at, _)| *at >= from);
         young.map(|(_, _, kept)| kept)
     }
 
@@ -140,6 +139,6 @@ impl Kept {
         let packed = bytes(self.newest.iter()) + bytes(self.longest.iter().map(|(_, _, kept)| kept));
         let newest = self.newest.capacity() * size_of::<Remembered>();
         let pinned = bytes(self.pinned.iter()) + self.pinned.capacity() * size_of::<Remembered>();
-        packed + pinned + newest + self.longest.capacity() * size_of::<(u64, u64, Remembered)>()
+        packed + pinned + newest + self.longest.capacity() * size_of::<(u64, Moment, Remembered)>()
     }
 }

@@ -2,6 +2,7 @@
 
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::Collection;
+use gc_rules::time::Moment;
 
 use super::packed::{Pass, Record};
 use super::{length, type_of};
@@ -11,8 +12,8 @@ use super::{length, type_of};
 pub(crate) struct Mark {
     /// Its number.
     pub(crate) number: u64,
-    /// When it began, Unix milliseconds.
-    pub(crate) start_unix_ms: u64,
+    /// When it began, milliseconds of the clock of [`Moment`]s.
+    start_ms: u64,
     /// How long it stopped the process; `None`: not seen.
     pub(crate) pause_ns: Option<u64>,
     /// Its generation.
@@ -27,16 +28,21 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// A collection that began then.
-    pub(crate) fn of(collection: &Collection, start_unix_ns: u64) -> Self {
+    pub(crate) fn of(collection: &Collection, start: Moment) -> Self {
         Self {
             number: collection.number.into(),
-            start_unix_ms: start_unix_ns / 1_000_000,
+            start_ms: start.ns() / 1_000_000,
             pause_ns: length(collection.pause_ns),
             generation: collection.generation.map(u64::from),
             gc_type: type_of(collection).map(|GcType(code)| u64::from(code)),
             reason: collection.reason.map(|GcReason(code)| u64::from(code)),
             lossy: collection.lossy,
         }
+    }
+
+    /// When it began, to a millisecond.
+    pub(crate) fn start(&self) -> Moment {
+        Moment::from_ns(self.start_ms.saturating_mul(1_000_000))
     }
 
     /// Its type.
@@ -58,7 +64,7 @@ const MOST_FREQUENT: u64 = 0;
 impl Record for Mark {
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.number, before.number.wrapping_add(1));
-        pass.near(&mut self.start_unix_ms, before.start_unix_ms);
+        pass.near(&mut self.start_ms, before.start_ms);
         pass.optional(&mut self.pause_ns);
         // Generation and type are nearly always small: five values each (unknown, three, another one), whether it is
         // lossy, and whether the reason is the most frequent one: a byte.

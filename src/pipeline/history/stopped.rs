@@ -1,6 +1,7 @@
 //! What a process was stopped for: since the first attach, and in the last minutes.
 
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
+use gc_rules::time::Moment;
 
 /// Least length of the last minutes; they are at most twice as long, unless nothing stopped it for longer.
 const STEP_NS: u64 = 150 * 1_000_000_000;
@@ -9,20 +10,20 @@ const STEP_NS: u64 = 150 * 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Stopped {
     all: StoppedTime,
-    /// All as it was at two earlier times, Unix nanoseconds, the older first; 0: not yet.
-    earlier: [(u64, StoppedTime); 2],
+    /// All as it was at two earlier times, the older first; [`Moment::FIRST`]: not yet.
+    earlier: [(Moment, StoppedTime); 2],
 }
 
 impl Stopped {
     /// Takes a collection that ended then.
-    pub(super) fn collection(&mut self, collection: &Collection, at_unix_ns: u64) {
-        self.remember(at_unix_ns);
+    pub(super) fn collection(&mut self, collection: &Collection, at: Moment) {
+        self.remember(at);
         self.all.add(collection);
     }
 
     /// Takes a suspension in which no collection ran.
-    pub(super) fn suspension(&mut self, suspension: &Suspension, at_unix_ns: u64) {
-        self.remember(at_unix_ns);
+    pub(super) fn suspension(&mut self, suspension: &Suspension, at: Moment) {
+        self.remember(at);
         self.all.add_suspension(suspension);
     }
 
@@ -31,16 +32,16 @@ impl Stopped {
         &self.all
     }
 
-    /// In the last minutes, and since when that is, Unix nanoseconds; `None`: nothing was seen.
-    pub(super) fn recent(&self) -> Option<(u64, StoppedTime)> {
-        let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > 0)?;
+    /// In the last minutes, and since when that is; `None`: nothing was seen.
+    pub(super) fn recent(&self) -> Option<(Moment, StoppedTime)> {
+        let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > Moment::FIRST)?;
         Some((*at, self.all.since(earlier)))
     }
 
-    fn remember(&mut self, at_unix_ns: u64) {
+    fn remember(&mut self, at: Moment) {
         let [_, newer] = self.earlier;
-        if newer.0 == 0 || at_unix_ns >= newer.0.saturating_add(STEP_NS) {
-            self.earlier = [newer, (at_unix_ns, self.all)];
+        if newer.0 == Moment::FIRST || at >= newer.0.after(STEP_NS) {
+            self.earlier = [newer, (at, self.all)];
         }
     }
 }
@@ -78,10 +79,10 @@ mod tests {
         let mut stopped = Stopped::default();
         assert!(stopped.recent().is_none());
         for minute in 1..=20_u64 {
-            let now = minute * 60 * SECOND;
+            let now = Moment::from_ns(minute * 60 * SECOND);
             stopped.suspension(&stop(), now);
             let (since, recent) = stopped.recent().unwrap();
-            let minutes = (now - since) / 60 / SECOND + 1;
+            let minutes = now.since(since) / 60 / SECOND + 1;
             assert_eq!(recent.total(), 1_000 * i64::try_from(minutes).unwrap());
             assert!(minutes <= 6 && (minute < 4 || minutes >= 3), "{minutes}");
         }

@@ -5,6 +5,7 @@
 //! every [`ASKED_NS`]. Between, the heap is taken to be resident as far as the process is.
 
 use gc_rules::ledger::Ledger;
+use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
 
@@ -28,38 +29,36 @@ pub(crate) struct RunLedger {
     /// The highest usage of any estimate.
     peak: Option<u64>,
     /// When counting began last.
-    began_unix_ns: Option<u64>,
+    began: Option<Moment>,
     /// It has not ended.
     counting: bool,
 }
 
 impl RunLedger {
     /// Takes an estimate.
-    pub(crate) fn estimated(&mut self, at_unix_ns: u64, ledger: Ledger) {
+    pub(crate) fn estimated(&mut self, at: Moment, ledger: Ledger) {
         self.peak = self.peak.max(ledger.usage);
-        self.estimated.take(at_unix_ns, ledger);
+        self.estimated.take(at, ledger);
     }
 
     /// Whether pages may be counted now; if so, it begins. `for_person`: somebody looks; else an incident gathers it.
-    pub(crate) fn begin(&mut self, now_unix_ns: u64, for_person: bool) -> bool {
+    pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
         let pace = if for_person { ASKED_NS } else { GATHERED_NS };
-        let is_due = self
-            .began_unix_ns
-            .is_none_or(|began| now_unix_ns.abs_diff(began) >= pace);
+        let is_due = self.began.is_none_or(|began| now.since(began) >= pace);
         if self.counting || !is_due {
             return false;
         }
         self.counting = true;
-        self.began_unix_ns = Some(now_unix_ns);
+        self.began = Some(now);
         true
     }
 
     /// Counting ended; `None`: the process could not be read.
-    pub(crate) fn counted(&mut self, at_unix_ns: u64, ledger: Option<Ledger>) {
+    pub(crate) fn counted(&mut self, at: Moment, ledger: Option<Ledger>) {
         self.counting = false;
         if let Some(ledger) = ledger {
             let series = self.counted.get_or_insert_default();
-            series.take(at_unix_ns, ledger);
+            series.take(at, ledger);
         }
     }
 
@@ -84,7 +83,7 @@ impl RunLedger {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {
             (Some((counted_at, counted)), Some((at, estimated))) => {
-                let is_good = at <= counted_at.saturating_add(GOOD_FOR_NS);
+                let is_good = at <= counted_at.after(GOOD_FOR_NS);
                 Some(if is_good { *counted } else { *estimated })
             }
             (counted, estimated) => counted.or(estimated).map(|(_, ledger)| *ledger),
@@ -96,7 +95,9 @@ impl RunLedger {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    fn at(second: u64) -> Moment {
+        Moment::from_ns(second * 1_000_000_000)
+    }
 
     fn ledger(counted: bool) -> Ledger {
         Ledger {
@@ -110,15 +111,15 @@ mod tests {
     #[test]
     fn counting_is_bounded() {
         let mut run = RunLedger::default();
-        assert!(run.begin(100 * SECOND, true));
-        assert!(!run.begin(200 * SECOND, true));
-        run.counted(101 * SECOND, None);
+        assert!(run.begin(at(100), true));
+        assert!(!run.begin(at(200), true));
+        run.counted(at(101), None);
         assert_eq!(run.newest(), None);
-        assert!(!run.begin(109 * SECOND, true));
-        assert!(!run.begin(111 * SECOND, false));
-        assert!(run.begin(111 * SECOND, true));
-        run.counted(111 * SECOND, Some(ledger(true)));
-        assert!(run.begin(141 * SECOND, false));
+        assert!(!run.begin(at(109), true));
+        assert!(!run.begin(at(111), false));
+        assert!(run.begin(at(111), true));
+        run.counted(at(111), Some(ledger(true)));
+        assert!(run.begin(at(141), false));
     }
 
     /// Scenario: estimates every 15 s, one count.
@@ -126,12 +127,12 @@ mod tests {
     #[test]
     fn an_old_count_is_no_better_than_an_estimate() {
         let mut run = RunLedger::default();
-        run.estimated(100 * SECOND, ledger(false));
+        run.estimated(at(100), ledger(false));
         assert!(!run.newest().unwrap().counted);
-        run.counted(101 * SECOND, Some(ledger(true)));
-        run.estimated(115 * SECOND, ledger(false));
+        run.counted(at(101), Some(ledger(true)));
+        run.estimated(at(115), ledger(false));
         assert!(run.newest().unwrap().counted);
-        run.estimated(160 * SECOND, ledger(false));
+        run.estimated(at(160), ledger(false));
         assert!(!run.newest().unwrap().counted);
     }
 }

@@ -8,8 +8,9 @@ use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
 use gc_rules::field::{HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, RuleSet};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase, Wall};
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
 use gc_telemetry::spans::{Encoded, NotExported};
@@ -30,7 +31,6 @@ use crate::pipeline::settings::PipelineSettings;
 use processes::container::Figures;
 use processes::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
 use processes::{Identity, StreamProgress};
-use targets::clock::Clocks;
 
 /// Everything of a run that changes.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub(crate) struct Parts {
     pub(crate) rules: Option<RunRules>,
     telemetry: RunTelemetry,
     pub(crate) history: History,
+    /// What the wall clock shows, as of the last second or collection.
+    pub(crate) wall: Wall,
 }
 
 /// A reading from outside of a process.
@@ -83,10 +85,10 @@ pub(crate) struct Observed {
 }
 
 impl Parts {
-    pub(crate) fn new(identity: Identity, now_unix_ns: u64) -> Self {
+    pub(crate) fn new(identity: Identity, now: Moment, wall: Wall) -> Self {
         Self {
             identity: RunIdentity::new(identity),
-            session: RunSession::new(now_unix_ns),
+            session: RunSession::new(now),
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
             host: HostFacts::default(),
@@ -99,6 +101,7 @@ impl Parts {
             rules: None,
             telemetry: RunTelemetry::new(),
             history: History::default(),
+            wall,
         }
     }
 
@@ -109,14 +112,14 @@ impl Parts {
     }
 
     /// A session begins. The first one begins the rules and the series, too.
-    pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start_unix_ns: u64) {
-        self.session.begin(start_unix_ns);
+    pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start: Moment) {
+        self.session.begin(start);
         self.requests = RecentRequests::default();
         if self.rules.is_none() {
             let facts = self.process_facts();
-            self.rules = Some(RunRules::new(self.identity.who(), rules, facts, start_unix_ns));
+            self.rules = Some(RunRules::new(self.identity.who(), rules, facts, start));
         }
-        self.telemetry.begin(&settings.metrics, start_unix_ns);
+        self.telemetry.begin(&settings.metrics, self.wall.unix_ns(start));
     }
 
     /// Maximum bytes that its heap can commit: the runtime's own word, else what follows from outside.
@@ -152,8 +155,9 @@ impl Parts {
     /// What the rules know of how it is read, of its memory and its container.
     fn stream_facts(&self) -> StreamFacts {
         StreamFacts {
-            requests: self.requests.facts(self.session.rules_unix_ns()),
+            requests: self.requests.facts(self.session.rules_at()),
             host: self.host,
+            wall: self.wall,
             ..self.session.facts(self.container.facts(), self.memory)
         }
     }
@@ -169,24 +173,9 @@ impl Parts {
         }
     }
 
-    /// What the clocks of the host show now. Must be called before anything else is said of that time.
-    pub(crate) fn observe_clocks(&mut self, clocks: Clocks) {
-        let Some(by_ns) = self.session.observe_clocks(clocks) else {
-            return;
-        };
-        self.telemetry.clock_was_set(by_ns);
-        self.history.clock_was_set(by_ns);
-        self.requests.forget();
-        let stream = self.stream_facts();
-        if let Some(rules) = &mut self.rules {
-            rules.clock_was_set(by_ns);
-            rules.stream(stream);
-        }
-    }
-
     /// Advances the time of the rules.
-    pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Notices {
-        let now_unix_ns = self.session.advances(now_unix_ns);
+    pub(crate) fn advance(&mut self, now: Moment) -> Notices {
+        let now = self.session.advances(now);
         let stream = self.stream_facts();
         let Some(rules) = &mut self.rules else {
             return Notices::default();
@@ -194,7 +183,7 @@ impl Parts {
         if let Some((since, stopped)) = self.history.recently_stopped() {
             rules.know_stopped(since, stopped);
         }
-        let notices = rules.advance(stream, now_unix_ns);
+        let notices = rules.advance(stream, now);
         self.keep_of_incidents();
         notices
     }
@@ -212,8 +201,8 @@ impl Parts {
 
     /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is
     /// brought up to it, and where their time is far behind it, that passes first.
-    pub(crate) fn catch_up(&mut self, at_unix_ns: u64, now_unix_ns: u64) -> Notices {
-        if let Some(at) = self.session.catches_up(at_unix_ns, now_unix_ns) {
+    pub(crate) fn catch_up(&mut self, at: Moment, now: Moment) -> Notices {
+        if let Some(at) = self.session.catches_up(at, now) {
             return self.advance(at);
         }
         let stream = self.stream_facts();
@@ -224,26 +213,26 @@ impl Parts {
     }
 
     /// Passes the changed facts about the process to the rules.
-    fn update_rules(&mut self, now_unix_ns: u64) -> Notices {
-        let now_unix_ns = self.session.advances(now_unix_ns);
+    fn update_rules(&mut self, now: Moment) -> Notices {
+        let now = self.session.advances(now);
         let facts = self.process_facts();
         let share = self.identity.share();
         let Some(rules) = self.rules.as_mut() else {
             return Notices::default();
         };
         rules.know_share(share);
-        rules.learned(facts, now_unix_ns)
+        rules.learned(facts, now)
     }
 
     /// A reading of its memory and its container. The rules get limits that changed.
-    pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
+    pub(crate) fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
         self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
         self.telemetry.set_exports_runtime(self.exports_runtime.is_some());
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = measured.figures.filter(has_group);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
-        self.history.measured(usage, now_unix_ns);
+        self.history.measured(usage, now);
         // The private memory that is swapped out is not resident.
         let own = measured.memory.private.zip(measured.memory.resident);
         let anonymous = own.map(|(private, resident)| private.min(resident));
@@ -253,8 +242,8 @@ impl Parts {
                 anonymous,
                 ..Resident::default()
             };
-            let ledger = divide(&self.sources(measured.figures, resident, now_unix_ns));
-            self.ledger.estimated(now_unix_ns, ledger);
+            let ledger = divide(&self.sources(measured.figures, resident, now));
+            self.ledger.estimated(now, self.dated(ledger, now));
             self.know_ledger();
         }
         // A reading that failed is no news of the limits.
@@ -265,26 +254,33 @@ impl Parts {
         if !self.container.observe(measured.figures) && !has_other_heap {
             return Notices::default();
         }
-        let mut notices = self.advance(now_unix_ns);
-        notices.extend(self.update_rules(now_unix_ns));
+        let mut notices = self.advance(now);
+        notices.extend(self.update_rules(now));
         notices
     }
 
     /// All that is known of its memory.
-    fn sources(&self, figures: Option<Figures>, resident: Resident, now_unix_ns: u64) -> Sources {
+    fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = figures.filter(has_group);
         Sources {
             limit: group.and_then(|figures| figures.memory_limit),
             group: group.map(|figures| figures.memory),
             resident,
-            heap: self.heap_figures(now_unix_ns),
+            heap: self.heap_figures(now),
         }
     }
 
-    fn heap_figures(&self, now_unix_ns: u64) -> HeapFigures {
-        let since = self.session.first_attach_unix_ns.unwrap_or(now_unix_ns);
-        self.history.figures().heap_figures(now_unix_ns, since)
+    fn dated(&self, ledger: Ledger, at: Moment) -> Ledger {
+        Ledger {
+            at_ms: Some(self.wall.unix_ms(at)),
+            ..ledger
+        }
+    }
+
+    fn heap_figures(&self, now: Moment) -> HeapFigures {
+        let since = self.session.first_attach.unwrap_or(now);
+        self.history.figures().heap_figures(now, since)
     }
 
     /// Incidents that gather it have what is known best of its memory.
@@ -295,31 +291,32 @@ impl Parts {
     }
 
     /// Its pages were counted; `None`: that failed.
-    pub(crate) fn counted(&mut self, reading: Option<Reading>, at_unix_ns: u64) {
-        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at_unix_ns)));
-        self.ledger.counted(at_unix_ns, ledger);
+    pub(crate) fn counted(&mut self, reading: Option<Reading>, at: Moment) {
+        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
+        let ledger = ledger.map(|ledger| self.dated(ledger, at));
+        self.ledger.counted(at, ledger);
         self.know_ledger();
         // Whoever looks gets it.
         self.history.revision += 1;
     }
 
     /// Whether its pages may be counted now; if so, that begins. What its newest collection shows of its heap.
-    pub(crate) fn begin_count(&mut self, now_unix_ns: u64, for_person: bool) -> Option<HeapFigures> {
+    pub(crate) fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person || self.rules.as_ref().is_some_and(|rules| rules.gather(Evidence::Ledger));
-        let begins = is_wanted && self.ledger.begin(now_unix_ns, for_person);
-        begins.then(|| self.heap_figures(now_unix_ns))
+        let begins = is_wanted && self.ledger.begin(now, for_person);
+        begins.then(|| self.heap_figures(now))
     }
 
     /// What an orchestrator knows of it from now on. `None`: the same as before.
-    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>, now_unix_ns: u64) -> Option<Notices> {
+    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>, now: Moment) -> Option<Notices> {
         let changed = self.identity.set_metadata(metadata);
-        changed.then(|| self.update_rules(now_unix_ns))
+        changed.then(|| self.update_rules(now))
     }
 
     /// More is known of who it is.
-    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>, now_unix_ns: u64) -> Notices {
+    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>, now: Moment) -> Notices {
         self.identity.learned(runtime, attributes);
-        self.update_rules(now_unix_ns)
+        self.update_rules(now)
     }
 
     pub(crate) fn set_progress(&mut self, progress: StreamProgress) {
@@ -330,16 +327,16 @@ impl Parts {
     }
 
     /// One collection: judged by the rules, counted, measured, remembered, and made into spans if it is among those.
-    /// `now_unix_ns`: no event is later; `u64::MAX` for a recording.
+    /// `now`: no event is later; [`Moment::NEVER`] for a recording.
     pub(crate) fn collection(
         &mut self,
         mut collection: Box<Collection>,
         base: TimeBase,
         settings: &Arc<PipelineSettings>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Observed {
-        self.session.observe(base.unix_ns(collection.last_event));
-        let at = base.unix_ns(collection_at(&collection));
+        self.session.observe(base.moment(collection.last_event));
+        let at = base.moment(collection_at(&collection));
         let own_dump = self.claim(&mut collection, at);
         let mut notices = Notices::default();
         if self.refutes_limit(&collection) {
@@ -361,16 +358,17 @@ impl Parts {
             }
             None => Verdict::default(),
         };
-        let anomalies = anomalies(&verdict, &collection, base);
+        let unix = base.unix(self.wall);
+        let anomalies = anomalies(&verdict, &collection, unix);
         let in_incident = self
             .rules
             .as_ref()
             .is_some_and(|rules| rules.incidents().next().is_some());
         let (span, spans) = self
             .telemetry
-            .collection(&collection, base, &anomalies, in_incident, settings);
+            .collection(&collection, unix, &anomalies, in_incident, settings);
         let number = collection.number;
-        self.history.observe(collection, base, settings.recent, now_unix_ns);
+        self.history.observe(collection, base, settings.recent, now);
         if let Some(ids) = span {
             self.history.traced(number, ids.trace_id);
         }
@@ -383,9 +381,9 @@ impl Parts {
     }
 
     /// Whether it is that of a heap dump of gcwatch's own, which is a tool's also where the stream does not say so.
-    fn claim(&self, collection: &mut Collection, at_unix_ns: u64) -> bool {
+    fn claim(&self, collection: &mut Collection, at: Moment) -> bool {
         let is_asked_for = collection.is_requested() && collection.requested_by_tool != Some(false);
-        let is_own = is_asked_for && self.session.is_own_dump(at_unix_ns);
+        let is_own = is_asked_for && self.session.is_own_dump(at);
         if is_own {
             collection.requested_by_tool = Some(true);
         }
@@ -405,13 +403,13 @@ impl Parts {
         base: TimeBase,
         settings: &Arc<PipelineSettings>,
     ) -> Result<Encoded, NotExported> {
-        self.requests.observe(request, base);
-        self.telemetry.request(request, base, settings)
+        self.requests.observe(request, base, self.wall);
+        self.telemetry.request(request, base.unix(self.wall), settings)
     }
 
     /// A suspension in which no collection ran.
-    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now_unix_ns: u64) {
-        self.history.suspension(suspension, base, now_unix_ns);
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) {
+        self.history.suspension(suspension, base, now);
         if let Some(rules) = self.rules.as_mut() {
             rules.suspension(suspension, base);
         }
@@ -420,9 +418,8 @@ impl Parts {
 
     /// Its metrics; `None` before the first attach.
     pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
-        let mut metrics = self.telemetry.metrics(now_unix_ns, temporality)?;
-        let start = self.session.first_attach_unix_ns.unwrap_or(now_unix_ns);
-        let mut snapshot = MetricSnapshot::new(start, now_unix_ns);
+        let (mut metrics, start_unix_ns) = self.telemetry.metrics(now_unix_ns, temporality)?;
+        let mut snapshot = MetricSnapshot::new(start_unix_ns, now_unix_ns);
         self.session.metrics(&mut snapshot);
         if let Some(rules) = &self.rules {
             rules.metrics(&mut snapshot);

@@ -5,7 +5,7 @@
 
 use gc_requests::request::Request;
 use gc_rules::field::RequestFacts;
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase, Wall};
 
 use api::view::{ReportedRequests, RequestTally};
 
@@ -46,16 +46,16 @@ pub(crate) struct RecentRequests {
 
 impl RecentRequests {
     /// A request ended. A part of another one does not count here.
-    pub(crate) fn observe(&mut self, request: &Request, base: TimeBase) {
+    pub(crate) fn observe(&mut self, request: &Request, base: TimeBase, wall: Wall) {
         if request.ended.is_part {
             return;
         }
-        let ended_unix_ns = base.unix_ns(request.end);
+        let ended = base.moment(request.end);
         // Those that still come are a part of them: no share of them is known.
         if let (Some(stopped_ns), None) = (request.stopped_ns, &self.unread) {
-            self.count(stopped_ns > 0, ended_unix_ns);
+            self.count(stopped_ns > 0, ended);
         }
-        let number = ended_unix_ns / LONG_PART_NS;
+        let number = ended.ns() / LONG_PART_NS;
         let newest = self.long.iter().map(|(number, _)| *number).max().unwrap_or(number);
         if number + LONG_PARTS <= newest {
             return;
@@ -71,13 +71,13 @@ impl RecentRequests {
             }
         };
         if let Some((_, tally)) = self.long.get_mut(place) {
-            tally.observe(request, base);
+            tally.observe(request, base.unix(wall));
         }
     }
 
     /// Those of the last half hour, in steps of five minutes; `None`: requests are not observed.
-    pub(crate) fn worst(&self, now_unix_ns: u64) -> Option<ReportedRequests> {
-        let newest = now_unix_ns / LONG_PART_NS;
+    pub(crate) fn worst(&self, now: Moment) -> Option<ReportedRequests> {
+        let newest = now.ns() / LONG_PART_NS;
         let recent = self.long.iter().filter(|(number, _)| number + LONG_PARTS > newest);
         let is_any = self.observed || !self.long.is_empty();
         is_any.then(|| {
@@ -91,9 +91,9 @@ impl RecentRequests {
 
     /// A request ended then, and it is known whether a collection stopped it. Late ones count where they ended, unless
     /// that is over a minute ago.
-    fn count(&mut self, touched: bool, ended_unix_ns: u64) {
+    fn count(&mut self, touched: bool, ended: Moment) {
         self.observed = true;
-        let number = ended_unix_ns / PART_NS;
+        let number = ended.ns() / PART_NS;
         let Some(part) = self.parts.get_mut((number % PARTS) as usize) else {
             return;
         };
@@ -110,8 +110,8 @@ impl RecentRequests {
     }
 
     /// Those of the last minute; `None`: requests are not observed.
-    pub(crate) fn facts(&self, now_unix_ns: u64) -> Option<RequestFacts> {
-        let newest = now_unix_ns / PART_NS;
+    pub(crate) fn facts(&self, now: Moment) -> Option<RequestFacts> {
+        let newest = now.ns() / PART_NS;
         let recent = self.parts.iter();
         let recent = recent.filter(|part| part.number + PARTS > newest && part.number <= newest);
         self.observed.then(|| {
@@ -135,14 +135,6 @@ impl RecentRequests {
     pub(crate) fn unread(&self) -> Option<&str> {
         self.unread.as_deref()
     }
-
-    /// The wall clock was set: nothing is known any more of requests before. Whether they are read stays as it is.
-    pub(crate) fn forget(&mut self) {
-        *self = Self {
-            unread: self.unread.take(),
-            ..Self::default()
-        };
-    }
 }
 
 #[cfg(test)]
@@ -154,7 +146,7 @@ mod tests {
     /// Guarantee: unknown, then exact, then nothing; what is too late does not count.
     #[test]
     fn the_last_minute_counts() {
-        let at = |second: u64| 1_767_323_040_000_000_000 + second * 1_000_000_000;
+        let at = |second: u64| Moment::from_ns(1_767_323_040_000_000_000 + second * 1_000_000_000);
         let mut requests = RecentRequests::default();
         assert_eq!(requests.facts(at(0)), None);
         for index in 0..100 {
@@ -171,14 +163,10 @@ mod tests {
         requests.count(true, at(10));
         let one = RequestFacts { judged: 1, touched: 1 };
         assert_eq!(requests.facts(at(130)), Some(one));
-        requests.forget();
-        assert_eq!(requests.facts(at(130)), None);
-        assert_eq!(requests.unread(), None);
     }
 
-    /// Scenario: requests are read, then not any more; the clock is set; they are read again.
-    /// Guarantee: from then on the last minute is unknown and the reason is kept; what lost most before is shown until the
-    /// clock is set.
+    /// Scenario: requests are read, then not any more; they are read again.
+    /// Guarantee: from then on the last minute is unknown and the reason is kept; what lost most before is shown.
     #[test]
     fn what_is_not_read_any_more_is_unknown() {
         let base = TimeBase::at(1_767_322_800_000_000_000);
@@ -190,21 +178,18 @@ mod tests {
             stops: 1,
             hits: Vec::new(),
         };
-        let now = base.unix_ns(6_000_000);
+        let now = base.moment(6_000_000);
         let mut requests = RecentRequests::default();
-        requests.observe(&request, base);
+        requests.observe(&request, base, Wall::UNIX);
         assert_eq!(requests.facts(now).unwrap().touched, 1);
         requests.set_unread(Some("too many".to_owned()));
         assert_eq!(requests.facts(now), None);
         assert_eq!(requests.unread(), Some("too many"));
         assert_eq!(requests.worst(now).unwrap().hit, 1);
-        requests.forget();
-        assert_eq!(requests.worst(now), None);
-        assert_eq!(requests.unread(), Some("too many"));
-        requests.observe(&request, base);
+        requests.observe(&request, base, Wall::UNIX);
         assert_eq!(requests.facts(now), None);
         requests.set_unread(None);
-        requests.observe(&request, base);
+        requests.observe(&request, base, Wall::UNIX);
         assert_eq!(requests.facts(now).unwrap().judged, 1);
         assert_eq!(requests.unread(), None);
     }
@@ -216,7 +201,7 @@ mod tests {
     #[test]
     fn those_that_lost_most_are_kept_for_half_an_hour() {
         let mut requests = RecentRequests::default();
-        assert_eq!(requests.worst(0), None);
+        assert_eq!(requests.worst(Moment::FIRST), None);
         let base = TimeBase::at(1_767_322_800_000_000_000);
         let second = |second: i64| second * 1_000_000_000;
         for number in 0..4800_i64 {
@@ -229,9 +214,9 @@ mod tests {
                 stops: 1,
                 hits: Vec::new(),
             };
-            requests.observe(&request, base);
+            requests.observe(&request, base, Wall::UNIX);
         }
-        let all = requests.worst(base.unix_ns(second(2399))).unwrap();
+        let all = requests.worst(base.moment(second(2399))).unwrap();
         // Since minute 10, and the most was lost then.
         assert_eq!((all.count, all.known, all.hit), (3600, 2400, 2400));
         let lost: Vec<i64> = all.worst.iter().map(|request| request.stopped_ns).collect();

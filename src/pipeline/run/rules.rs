@@ -11,7 +11,7 @@ use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Rule, RuleSet, Severity};
-use gc_rules::time::TimeBase;
+use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::definition::{Attribute, anomaly};
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
@@ -53,11 +53,11 @@ pub(crate) struct RunRules {
 }
 
 impl RunRules {
-    pub(crate) fn new(who: &Identity, rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
+    pub(crate) fn new(who: &Identity, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),
-            engine: Engine::new(Arc::clone(&rules), facts, now_unix_ns),
+            engine: Engine::new(Arc::clone(&rules), facts, now),
             rules,
             incidents: Incidents::default(),
             incident_spans: Vec::new(),
@@ -83,50 +83,44 @@ impl RunRules {
     }
 
     /// Other facts about the process.
-    pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Notices {
-        let transitions = self.engine.learned(facts, now_unix_ns);
-        self.notices(transitions, None, now_unix_ns)
+    pub(crate) fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Notices {
+        let transitions = self.engine.learned(facts, now);
+        self.notices(transitions, None, now)
     }
 
     /// Advances the time.
-    pub(crate) fn advance(&mut self, stream: StreamFacts, now_unix_ns: u64) -> Notices {
+    pub(crate) fn advance(&mut self, stream: StreamFacts, now: Moment) -> Notices {
         self.engine.stream(stream);
-        let transitions = self.engine.advance(now_unix_ns);
-        self.notices(transitions, None, now_unix_ns)
-    }
-
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        self.engine.clock_was_set(by_ns);
-        self.incidents.clock_was_set(by_ns);
+        let transitions = self.engine.advance(now);
+        self.notices(transitions, None, now)
     }
 
     /// Other rules from now on. What the old ones counted has to be taken before, see [`Self::count`].
-    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Notices {
+    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Notices {
         if Arc::ptr_eq(rules, &self.rules) {
             return Notices::default();
         }
-        let transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
+        let transitions = self.engine.adopt(Arc::clone(rules), now);
         self.rules = Arc::clone(rules);
         self.counted = self.engine.states().iter().map(counts).collect();
-        self.notices(transitions, None, now_unix_ns)
+        self.notices(transitions, None, now)
     }
 
     /// Ends all alerts. Incidents that outlive the process stay open.
-    pub(crate) fn end(&mut self, now_unix_ns: u64) -> Notices {
-        let transitions = self.engine.end(now_unix_ns);
-        self.notices(transitions, None, now_unix_ns)
+    pub(crate) fn end(&mut self, now: Moment) -> Notices {
+        let transitions = self.engine.end(now);
+        self.notices(transitions, None, now)
     }
 
     /// The process is not read any more, though it lives: all of it ends.
-    pub(crate) fn unwatch(&mut self, now_unix_ns: u64) -> Notices {
-        self.finish(IncidentEnding::Unwatched, now_unix_ns)
+    pub(crate) fn unwatch(&mut self, now: Moment) -> Notices {
+        self.finish(IncidentEnding::Unwatched, now)
     }
 
     /// Ends all alerts and incidents.
-    pub(crate) fn finish(&mut self, ending: IncidentEnding, now_unix_ns: u64) -> Notices {
-        let mut notices = self.end(now_unix_ns);
-        let changes = self.incidents.end(ending, now_unix_ns);
+    pub(crate) fn finish(&mut self, ending: IncidentEnding, now: Moment) -> Notices {
+        let mut notices = self.end(now);
+        let changes = self.incidents.end(ending, now);
         notices
             .incidents
             .extend(changes.into_iter().map(|change| self.incident_notice(change, None)));
@@ -149,8 +143,8 @@ impl RunRules {
     }
 
     /// What the process was stopped for in the last minutes, for the incidents of stopped time.
-    pub(crate) fn know_stopped(&mut self, since_unix_ns: u64, stopped: StoppedTime) {
-        self.incidents.know_stopped(since_unix_ns, stopped);
+    pub(crate) fn know_stopped(&mut self, since: Moment, stopped: StoppedTime) {
+        self.incidents.know_stopped(since, stopped);
     }
 
     /// What a burst found for an incident; none, when that ended meanwhile.
@@ -185,17 +179,18 @@ impl RunRules {
     }
 
     /// Those that outlive the process, and its name.
-    pub(crate) fn take_incidents(&mut self, now_unix_ns: u64) -> (Incidents, Arc<str>) {
-        self.incidents.process_ended(now_unix_ns);
+    pub(crate) fn take_incidents(&mut self, now: Moment) -> (Incidents, Arc<str>) {
+        self.incidents.process_ended(now);
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 
     /// The notices of transitions up to `now`. `span`: the root span of the collection that made them.
-    pub(crate) fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now_unix_ns: u64) -> Notices {
-        let incidents = self.incident_notices(&transitions, span, now_unix_ns);
+    pub(crate) fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
+        let incidents = self.incident_notices(&transitions, span, now);
         Notices {
             alerts: self.alert_notices(transitions, span),
             incidents,
+            ..Notices::default()
         }
     }
 
@@ -203,13 +198,14 @@ impl RunRules {
         &mut self,
         transitions: &[Transition],
         span: Option<SpanIds>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Vec<IncidentNotice> {
         if transitions.is_empty() && self.incidents.is_empty() {
             return Vec::new();
         }
         let holding = self.engine.holding();
-        let changes = self.incidents.observe(&self.rules, transitions, &holding, now_unix_ns);
+        let at = (now, self.engine.wall());
+        let changes = self.incidents.observe(&self.rules, transitions, &holding, at);
         changes
             .into_iter()
             .map(|change| self.incident_notice(change, span))

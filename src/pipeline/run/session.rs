@@ -7,20 +7,12 @@
 //! is unknown. Once the reader goes on, the collections that waited move the time themselves, as those of a recording
 //! do.
 //!
-//! # When the wall clock is set
-//!
-//! Times are those of the wall clock. When it is set, or the machine was suspended, all that is counted from such times
-//! moves along ([`RunSession::observe_clocks`]): nothing has lasted longer or shorter, and the rules go on.
-
 use gc_rules::field::{ContainerFacts, HostFacts, MemoryFacts, Open, StreamFacts};
-use gc_rules::time::moved;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use processes::{RunState, StreamProgress};
-use targets::clock::Clocks;
-use targets::finalizer_cpu::is_one_round;
-use targets::wall_clock::WallClock;
 
 /// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
 /// 200 ms, and says so every second.
@@ -36,9 +28,9 @@ const CLOCKS_DIFFER_NS: u64 = 500_000_000;
 pub(crate) struct RunSession {
     pub(crate) state: RunState,
     /// When the state began.
-    pub(crate) since_unix_ns: u64,
+    pub(crate) since: Moment,
     /// Where the run's totals begin.
-    pub(crate) first_attach_unix_ns: Option<u64>,
+    pub(crate) first_attach: Option<Moment>,
     /// Sessions begun.
     pub(crate) sessions: u64,
     /// How often what another tool's session left behind was healed.
@@ -46,27 +38,27 @@ pub(crate) struct RunSession {
     /// The sum over the sessions that ended, without the present one.
     ended_sessions: StreamProgress,
     present_session: StreamProgress,
-    /// When the newest event of a collection was, over all sessions; 0 before the first.
-    pub(crate) newest_unix_ns: u64,
+    /// When the newest event of a collection was, over all sessions; [`Moment::FIRST`] before the
+    /// first.
+    pub(crate) newest: Moment,
     /// The same of the present session; `None` before its first collection.
-    newest_of_session_unix_ns: Option<u64>,
+    newest_of_session: Option<Moment>,
     /// From the end of the newest collection until it was processed.
     pub(crate) lag_ns: Option<u64>,
     /// The same as the rules see it: of the present session, and unknown where it is gcwatch's own.
     lag_of_target_ns: Option<u64>,
     /// The reader is behind, see the [module](self): the time that the rules may know.
-    known_until: Option<u64>,
+    known_until: Option<Moment>,
     /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
     closed_in_order: Option<bool>,
     /// Since when the stream brings more than is read of it.
-    undrained_unix_ns: Option<u64>,
+    undrained_since: Option<Moment>,
     /// The time of the rules.
-    rules_unix_ns: u64,
-    wall_clock: WallClock,
+    rules_at: Moment,
     /// What has begun and not ended.
     pub(crate) open: Open,
-    /// The newest heap dump of gcwatch's own: from when, until when (`None`: it goes on), Unix nanoseconds.
-    pub(crate) own_dump: Option<(u64, Option<u64>)>,
+    /// The newest heap dump of gcwatch's own: from when, until when (`None`: it goes on).
+    pub(crate) own_dump: Option<(Moment, Option<Moment>)>,
     /// Objects whose finalizers have not run.
     pub(crate) finalizers_waiting: Option<u64>,
     /// The share of the time for which the finalizer thread had a CPU, of the round of finalizers that is open.
@@ -74,24 +66,23 @@ pub(crate) struct RunSession {
 }
 
 impl RunSession {
-    pub(crate) fn new(now_unix_ns: u64) -> Self {
+    pub(crate) fn new(now: Moment) -> Self {
         Self {
             state: RunState::Found,
-            since_unix_ns: now_unix_ns,
-            first_attach_unix_ns: None,
+            since: now,
+            first_attach: None,
             sessions: 0,
             healings: 0,
             ended_sessions: StreamProgress::default(),
             present_session: StreamProgress::default(),
-            newest_unix_ns: 0,
-            newest_of_session_unix_ns: None,
+            newest: Moment::FIRST,
+            newest_of_session: None,
             lag_ns: None,
             lag_of_target_ns: None,
             known_until: None,
             closed_in_order: None,
-            undrained_unix_ns: None,
-            rules_unix_ns: 0,
-            wall_clock: WallClock::default(),
+            undrained_since: None,
+            rules_at: Moment::FIRST,
             open: Open::default(),
             own_dump: None,
             finalizers_waiting: None,
@@ -99,27 +90,27 @@ impl RunSession {
         }
     }
 
-    pub(crate) fn set_state(&mut self, state: RunState, now_unix_ns: u64) {
+    pub(crate) fn set_state(&mut self, state: RunState, now: Moment) {
         if self.state != state {
             self.state = state;
-            self.since_unix_ns = now_unix_ns;
+            self.since = now;
         }
     }
 
     /// A session begins: what it counts is added to what the earlier ones counted.
-    pub(crate) fn begin(&mut self, start_unix_ns: u64) {
+    pub(crate) fn begin(&mut self, start: Moment) {
         self.sessions += 1;
         self.ended_sessions = self.progress();
         self.present_session = StreamProgress::default();
-        self.first_attach_unix_ns.get_or_insert(start_unix_ns);
-        self.rules_unix_ns = self.rules_unix_ns.max(start_unix_ns);
+        self.first_attach.get_or_insert(start);
+        self.rules_at = self.rules_at.max(start);
         self.open = Open::default();
         self.finalizers_waiting = None;
         self.finalizer_cpu = None;
-        self.newest_of_session_unix_ns = None;
+        self.newest_of_session = None;
         self.lag_of_target_ns = None;
         self.closed_in_order = None;
-        self.undrained_unix_ns = None;
+        self.undrained_since = None;
     }
 
     /// The stream is over.
@@ -139,17 +130,17 @@ impl RunSession {
     }
 
     /// Whether the stream brings more than is read of it.
-    pub(crate) fn set_undrained(&mut self, is: bool, now_unix_ns: u64) {
-        self.undrained_unix_ns = is.then(|| self.undrained_unix_ns.unwrap_or(now_unix_ns));
+    pub(crate) fn set_undrained(&mut self, is: bool, now: Moment) {
+        self.undrained_since = is.then(|| self.undrained_since.unwrap_or(now));
     }
 
     /// The time is now, and all streams were read up to `behind_ns` ago.
-    pub(crate) fn tick(&mut self, now_unix_ns: u64, behind_ns: u64) {
-        let of_stream = self.undrained_unix_ns.map(|since| now_unix_ns.saturating_sub(since));
+    pub(crate) fn tick(&mut self, now: Moment, behind_ns: u64) {
+        let of_stream = self.undrained_since.map(|since| now.since(since));
         let behind_ns = behind_ns.max(of_stream.unwrap_or(0));
         // Of a process that is not read nothing is waited for.
         let is_behind = self.state == RunState::Attached && behind_ns > ALLOWANCE_NS;
-        self.known_until = is_behind.then(|| now_unix_ns.saturating_sub(behind_ns.saturating_sub(ALLOWANCE_NS)));
+        self.known_until = is_behind.then(|| now.before(behind_ns.saturating_sub(ALLOWANCE_NS)));
         if is_behind {
             self.lag_of_target_ns = None;
         }
@@ -157,70 +148,40 @@ impl RunSession {
 
     /// A live collection or suspension of that time is about to be observed. `Some`: the time of the rules is so far
     /// behind it that it must pass first, up to then.
-    pub(crate) fn catches_up(&mut self, at_unix_ns: u64, now_unix_ns: u64) -> Option<u64> {
-        let at = at_unix_ns.min(now_unix_ns);
+    pub(crate) fn catches_up(&mut self, at: Moment, now: Moment) -> Option<Moment> {
+        let passed = at.min(now);
         // What is in progress was reported before what is being read now.
-        let over = |begun: Option<u64>| begun.filter(|begun| *begun > at_unix_ns);
+        let over = |begun: Option<Moment>| begun.filter(|begun| *begun > at);
         (self.open.stop, self.open.collection) = (over(self.open.stop), over(self.open.collection));
-        let late = at > self.rules_unix_ns.saturating_add(ALLOWANCE_NS);
+        let late = passed > self.rules_at.after(ALLOWANCE_NS);
         if late {
-            self.known_until = Some(at);
+            self.known_until = Some(passed);
         }
-        late.then_some(at)
+        late.then_some(passed)
     }
 
     /// The time of the rules.
-    pub(crate) fn rules_unix_ns(&self) -> u64 {
-        self.rules_unix_ns
+    pub(crate) fn rules_at(&self) -> Moment {
+        self.rules_at
     }
 
     /// The time to which the rules may advance of that one.
-    pub(crate) fn advances(&mut self, to_unix_ns: u64) -> u64 {
-        let to = self.known_until.map_or(to_unix_ns, |known| known.min(to_unix_ns));
-        self.rules_unix_ns = self.rules_unix_ns.max(to);
-        self.rules_unix_ns
-    }
-
-    /// What the clocks show now, before anything else is said of that time. `Some`: the wall clock was set by so much
-    /// against the one that passes, and what is remembered has moved along.
-    pub(crate) fn observe_clocks(&mut self, clocks: Clocks) -> Option<i64> {
-        let by_ns = self.wall_clock.observe(clocks)?;
-        self.clock_was_set(by_ns);
-        Some(by_ns)
-    }
-
-    fn clock_was_set(&mut self, by_ns: i64) {
-        let times = [
-            &mut self.open.stop,
-            &mut self.open.collection,
-            &mut self.open.background,
-            &mut self.open.finalizers,
-            &mut self.newest_of_session_unix_ns,
-            &mut self.known_until,
-            &mut self.undrained_unix_ns,
-        ];
-        for time in times.into_iter().flatten() {
-            *time = moved(*time, by_ns);
-        }
-        self.rules_unix_ns = moved(self.rules_unix_ns, by_ns);
-        // What people see keeps its time, unless that is to come now.
-        if by_ns < 0 {
-            self.since_unix_ns = moved(self.since_unix_ns, by_ns);
-            self.first_attach_unix_ns = self.first_attach_unix_ns.map(|at| moved(at, by_ns));
-            self.newest_unix_ns = moved(self.newest_unix_ns, by_ns);
-        }
+    pub(crate) fn advances(&mut self, to: Moment) -> Moment {
+        let to = self.known_until.map_or(to, |known| known.min(to));
+        self.rules_at = self.rules_at.max(to);
+        self.rules_at
     }
 
     /// A collection whose last event was then.
-    pub(crate) fn observe(&mut self, last_event_unix_ns: u64) {
-        self.newest_unix_ns = self.newest_unix_ns.max(last_event_unix_ns);
-        self.newest_of_session_unix_ns = self.newest_of_session_unix_ns.max(Some(last_event_unix_ns));
+    pub(crate) fn observe(&mut self, last_event: Moment) {
+        self.newest = self.newest.max(last_event);
+        self.newest_of_session = self.newest_of_session.max(Some(last_event));
     }
 
     /// No collection has come for [`RESTS_AFTER_NS`], or none at all.
-    pub(crate) fn rests(&self, now_unix_ns: u64) -> bool {
-        self.newest_of_session_unix_ns
-            .is_none_or(|newest| now_unix_ns.saturating_sub(newest) > RESTS_AFTER_NS)
+    pub(crate) fn rests(&self, now: Moment) -> bool {
+        self.newest_of_session
+            .is_none_or(|newest| now.since(newest) > RESTS_AFTER_NS)
     }
 
     /// Over all sessions.
@@ -257,13 +218,13 @@ impl RunSession {
         // Whether a process that is not read is silent is unknown.
         let attached = self.state == RunState::Attached;
         StreamFacts {
-            since_unix_ns: self.first_attach_unix_ns,
+            since: self.first_attach,
             events: Some(progress.events),
             lost_events: progress.lost_events,
             undecodable: Some(progress.undecodable),
             sessions: Some(self.sessions),
             lag_ns: self.lag_of_target_ns,
-            newest_unix_ns: self.newest_of_session_unix_ns.filter(|_| attached),
+            newest: self.newest_of_session.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
             own_dump: false,
             behind: attached && self.known_until.is_some(),
@@ -275,14 +236,15 @@ impl RunSession {
             memory,
             host: HostFacts::default(),
             requests: None,
+            wall: Wall::UNIX,
             service: None,
             watcher: None,
         }
     }
 
     /// The round of finalizers that is open, by its beginning, if that is longer ago than `longer_ns`.
-    pub(crate) fn long_finalizers(&self, now_unix_ns: u64, longer_ns: u64) -> Option<u64> {
-        let is_long = |begun: &u64| now_unix_ns.saturating_sub(*begun) > longer_ns;
+    pub(crate) fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
+        let is_long = |begun: &Moment| now.since(*begun) > longer_ns;
         self.open
             .finalizers
             .filter(is_long)
@@ -290,16 +252,15 @@ impl RunSession {
     }
 
     /// How much of the time the finalizer thread had a CPU in the round that began then; that one may have ended.
-    pub(crate) fn know_finalizer_cpu(&mut self, begun: u64, share: Option<f64>) {
-        let is_open = self.open.finalizers.is_some_and(|open| is_one_round(begun, open));
-        self.finalizer_cpu = share.filter(|_| is_open);
+    pub(crate) fn know_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
+        self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
 
     /// Whether a collection of that time is that of a heap dump of gcwatch's own.
-    pub(crate) fn is_own_dump(&self, at_unix_ns: u64) -> bool {
+    pub(crate) fn is_own_dump(&self, at: Moment) -> bool {
         self.own_dump.is_some_and(|(from, until)| {
-            let until = until.map_or(u64::MAX, |until| until.saturating_add(CLOCKS_DIFFER_NS));
-            (from.saturating_sub(CLOCKS_DIFFER_NS)..=until).contains(&at_unix_ns)
+            let until = until.map_or(Moment::NEVER, |until| until.after(CLOCKS_DIFFER_NS));
+            (from.before(CLOCKS_DIFFER_NS)..=until).contains(&at)
         })
     }
 
@@ -318,6 +279,10 @@ impl RunSession {
 mod tests {
     use super::*;
 
+    fn ns(ns: u64) -> Moment {
+        Moment::from_ns(ns)
+    }
+
     fn read(events: u64, lost_events: Option<u64>) -> StreamProgress {
         StreamProgress {
             bytes: events * 10,
@@ -331,11 +296,11 @@ mod tests {
     /// Guarantee: totals never fall back, and losses are unknown until a stream numbers its events, then counted once.
     #[test]
     fn totals_go_on_over_sessions() {
-        let mut session = RunSession::new(1);
-        session.begin(5);
+        let mut session = RunSession::new(ns(1));
+        session.begin(ns(5));
         assert_eq!(session.set_progress(read(7, None)), None);
-        session.begin(9);
-        assert_eq!((session.first_attach_unix_ns, session.sessions), (Some(5), 2));
+        session.begin(ns(9));
+        assert_eq!((session.first_attach, session.sessions), (Some(ns(5)), 2));
         assert_eq!(session.progress(), read(7, None));
         assert_eq!(session.set_progress(read(1, Some(3))), Some(3));
         assert_eq!(session.set_progress(read(2, Some(4))), Some(1));
@@ -344,7 +309,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn attached(at: u64) -> RunSession {
+    fn attached(at: Moment) -> RunSession {
         let mut session = RunSession::new(at);
         session.begin(at);
         session.set_state(RunState::Attached, at);
@@ -358,11 +323,11 @@ mod tests {
     /// suspension is over with what came after it.
     #[test]
     fn time_waits_for_what_was_not_read() {
-        let at = |second: u64| 1000 * SECOND + second * SECOND;
+        let at = |second: u64| Moment::from_ns(1000 * SECOND + second * SECOND);
         let mut session = attached(at(0));
         session.tick(at(10), SECOND);
         assert_eq!(session.advances(at(10)), at(10));
-        session.open.stop = Some(at(10) - 1);
+        session.open.stop = Some(at(10).before(1));
         let facts = |session: &RunSession| session.facts(ContainerFacts::default(), MemoryFacts::default());
         assert!(!facts(&session).behind);
         session.tick(at(85), 76 * SECOND);
@@ -392,7 +357,7 @@ mod tests {
     /// waited for.
     #[test]
     fn a_stream_that_is_not_drained_waits_alone() {
-        let at = |second: u64| 1000 * SECOND + second * SECOND;
+        let at = |second: u64| Moment::from_ns(1000 * SECOND + second * SECOND);
         let mut session = attached(at(0));
         session.set_undrained(true, at(1));
         session.set_undrained(true, at(2));
@@ -407,52 +372,34 @@ mod tests {
         assert_eq!(session.advances(at(30)), at(30));
     }
 
-    /// Scenario: a background collection has run for ten seconds when the machine is suspended for an hour.
-    /// Guarantee: it has run for ten seconds.
-    #[test]
-    fn an_hour_of_suspension_is_no_age() {
-        let mut session = attached(SECOND);
-        session.open.background = Some(5 * SECOND);
-        session.observe(7 * SECOND);
-        session.clock_was_set(3_600_000_000_000);
-        let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
-        assert_eq!(facts.open.background, Some(3605 * SECOND));
-        assert_eq!(facts.newest_unix_ns, Some(3607 * SECOND));
-        assert_eq!((facts.open.stop, session.newest_unix_ns), (None, 7 * SECOND));
-    }
-
     /// Scenario: a collection is observed in one session; the session ends, another one begins.
     /// Guarantee: the rules know the newest event of the present session only, and nothing while there is none.
     #[test]
     fn silence_is_that_of_the_present_session() {
-        let newest = |session: &RunSession| {
-            session
-                .facts(ContainerFacts::default(), MemoryFacts::default())
-                .newest_unix_ns
-        };
-        let mut session = RunSession::new(1);
-        session.begin(5);
-        session.set_state(RunState::Attached, 5);
-        session.observe(8);
-        assert_eq!(newest(&session), Some(8));
-        session.set_state(RunState::Attaching, 9);
+        let newest = |session: &RunSession| session.facts(ContainerFacts::default(), MemoryFacts::default()).newest;
+        let mut session = RunSession::new(ns(1));
+        session.begin(ns(5));
+        session.set_state(RunState::Attached, ns(5));
+        session.observe(ns(8));
+        assert_eq!(newest(&session), Some(ns(8)));
+        session.set_state(RunState::Attaching, ns(9));
         assert_eq!(newest(&session), None);
-        session.begin(10);
-        session.set_state(RunState::Attached, 10);
-        assert_eq!((newest(&session), session.newest_unix_ns), (None, 8));
+        session.begin(ns(10));
+        session.set_state(RunState::Attached, ns(10));
+        assert_eq!((newest(&session), session.newest), (None, ns(8)));
     }
 
     /// Scenario: a heap dump of gcwatch's own that goes on, then ended; collections before, within and after it.
     /// Guarantee: those within are its own, clocks of half a second apart included.
     #[test]
     fn the_time_of_an_own_dump_is_known() {
-        let at = |seconds: u64| (1_000 + seconds) * SECOND;
+        let at = |seconds: u64| Moment::from_ns((1_000 + seconds) * SECOND);
         let mut session = RunSession::new(at(0));
         assert!(!session.is_own_dump(at(10)));
         session.own_dump = Some((at(10), None));
-        assert!(session.is_own_dump(at(10) - SECOND / 2) && session.is_own_dump(at(600)));
+        assert!(session.is_own_dump(at(10).before(SECOND / 2)) && session.is_own_dump(at(600)));
         session.own_dump = Some((at(10), Some(at(12))));
-        assert!(session.is_own_dump(at(12) + SECOND / 2));
+        assert!(session.is_own_dump(at(12).after(SECOND / 2)));
         assert!(!session.is_own_dump(at(9)) && !session.is_own_dump(at(13)));
     }
 
@@ -464,16 +411,16 @@ mod tests {
             let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
             (facts.open.finalizers, facts.finalizers_waiting)
         };
-        let mut session = RunSession::new(1);
-        session.begin(5);
-        session.set_state(RunState::Attached, 5);
-        session.open.finalizers = Some(7);
+        let mut session = RunSession::new(ns(1));
+        session.begin(ns(5));
+        session.set_state(RunState::Attached, ns(5));
+        session.open.finalizers = Some(ns(7));
         session.finalizers_waiting = Some(12);
-        assert_eq!(facts(&session), (Some(7), Some(12)));
-        session.set_state(RunState::Attaching, 9);
+        assert_eq!(facts(&session), (Some(ns(7)), Some(12)));
+        session.set_state(RunState::Attaching, ns(9));
         assert_eq!(facts(&session), (None, None));
-        session.begin(10);
-        session.set_state(RunState::Attached, 10);
+        session.begin(ns(10));
+        session.set_state(RunState::Attached, ns(10));
         assert_eq!(facts(&session), (None, None));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::{Transition, Verdict};
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;
@@ -43,18 +43,11 @@ impl RunTelemetry {
         }
     }
 
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        if let Some(series) = &mut self.series {
-            series.clock_was_set(by_ns);
-        }
-    }
-
     /// Makes spans of a collection if it is among those that become spans, and observes it in the series.
     pub(crate) fn collection(
         &mut self,
         collection: &Collection,
-        base: TimeBase,
+        base: UnixBase,
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
         settings: &Arc<PipelineSettings>,
@@ -90,7 +83,7 @@ impl RunTelemetry {
     pub(crate) fn request(
         &mut self,
         request: &Request,
-        base: TimeBase,
+        base: UnixBase,
         settings: &Arc<PipelineSettings>,
     ) -> Result<Encoded, NotExported> {
         let spans = self.tracer(settings).trace_request(request, base);
@@ -124,18 +117,19 @@ impl RunTelemetry {
         }
     }
 
-    /// The metrics of its collections; `None` before the first attach.
-    pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
+    /// The metrics of its collections, and when totals began, Unix nanoseconds; `None` before the first attach.
+    pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<(Vec<Metric>, u64)> {
         let series = self.series.as_mut()?;
-        Some(match temporality {
+        let metrics = match temporality {
             Temporality::Cumulative => series.cumulative(now_unix_ns),
             Temporality::Delta => series.delta(now_unix_ns),
-        })
+        };
+        Some((metrics, series.start_unix_ns()))
     }
 }
 
 /// The rules that a collection matched, each with what happened where an alert began on it.
-pub(crate) fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: TimeBase) -> Vec<Anomaly<'a>> {
+pub(crate) fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: UnixBase) -> Vec<Anomaly<'a>> {
     let at_unix_ns = base.unix_ns(collection.end.unwrap_or(collection.last_event));
     let fired = |id: &str| {
         verdict.transitions.iter().find_map(|transition| match transition {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use delivery::alerts::{IncidentNotice, Notice};
 use gc_rules::incident::IncidentChange;
 use gc_rules::rule::Severity;
-use gc_rules::time::moved;
+use gc_rules::time::Moment;
 use gc_telemetry::origin::Origin;
 
 use crate::pipeline::service::book::living::Living;
@@ -49,7 +49,7 @@ impl ServiceBook {
         run: RunKey,
         key: ServiceKey,
         who: (&str, &Arc<Origin>, &ContainerIdentity),
-        began_unix_ns: u64,
+        began: Moment,
     ) {
         let (name, resource, container) = who;
         let before = self.of_run.remove(&run);
@@ -66,13 +66,13 @@ impl ServiceBook {
         });
         service.resource = Arc::clone(resource);
         let mut living = before.unwrap_or_else(|| Living {
-            began_unix_ns,
+            began,
             container: container.clone(),
             version: None,
             place: Arc::default(),
             firing: Vec::new(),
-            emergency_unix_ns: None,
-            well_since_unix_ns: began_unix_ns,
+            emergency: None,
+            well_since: began,
         });
         living.version = version(&resource.attributes);
         living.place = place(run, &resource.attributes);
@@ -93,16 +93,16 @@ impl ServiceBook {
     }
 
     /// Alerts of a process began or ended.
-    pub(crate) fn notices(&mut self, notices: &[Notice], now_unix_ns: u64) {
+    pub(crate) fn notices(&mut self, notices: &[Notice], now: Moment) {
         for notice in notices {
             if let Some(living) = self.living(notice.run) {
-                living.observe(&notice.transition, now_unix_ns);
+                living.observe(&notice.transition, now);
             }
         }
     }
 
     /// Incidents of a process became more severe, and so did alerts that fire.
-    pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now_unix_ns: u64) {
+    pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now: Moment) {
         for notice in notices
             .iter()
             .filter(|notice| matches!(notice.change, IncidentChange::Worse(..)))
@@ -112,13 +112,13 @@ impl ServiceBook {
                 let harms = incident
                     .harms()
                     .filter(|member| member.alert.severity() >= Severity::Error);
-                harms.for_each(|member| living.rose(&member.rule().id, now_unix_ns));
+                harms.for_each(|member| living.rose(&member.rule().id, now));
             }
         }
     }
 
     /// A process ended.
-    pub(crate) fn ended(&mut self, run: RunKey, in_order: Option<bool>, now_unix_ns: u64) {
+    pub(crate) fn ended(&mut self, run: RunKey, in_order: Option<bool>, now: Moment) {
         let Some((key, _)) = self.of_run.remove(&run) else {
             return;
         };
@@ -128,14 +128,14 @@ impl ServiceBook {
         let Some(living) = service.living.remove(&run) else {
             return;
         };
-        let since = living.emergency_unix_ns.map(|at| now_unix_ns.saturating_sub(at));
+        let since = living.emergency.map(|at| now.since(at));
         if service.deaths.len() >= MAX_DEATHS {
             service.deaths.pop_front();
         }
         service.deaths.push_back(Death {
             run,
-            at_unix_ns: now_unix_ns,
-            uptime_ns: now_unix_ns.saturating_sub(living.began_unix_ns),
+            at: now,
+            uptime_ns: now.since(living.began),
             oom_killed: (in_order == Some(true)).then_some(false),
             in_emergency: since.is_some_and(|since| since <= EMERGENCY_NS),
             in_order,
@@ -166,13 +166,13 @@ impl ServiceBook {
 
     /// The dead of which it became known that they were killed for memory, or ended while it was out, with the names of
     /// their processes: each once.
-    pub(crate) fn take_deaths_of_memory(&mut self) -> Vec<(Arc<str>, RunKey, u64)> {
+    pub(crate) fn take_deaths_of_memory(&mut self) -> Vec<(Arc<str>, RunKey, Moment)> {
         let mut taken = Vec::new();
         for service in self.services.values_mut() {
             for death in service.deaths.iter_mut().filter(|death| !death.passed_on) {
                 if death.is_of_memory() {
                     death.passed_on = true;
-                    taken.push((Arc::clone(&service.name), death.run, death.at_unix_ns));
+                    taken.push((Arc::clone(&service.name), death.run, death.at));
                 }
             }
         }
@@ -189,25 +189,10 @@ impl ServiceBook {
         }
     }
 
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        for service in self.services.values_mut() {
-            for living in service.living.values_mut() {
-                for time in [&mut living.began_unix_ns, &mut living.well_since_unix_ns] {
-                    *time = moved(*time, by_ns);
-                }
-                living.emergency_unix_ns = living.emergency_unix_ns.map(|at| moved(at, by_ns));
-            }
-            for death in &mut service.deaths {
-                death.at_unix_ns = moved(death.at_unix_ns, by_ns);
-            }
-        }
-    }
-
     /// Forgets what is old.
-    pub(crate) fn forget(&mut self, now_unix_ns: u64) {
+    pub(crate) fn forget(&mut self, now: Moment) {
         for service in self.services.values_mut() {
-            let old = |death: &Death| now_unix_ns.saturating_sub(death.at_unix_ns) > KEPT_NS;
+            let old = |death: &Death| now.since(death.at) > KEPT_NS;
             while service.deaths.front().is_some_and(old) {
                 service.deaths.pop_front();
             }
@@ -239,10 +224,10 @@ impl ServiceBook {
     }
 
     /// Since when a process lives that came in the place of a dead one, and is well.
-    pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<u64> {
+    pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<Moment> {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;
         let death = service.deaths.iter().find(|death| death.run == run)?;
-        service.well_since(Some(death.at_unix_ns), Of::All)
+        service.well_since(Some(death.at), Of::All)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gc_rules::time::Moment;
 use processes::RunKey;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Ended;
@@ -17,8 +18,8 @@ const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
 pub struct Death {
     /// The run.
     pub run: RunKey,
-    /// When it was noticed, Unix nanoseconds.
-    pub at_unix_ns: u64,
+    /// When it was noticed.
+    pub at: Moment,
     /// How long the process had lived.
     pub uptime_ns: u64,
     /// The kernel killed it for memory.
@@ -66,9 +67,9 @@ impl Death {
     }
 
     /// Whether enough is known of it, or nothing more will be: the exit code of a pod's container comes a moment later.
-    pub(crate) fn is_known(&self, now_unix_ns: u64) -> bool {
+    pub(crate) fn is_known(&self, now: Moment) -> bool {
         let waits = self.container.pod_uid.is_some() && self.failed.is_none();
-        !waits || now_unix_ns.saturating_sub(self.at_unix_ns) >= EXIT_CODE_WITHIN_NS
+        !waits || now.since(self.at) >= EXIT_CODE_WITHIN_NS
     }
 
     /// More may become known of it.

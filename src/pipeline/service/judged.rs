@@ -17,6 +17,7 @@ use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
 use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord};
 use gc_rules::rule::{On, Rule, RuleSet};
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 
 use self::subject::Subject;
@@ -49,27 +50,27 @@ impl Judged {
         watcher: &mut WatcherLog,
         own: Option<&(RunKey, Arc<Origin>)>,
         rules: &Arc<RuleSet>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Changes {
         let mut changes = Changes::new();
         let any = |on: On| rules.rules.iter().any(|rule| rule.enabled && rule.on == on);
         if let (Some((run, resource)), true) = (own, any(On::Watcher) || self.watcher.is_some()) {
             let subject = self
                 .watcher
-                .get_or_insert_with(|| Subject::new(On::Watcher, *run, "gcwatch", resource, rules, now_unix_ns));
+                .get_or_insert_with(|| Subject::new(On::Watcher, *run, "gcwatch", resource, rules, now));
             let stream = StreamFacts {
-                watcher: Some(watcher.facts(now_unix_ns)),
+                watcher: Some(watcher.facts(now)),
                 ..StreamFacts::default()
             };
-            changes.extend(subject.tick(stream, rules, now_unix_ns));
+            changes.extend(subject.tick(stream, rules, now));
         }
-        changes.extend(self.expect(book, own, rules, now_unix_ns));
+        changes.extend(self.expect(book, own, rules, now));
         if any(On::Service) {
             for (key, service) in book.services() {
                 for version in divisions(service, rules) {
                     let key = (key.clone(), version);
-                    if is_worth(&service.facts(of(&key.1), now_unix_ns), rules) && !self.services.contains_key(&key) {
-                        let subject = Subject::of(&key, service, rules, now_unix_ns);
+                    if is_worth(&service.facts(of(&key.1), now), rules) && !self.services.contains_key(&key) {
+                        let subject = Subject::of(&key, service, rules, now);
                         self.services.insert(key, subject);
                     }
                 }
@@ -77,20 +78,20 @@ impl Judged {
         }
         self.services.retain(|(key, version), subject| {
             let service = book.service(key);
-            let facts = service.map(|service| service.facts(of(version), now_unix_ns));
+            let facts = service.map(|service| service.facts(of(version), now));
             let facts = facts.unwrap_or_default();
             if let Some(service) = service {
                 let known = service.known(of(version));
-                changes.extend(subject.know(version.as_deref(), known, now_unix_ns));
+                changes.extend(subject.know(version.as_deref(), known, now));
             }
             let stream = StreamFacts {
                 service: Some(facts),
                 ..StreamFacts::default()
             };
-            changes.extend(subject.tick(stream, rules, now_unix_ns));
+            changes.extend(subject.tick(stream, rules, now));
             let fires = !subject.engine.alerts().is_empty() || !subject.incidents.is_empty();
             if service.is_none() && fires {
-                changes.extend(subject.end(now_unix_ns));
+                changes.extend(subject.end(now));
             }
             service.is_some() && (fires || is_worth(&facts, rules))
         });
@@ -111,13 +112,13 @@ impl Judged {
         book: &ServiceBook,
         own: Option<&(RunKey, Arc<Origin>)>,
         rules: &Arc<RuleSet>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Changes {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled && rule.on == On::Service);
         let names: BTreeSet<&Arc<str>> = enabled.flat_map(|rule| &rule.expect).collect();
         for name in &names {
             if !self.expected.contains_key(*name) {
-                let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now_unix_ns);
+                let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now);
                 self.expected.insert(Arc::clone(name), subject);
             }
         }
@@ -131,23 +132,14 @@ impl Judged {
                 service: Some(facts),
                 ..StreamFacts::default()
             };
-            changes.extend(subject.tick(stream, rules, now_unix_ns));
+            changes.extend(subject.tick(stream, rules, now));
             let is_expected = names.contains(name);
             if !is_expected {
-                changes.extend(subject.end(now_unix_ns));
+                changes.extend(subject.end(now));
             }
             is_expected
         });
         changes
-    }
-
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        let subjects = self.services.values_mut().chain(self.expected.values_mut());
-        for subject in subjects.chain(self.watcher.as_mut()) {
-            subject.engine.clock_was_set(by_ns);
-            subject.incidents.clock_was_set(by_ns);
-        }
     }
 
     fn subjects(&self) -> impl Iterator<Item = &Subject> {
@@ -175,25 +167,28 @@ impl Judged {
     }
 
     /// Ends all incidents: nobody watches any more.
-    pub(crate) fn unwatch(&mut self, now_unix_ns: u64) -> Changes {
+    pub(crate) fn unwatch(&mut self, now: Moment) -> Changes {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         let subjects = services.chain(&mut self.watcher);
         let mut changes = Changes::new();
         for subject in subjects.filter(|subject| !subject.incidents.is_empty()) {
-            let ended = subject.incidents.end(IncidentEnding::Unwatched, now_unix_ns);
+            let ended = subject.incidents.end(IncidentEnding::Unwatched, now);
             let incidents = subject.incident_notices(ended);
-            let alerts = Vec::new();
-            changes.push((Arc::clone(&subject.resource), Notices { alerts, incidents }));
+            let notices = Notices {
+                incidents,
+                ..Notices::default()
+            };
+            changes.push((Arc::clone(&subject.resource), notices));
         }
         changes
     }
 
     /// The incidents that are open.
-    pub(crate) fn incidents(&self) -> impl Iterator<Item = IncidentRecord> + '_ {
-        self.subjects().flat_map(|subject| {
+    pub(crate) fn incidents(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
+        self.subjects().flat_map(move |subject| {
             let about = delivery::alerts::subject(subject.run, &subject.process, &subject.resource);
             let open = subject.incidents.open();
-            open.map(|incident| IncidentRecord::new(incident, &about))
+            open.map(|incident| IncidentRecord::new(incident, &about, wall))
                 .collect::<Vec<_>>()
         })
     }

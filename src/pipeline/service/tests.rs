@@ -7,6 +7,7 @@ use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Ending, Transition};
 use gc_rules::load::{SourceFile, load, shipped};
 use gc_rules::rule::RuleSet;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -20,7 +21,7 @@ use processes::{Identity, Provenance, RunKey};
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 /// When all of it begins.
-const BEGAN: u64 = 1_767_323_045_000_000_000;
+const BEGAN: Moment = Moment::from_ns(1_767_323_045_000_000_000);
 
 fn attribute(key: &str, value: &str) -> KeyValue {
     key_value(key, Value::StringValue(value.to_owned()))
@@ -54,7 +55,7 @@ struct Host {
     judged: Judged,
     own: (RunKey, Arc<Origin>),
     rules: Arc<RuleSet>,
-    now: u64,
+    now: Moment,
     /// `rule +` and `rule -` with the second, as they were notified.
     said: Vec<String>,
 }
@@ -120,10 +121,10 @@ impl Host {
             severity: worst,
             rule: Arc::clone(self.rules.rule(id).unwrap()),
             number: 1,
-            active_unix_ns: self.now,
-            started_unix_ns: self.now,
-            last_unix_ns: self.now,
-            ended_unix_ns: None,
+            active: self.now,
+            started: self.now,
+            last: self.now,
+            ended: None,
             labels: Arc::new([]),
             summary: "".into(),
             annotations: Arc::new([]),
@@ -152,7 +153,7 @@ impl Host {
 
     fn passes(&mut self, seconds: u64) {
         for _ in 0..seconds {
-            self.now += SECOND;
+            self.now = self.now.after(SECOND);
             self.book.forget(self.now);
             let changes = self
                 .judged
@@ -243,7 +244,7 @@ fn ordinary_ends_say_nothing() {
 fn the_exit_code_decides() {
     let death = |failed: Option<bool>| Death {
         run: run(1),
-        at_unix_ns: BEGAN,
+        at: BEGAN,
         uptime_ns: MINUTE,
         oom_killed: None,
         in_emergency: true,
@@ -263,7 +264,7 @@ fn the_exit_code_decides() {
     };
     assert_eq!(of(Some(false)), (false, false));
     assert_eq!((of(Some(true)), of(None)), ((true, true), (true, true)));
-    let known = |failed, seconds| death(failed).is_known(BEGAN + seconds * SECOND);
+    let known = |failed, seconds| death(failed).is_known(BEGAN.after(seconds * SECOND));
     assert!(known(Some(true), 0) && !known(None, 4) && known(None, 5));
 }
 
@@ -401,7 +402,7 @@ fn what_is_remembered_is_bounded() {
     }
     assert_eq!(host.book.services().count(), book::MAX_SERVICES);
     assert_eq!(host.book.left_out, 2000 - (book::MAX_SERVICES as u64 - 2));
-    let late = host.now + 16 * MINUTE;
+    let late = host.now.after(16 * MINUTE);
     host.book.forget(late);
     assert_eq!(host.book.services().count(), book::MAX_SERVICES - 2);
 }
@@ -456,7 +457,7 @@ fn a_service_that_is_expected_is_missed() {
     host.ends(2, true);
     host.passes(60);
     assert_eq!(host.said, ["shop.absent +"]);
-    assert_eq!(host.judged.incidents().count(), 1);
+    assert_eq!(host.judged.incidents(Wall::UNIX).count(), 1);
     host.begins(3, "cart");
     host.passes(90);
     assert!(host.said.iter().any(|said| said == "shop.absent -"), "{:?}", host.said);
@@ -464,7 +465,11 @@ fn a_service_that_is_expected_is_missed() {
     host.ends(1, true);
     host.passes(3600);
     assert_eq!(host.said.len(), 1, "{:?}", host.said);
-    let open: Vec<String> = host.judged.incidents().map(|incident| incident.summary).collect();
+    let open: Vec<String> = host
+        .judged
+        .incidents(Wall::UNIX)
+        .map(|incident| incident.summary)
+        .collect();
     assert_eq!(open, ["No process of checkout runs here"]);
 }
 

@@ -26,7 +26,7 @@ fn with<R>(name: Option<&str>, share: Option<f64>, read: impl FnOnce(&Scope<'_>)
         process: &process,
         stream: &StreamFacts::default(),
         windows: &[share],
-        now_unix_ns: 0,
+        now: gc_rules::time::Moment::FIRST,
     })
 }
 

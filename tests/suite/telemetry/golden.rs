@@ -59,7 +59,7 @@ fn metrics_are_as_committed() {
     ] {
         let processes = read(name);
         let metrics = |process: &Process| {
-            let series = series(process, MetricOptions::default(), all_spans());
+            let mut series = series(process, MetricOptions::default(), all_spans());
             render::metrics(&series.cumulative(end(process)))
         };
         let reported: String = processes.iter().map(metrics).collect();
@@ -73,7 +73,7 @@ fn metrics_are_as_committed() {
 fn expositions_are_as_committed() {
     let processes = read("net10-steady");
     let process = processes.first().unwrap();
-    let series = series(process, MetricOptions::default(), all_spans());
+    let mut series = series(process, MetricOptions::default(), all_spans());
     let metrics = series.cumulative(end(process));
     let resource = Resource {
         attributes: crate::telemetry::prometheus::resource(&[

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
 use gc_telemetry::spans::{NotExported, Traced, Tracer};
@@ -27,8 +27,8 @@ pub(crate) struct Process {
     pub(crate) observed_ns: i64,
 }
 
-pub(crate) fn base() -> TimeBase {
-    TimeBase::at(BASE_NS.into())
+pub(crate) fn base() -> UnixBase {
+    UnixBase::at(BASE_NS.into())
 }
 
 pub(crate) fn read(name: &str) -> Vec<Process> {

@@ -7,6 +7,7 @@ use gc_rules::alert::{Alert, Ending, Transition};
 use gc_rules::incident::{Holding, IncidentEnding, Incidents};
 use gc_rules::load::{SourceFile, load};
 use gc_rules::rule::{Rule, RuleSet};
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -82,10 +83,10 @@ pub fn fired(pid: u32) -> Notice {
     let alert = Alert {
         rule: rule(),
         number: 1,
-        active_unix_ns: STARTED,
-        started_unix_ns: STARTED,
-        last_unix_ns: STARTED,
-        ended_unix_ns: None,
+        active: Moment::from_ns(STARTED),
+        started: Moment::from_ns(STARTED),
+        last: Moment::from_ns(STARTED),
+        ended: None,
         labels: Arc::from([(Arc::from("team.name"), Box::from("runtime"))]),
         summary: Arc::from("Collection 7 was a full one"),
         annotations: Arc::from([(Arc::from("runbook_url"), Box::from("https://runbooks.example/full"))]),
@@ -113,7 +114,7 @@ pub fn fired(pid: u32) -> Notice {
 pub fn ended(pid: u32) -> Notice {
     let fired = fired(pid);
     let alert = Alert {
-        ended_unix_ns: Some(ENDED),
+        ended: Some(Moment::from_ns(ENDED)),
         count: 3,
         ..(**fired.transition.alert()).clone()
     };
@@ -140,8 +141,9 @@ fn changes(pid: u32) -> Vec<IncidentNotice> {
         alert: Arc::clone(fired.transition.alert()),
         firing: true,
     };
-    let mut changes = incidents.observe(&rules, std::slice::from_ref(&fired.transition), &[held], STARTED);
-    changes.extend(incidents.end(IncidentEnding::Cleared, ENDED));
+    let at = (Moment::from_ns(STARTED), Wall::UNIX);
+    let mut changes = incidents.observe(&rules, std::slice::from_ref(&fired.transition), &[held], at);
+    changes.extend(incidents.end(IncidentEnding::Cleared, Moment::from_ns(ENDED)));
     let notice = |change| IncidentNotice {
         run: fired.run,
         process: Arc::clone(&fired.process),

@@ -1,7 +1,7 @@
 //! What collections did to the requests of one process.
 
 use gc_requests::request::Request;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ impl RequestTally {
     }
 
     /// Another one ended.
-    pub fn observe(&mut self, request: &Request, base: TimeBase) {
+    pub fn observe(&mut self, request: &Request, base: UnixBase) {
         let record = &mut self.record;
         record.count += 1;
         let Some(stopped_ns) = request.stopped_ns else { return };
@@ -104,7 +104,7 @@ impl ReportedRequests {
     }
 }
 
-fn reported(request: &Request, stopped_ns: i64, most_stops: usize, base: TimeBase) -> Option<ReportedRequest> {
+fn reported(request: &Request, stopped_ns: i64, most_stops: usize, base: UnixBase) -> Option<ReportedRequest> {
     let start = request.start?;
     let hits = request.hits.iter().take(most_stops);
     let mut collections: Vec<u32> = hits.clone().filter_map(|stop| stop.collection).collect();

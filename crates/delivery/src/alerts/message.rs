@@ -14,7 +14,7 @@ use crate::alerts::notice::IncidentNotice;
 use crate::alerts::settings::Links;
 use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
-use gc_rules::time::rfc3339;
+use gc_rules::time::{Wall, rfc3339};
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
@@ -56,15 +56,15 @@ impl Message {
     }
 
     /// An incident as it is now.
-    pub(crate) fn of(notice: &IncidentNotice, resource: &Resource) -> Self {
+    pub(crate) fn of(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Self {
         let incident = notice.change.incident();
         let labels = labels(notice, resource);
         Self {
             fingerprint: fingerprint(&labels),
             labels: Arc::new(labels),
-            annotations: Arc::new(annotations(notice)),
-            started_unix_ns: incident.began_unix_ns,
-            ended_unix_ns: incident.ended_unix_ns,
+            annotations: Arc::new(annotations(notice, wall)),
+            started_unix_ns: wall.unix_ns(incident.began),
+            ended_unix_ns: incident.ended.map(|at| wall.unix_ns(at)),
             before: None,
             pid: notice.run.pid,
             stored: None,
@@ -86,17 +86,19 @@ impl Message {
     }
 
     /// The same alert with the newest texts, and its end if it ended.
-    pub(crate) fn renewed(&self, notice: &IncidentNotice) -> Self {
+    pub(crate) fn renewed(&self, notice: &IncidentNotice, wall: Wall) -> Self {
+        let ended = notice.change.incident().ended;
         Self {
-            annotations: Arc::new(annotations(notice)),
-            ended_unix_ns: notice.change.incident().ended_unix_ns,
+            annotations: Arc::new(annotations(notice, wall)),
+            // When it began stays as receivers know it; nothing ends before.
+            ended_unix_ns: ended.map(|at| wall.unix_ns(at).max(self.started_unix_ns)),
             before: None,
             ..self.clone()
         }
     }
 
     /// The incident with a higher severity from `at` on: the labels that it had when it began, but for that.
-    pub(crate) fn worse(&self, notice: &IncidentNotice, at_unix_ns: u64) -> Self {
+    pub(crate) fn worse(&self, notice: &IncidentNotice, wall: Wall, at_unix_ns: u64) -> Self {
         let mut labels = (*self.labels).clone();
         labels.insert(SEVERITY.to_owned(), notice.change.incident().severity.name().to_owned());
         let before = Self {
@@ -109,7 +111,7 @@ impl Message {
             fingerprint: fingerprint(&labels),
             labels: Arc::new(labels),
             before: Some(Arc::new(before)),
-            ..self.renewed(notice)
+            ..self.renewed(notice, wall)
         }
     }
 
@@ -261,14 +263,14 @@ fn group_key(group: &Labels) -> String {
 }
 
 /// The newest texts of the cause, and the cause's own annotations, which cannot replace the others.
-fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
+fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> {
     let run = Some(notice.run);
     let subject = IncidentSubject {
         run,
         process: Some(notice.process.to_string()),
         ..IncidentSubject::default()
     };
-    let record = IncidentRecord::new(notice.change.incident(), &subject);
+    let record = IncidentRecord::new(notice.change.incident(), &subject, wall);
     let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
     let black_box = record.evidence_place(Evidence::BlackBox).map(str::to_owned);
     let report = record.evidence.iter().find_map(|evidence| evidence.report.clone());
@@ -319,7 +321,7 @@ mod tests {
     /// Guarantee: Alertmanager and webhooks have both as annotations: the ledger, and where the recording is.
     #[test]
     fn evidence_is_in_annotations() {
-        let IncidentChange::Began(incident) = sample(1_800_000_000_000_000_000).remove(0) else {
+        let IncidentChange::Began(incident) = sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0) else {
             panic!("an incident begins");
         };
         let mut incident = (*incident).clone();
@@ -336,7 +338,7 @@ mod tests {
             change: IncidentChange::Began(Arc::new(incident)),
             span: None,
         };
-        let message = Message::of(&notice, &Resource::default());
+        let message = Message::of(&notice, &Resource::default(), Wall::UNIX);
         let text = "limit 512 MiB: live 400";
         assert_eq!(message.postable(1, &Links::default())["annotations"]["ledger"], text);
         assert_eq!(
@@ -360,7 +362,7 @@ mod tests {
     /// incident until now, or until 15 minutes after its end.
     #[test]
     fn links_work_from_elsewhere() {
-        let all = sample(1_800_000_000_000_000_000);
+        let all = sample(Wall::UNIX.moment(1_800_000_000_000_000_000));
         let mut incident = (**all[0].incident()).clone();
         incident.black_box = Some("20261123T114742Z-shop-1-0f".into());
         let mut notice = IncidentNotice {
@@ -374,20 +376,20 @@ mod tests {
             grafana_url: Some("https://g/d/x?var-service={service}&p={pod}&from={from}&to={to}".to_owned()),
         };
         let texts = |notice: &IncidentNotice| {
-            let body = Message::of(notice, &Resource::default()).webhook(&links);
+            let body = Message::of(notice, &Resource::default(), Wall::UNIX).webhook(&links);
             body["alerts"][0]["annotations"].clone()
         };
         let open = texts(&notice);
         let place = "https://gcwatch.example/n1/api/v1/evidence/20261123T114742Z-shop-1-0f";
         assert_eq!(open["black_box"], format!("{place}.nettrace"));
         assert_eq!(open["report"], format!("{place}.html"));
-        let from = incident.began_unix_ns / 1_000_000 - 900_000;
+        let from = incident.began.ns() / 1_000_000 - 900_000;
         let dashboard = |to: &str| format!("https://g/d/x?var-service=shop%20a%26b%7Bto%7D&p=&from={from}&to={to}");
         assert_eq!(open["grafana_url"], dashboard("now"));
-        let end = incident.began_unix_ns + 60_000_000_000;
-        incident.ended_unix_ns = Some(end);
+        let end = incident.began.after(60_000_000_000);
+        incident.ended = Some(end);
         notice.change = IncidentChange::Ended(Arc::new(incident));
-        let to = end / 1_000_000 + 900_000;
+        let to = end.ns() / 1_000_000 + 900_000;
         assert_eq!(texts(&notice)["grafana_url"], dashboard(&to.to_string()));
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gc_rules::alert::{RunKey, Transition};
 use gc_rules::incident::IncidentChange;
+use gc_rules::time::Wall;
 use gc_telemetry::spans::SpanIds;
 
 /// A change of an alert, with what the rule does not know: the process, the group, the span. It becomes a log record.
@@ -41,6 +42,8 @@ pub struct Notices {
     pub alerts: Vec<Notice>,
     /// Changes of incidents, in order.
     pub incidents: Vec<IncidentNotice>,
+    /// What the wall clock shows at their instants.
+    pub wall: Wall,
 }
 
 impl Notices {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gc_rules::incident::{BegunRecordings, Recordings, Share};
+use gc_rules::time::Moment;
 
 #[derive(Debug, Default)]
 pub(super) struct Begun(Mutex<BegunRecordings>);
@@ -24,7 +25,7 @@ impl Begun {
 }
 
 impl Recordings for Begun {
-    fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
-        self.lock().begin(share, rule, at_unix_ns, id)
+    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+        self.lock().begin(share, rule, at, id)
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gc_rules::incident::{Recordings as _, Share};
+use gc_rules::time::Moment;
 
 use super::FOLLOWS;
 use super::begun::Begun;
@@ -150,18 +151,13 @@ impl Writer {
     }
 
     /// The process died of its memory.
-    pub(super) fn died(&mut self, run: RunKey, at_unix_ns: u64, id: &Arc<str>) {
+    pub(super) fn died(&mut self, run: RunKey, at: Moment, id: &Arc<str>) {
         // Recorded already, or its stream was not read.
         let Some(dead) = self.dead.get_mut(&run).filter(|dead| !dead.is_recorded) else {
             return;
         };
         dead.is_recorded = true;
-        if self.files.knows(id)
-            || self
-                .recordings
-                .begin(&dead.share, &DIED.into(), at_unix_ns, id)
-                .is_err()
-        {
+        if self.files.knows(id) || self.recordings.begin(&dead.share, &DIED.into(), at, id).is_err() {
             return;
         }
         let share = Some(dead.share.clone());

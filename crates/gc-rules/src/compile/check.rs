@@ -255,7 +255,7 @@ impl<'a> Checker<'a> {
             process: &process,
             stream: &stream,
             windows: &NoWindows,
-            now_unix_ns: 0,
+            now: crate::time::Moment::FIRST,
         };
         let constant = match node.evaluate(&scope) {
             Ok(Some(Value::Bool(truth))) => Node::Bool(truth),

@@ -233,7 +233,7 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
             process: &process,
             stream: &stream,
             windows: &NoWindows,
-            now_unix_ns: 0,
+            now: crate::time::Moment::FIRST,
         };
         expression.holds(&scope)
     });

@@ -10,7 +10,8 @@ use crate::expression::Expression;
 use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rule::{On, Rule};
 use crate::template::UNKNOWN;
-use crate::window::{Key, Moment};
+use crate::time::Moment;
+use crate::window::{Asked, Key};
 
 /// The current collection, if conditions are evaluated on one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,7 +22,7 @@ pub(super) struct Current<'a> {
 
 impl Engine {
     /// Ends alerts of rules `on: gc` that had no occurrence for `keep_firing_for`.
-    pub(super) fn expire(&mut self, now: u64, transitions: &mut Vec<Transition>) {
+    pub(super) fn expire(&mut self, now: Moment, transitions: &mut Vec<Transition>) {
         let expired = self.on_gc.awake(&self.rules);
         let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
         for (place, at) in expired.collect::<Vec<_>>() {
@@ -29,8 +30,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn judge_gc(&mut self, current: Current<'_>, time: u64, verdict: &mut Verdict) {
-        let values = self.windows.values(current.key, self.moment());
+    pub(super) fn judge_gc(&mut self, current: Current<'_>, time: Moment, verdict: &mut Verdict) {
+        let values = self.windows.values(current.key, self.asked());
         let scope = Scope {
             windows: &values,
             ..scope(&self.facts, &self.stream, self.now, current.gc)
@@ -50,7 +51,7 @@ impl Engine {
     }
 
     pub(super) fn judge_process(&mut self, current: Current<'_>, transitions: &mut Vec<Transition>) {
-        let values = self.windows.values(current.key, self.moment());
+        let values = self.windows.values(current.key, self.asked());
         // Their conditions do not use a collection: at a tick there is none.
         let scope = Scope {
             windows: &values,
@@ -69,7 +70,7 @@ impl Engine {
 
     /// Renders alerts of rules `on: process` anew. Those `on: gc` are at each occurrence: their texts are about it.
     pub(super) fn refresh(&mut self) {
-        let values = self.windows.values(None, self.moment());
+        let values = self.windows.values(None, self.asked());
         let scope = Scope {
             windows: &values,
             ..scope(&self.facts, &self.stream, self.now, None)
@@ -90,8 +91,8 @@ impl Engine {
         }
     }
 
-    fn begin(&mut self, place: usize, active: u64, current: Current<'_>, transitions: &mut Vec<Transition>) {
-        let values = self.windows.values(current.key, self.moment());
+    fn begin(&mut self, place: usize, active: Moment, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(current.key, self.asked());
         let Some(run) = self.runs.get_mut(place) else { return };
         let on_gc = run.rule.on == On::Gc;
         let scope = Scope {
@@ -108,8 +109,8 @@ impl Engine {
         }
     }
 
-    fn moment(&self) -> Moment {
-        Moment {
+    fn asked(&self) -> Asked {
+        Asked {
             now: self.now,
             watched: self.watched(),
             so_far: false,
@@ -119,9 +120,9 @@ impl Engine {
     /// What a rule would report if the process had been watched for as long as its windows require, and all of that
     /// time were like what was seen; without `for`. `None`: it would not fire, or is unknown all the same.
     pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
-        let at = Moment {
+        let at = Asked {
             so_far: true,
-            ..self.moment()
+            ..self.asked()
         };
         let values = self.windows.values(None, at);
         let scope = Scope {
@@ -145,7 +146,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn end_run(&mut self, place: usize, ending: Ending, at: u64, transitions: &mut Vec<Transition>) {
+    pub(super) fn end_run(&mut self, place: usize, ending: Ending, at: Moment, transitions: &mut Vec<Transition>) {
         let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_active()) else {
             return;
         };
@@ -178,7 +179,7 @@ impl Engine {
 pub(super) fn scope<'a>(
     process: &'a ProcessFacts,
     stream: &'a StreamFacts,
-    now_unix_ns: u64,
+    now: Moment,
     gc: Option<GcFacts<'a>>,
 ) -> Scope<'a> {
     Scope {
@@ -187,30 +188,30 @@ pub(super) fn scope<'a>(
         process,
         stream,
         windows: &NoWindows,
-        now_unix_ns,
+        now,
     }
 }
 
-pub(super) fn ended(mut alert: Arc<Alert>, at: u64) -> Arc<Alert> {
+pub(super) fn ended(mut alert: Arc<Alert>, at: Moment) -> Arc<Alert> {
     let ended = Arc::make_mut(&mut alert);
-    ended.ended_unix_ns = Some(at.max(ended.started_unix_ns));
+    ended.ended = Some(at.max(ended.started));
     alert
 }
 
 /// The alert at the time when the rule begins to hold.
-pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection: Option<u32>) -> Alert {
+pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Alert {
     let labels = rule.labels.iter();
     let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
     let lasted = rule.lasting.as_ref().and_then(|lasting| lasting.number(scope));
     let lasted_ns = lasted.map_or(0, |seconds| (seconds.max(0.0) * 1e9) as u64);
-    let active = active.min(scope.now_unix_ns.saturating_sub(lasted_ns));
+    let active = active.min(scope.now.before(lasted_ns));
     let mut alert = Alert {
         rule: Arc::clone(rule),
         number: 0,
-        active_unix_ns: active,
-        started_unix_ns: active,
-        last_unix_ns: active,
-        ended_unix_ns: None,
+        active: active,
+        started: active,
+        last: active,
+        ended: None,
         labels: labels.collect(),
         summary: Arc::default(),
         annotations: Arc::default(),

@@ -10,7 +10,7 @@ use crate::expression::EvaluationError;
 use crate::field::Scope;
 use crate::incident::Holding;
 use crate::rule::{On, Rule, Severity};
-use crate::time::moved;
+use crate::time::Moment;
 
 mod evaluate;
 
@@ -27,7 +27,7 @@ pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() +
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failure {
     pub(super) error: EvaluationError,
-    pub(super) at_unix_ns: u64,
+    pub(super) at: Moment,
 }
 
 /// The result of an evaluation.
@@ -36,10 +36,10 @@ pub(super) enum Change {
     None,
     /// It fires, unless its group inhibits it; the condition has held since `active`.
     Begin {
-        active: u64,
+        active: Moment,
     },
     /// It ended at that time.
-    End(Ending, u64),
+    End(Ending, Moment),
 }
 
 /// The result of a collection for a rule `on: gc`.
@@ -56,9 +56,9 @@ enum Phase {
     Unknown,
     Excepted,
     /// Since then the condition holds.
-    Pending(u64),
+    Pending(Moment),
     /// As pending, long enough; the cooldown is not over.
-    Cooling(u64),
+    Cooling(Moment),
     Active(Box<Active>),
 }
 
@@ -69,16 +69,16 @@ struct Active {
     /// False: it is inhibited, or its group is not settled yet.
     firing: bool,
     /// When it began; taken when it fires or is inhibited.
-    begun: Option<u64>,
+    begun: Option<Moment>,
     /// When the newest occurrence was, or when the condition held last.
-    last: u64,
+    last: Moment,
     count: u64,
     /// Since when the condition does not hold.
-    cleared: Option<u64>,
+    cleared: Option<Moment>,
     /// Since when that is not known.
-    unknown: Option<u64>,
+    unknown: Option<Moment>,
     /// When its texts were rendered.
-    rendered: u64,
+    rendered: Moment,
 }
 
 /// A rule and its state.
@@ -93,7 +93,7 @@ pub(super) struct Run {
 pub(super) struct Status {
     selected: bool,
     phase: Phase,
-    since: u64,
+    since: Moment,
     /// While it is quiet, without the rounds that there were: each of them is an evaluation, see [`Self::evaluations`].
     evaluations: u64,
     quiet: bool,
@@ -106,14 +106,14 @@ pub(super) struct Status {
 #[derive(Debug, Clone, Default)]
 struct Past {
     /// The end of the cooldown.
-    cooling: u64,
+    cooling: Moment,
     suppressed: u64,
     failures: u64,
     last_failure: Option<Failure>,
 }
 
 impl Run {
-    pub(super) fn new(rule: Arc<Rule>, now: u64) -> Self {
+    pub(super) fn new(rule: Arc<Rule>, now: Moment) -> Self {
         Self {
             rule,
             status: Status {
@@ -141,14 +141,14 @@ impl Run {
             None => true,
             Some(select) => {
                 select.holds(scope).unwrap_or_else(|error| {
-                    status.failed(error, scope.now_unix_ns);
+                    status.failed(error, scope.now);
                     None
                 }) == Some(true)
             }
         };
         if selected != status.selected {
             status.selected = selected;
-            status.since = scope.now_unix_ns;
+            status.since = scope.now;
             if !selected && !status.is_active() {
                 status.phase = Phase::Inactive;
             }
@@ -165,7 +165,7 @@ impl Run {
             return;
         }
         let figure = self.rule.summary.figure(scope);
-        let due = scope.now_unix_ns >= active.rendered.saturating_add(RENDERED_EVERY_NS);
+        let due = scope.now >= active.rendered.after(RENDERED_EVERY_NS);
         let severity = self.rule.severity_now(scope).max(active.alert.severity);
         let higher = figure.filter(|figure| active.alert.peak.is_none_or(|peak| *figure > peak));
         if !due && higher.is_none() && severity == active.alert.severity {
@@ -175,7 +175,7 @@ impl Run {
         alert.peak = higher.or(alert.peak);
         alert.severity = severity;
         if due {
-            active.rendered = scope.now_unix_ns;
+            active.rendered = scope.now;
             render(alert, &self.rule, scope);
         }
     }
@@ -196,23 +196,23 @@ impl Run {
     }
 
     /// When the alert of a rule `on: gc` ended because there was no occurrence for `keep_firing_for`.
-    pub(super) fn expired(&self, now: u64) -> Option<u64> {
-        let end = self.status.active()?.last.saturating_add(self.rule.keep_firing_ns);
+    pub(super) fn expired(&self, now: Moment) -> Option<Moment> {
+        let end = self.status.active()?.last.after(self.rule.keep_firing_ns);
         (end <= now).then_some(end)
     }
 
     /// Ends it. Returns the alert if it fired.
-    pub(super) fn end(&mut self, ending: Ending, at: u64) -> Option<Arc<Alert>> {
+    pub(super) fn end(&mut self, ending: Ending, at: Moment) -> Option<Arc<Alert>> {
         let alert = self.status.firing();
         self.status.enter(Phase::Inactive, at);
         if alert.is_some() && matches!(ending, Ending::Cleared | Ending::Unknown) {
-            self.status.past().cooling = at.saturating_add(self.rule.cooldown_ns);
+            self.status.past().cooling = at.after(self.rule.cooldown_ns);
         }
         alert
     }
 
     /// The state after a number of rounds, including failed samples of its windows.
-    pub(super) fn state(&self, now: u64, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
+    pub(super) fn state(&self, now: Moment, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
         let status = &self.status;
         let state = match &status.phase {
             _ if !status.selected => State::NotSelected,
@@ -233,7 +233,7 @@ impl Run {
             evaluations: status.evaluations(round),
             failures: past.failures.saturating_add(of_windows.0),
             last_failure: failures
-                .max_by_key(|failure| failure.at_unix_ns)
+                .max_by_key(|failure| failure.at)
                 .map(|failure| failure.error.to_string()),
         }
     }
@@ -242,9 +242,9 @@ impl Run {
 impl Active {
     fn now(&self) -> Arc<Alert> {
         let mut alert = Arc::clone(&self.alert);
-        if alert.last_unix_ns != self.last || alert.count != self.count {
+        if alert.last != self.last || alert.count != self.count {
             let alert = Arc::make_mut(&mut alert);
-            alert.last_unix_ns = self.last;
+            alert.last = self.last;
             alert.count = self.count;
         }
         alert
@@ -304,7 +304,7 @@ impl Status {
         }
     }
 
-    fn enter(&mut self, phase: Phase, now: u64) {
+    fn enter(&mut self, phase: Phase, now: Moment) {
         let same = matches!(
             (&self.phase, &phase),
             (Phase::Inactive, Phase::Inactive)
@@ -326,8 +326,8 @@ impl Status {
     }
 
     /// The end of the cooldown.
-    fn cooling(&self) -> u64 {
-        self.past.as_ref().map_or(0, |past| past.cooling)
+    fn cooling(&self) -> Moment {
+        self.past.as_ref().map_or(Moment::FIRST, |past| past.cooling)
     }
 
     fn suppress(&mut self) {
@@ -335,16 +335,16 @@ impl Status {
         past.suppressed = past.suppressed.saturating_add(1);
     }
 
-    fn failed(&mut self, error: EvaluationError, at_unix_ns: u64) {
+    fn failed(&mut self, error: EvaluationError, at: Moment) {
         let past = self.past();
         past.failures = past.failures.saturating_add(1);
-        past.last_failure = Some(Failure { error, at_unix_ns });
+        past.last_failure = Some(Failure { error, at });
     }
 
     /// It holds from that time on.
-    pub(super) fn begin(&mut self, alert: Alert, at: u64) {
+    pub(super) fn begin(&mut self, alert: Alert, at: Moment) {
         let active = Active {
-            last: at.max(alert.active_unix_ns),
+            last: at.max(alert.active),
             alert: Arc::new(alert),
             firing: false,
             begun: Some(at),
@@ -357,7 +357,7 @@ impl Status {
     }
 
     /// Fires it, unless it fires already: the alert.
-    pub(super) fn fire(&mut self, number: u64, now: u64) -> Option<Arc<Alert>> {
+    pub(super) fn fire(&mut self, number: u64, now: Moment) -> Option<Arc<Alert>> {
         let Phase::Active(active) = &mut self.phase else {
             return None;
         };
@@ -368,7 +368,7 @@ impl Status {
         let now = active.begun.take().unwrap_or(now);
         let alert = Arc::make_mut(&mut active.alert);
         alert.number = number;
-        alert.started_unix_ns = now.max(alert.active_unix_ns);
+        alert.started = now.max(alert.active);
         alert.suppressed = self
             .past
             .as_mut()
@@ -378,7 +378,7 @@ impl Status {
     }
 
     /// Another one of its group fires: the alert, if it fired.
-    pub(super) fn inhibit(&mut self, now: u64) -> Option<Arc<Alert>> {
+    pub(super) fn inhibit(&mut self, now: Moment) -> Option<Arc<Alert>> {
         let fired = self.firing();
         if let Phase::Active(active) = &mut self.phase {
             active.begun = None;
@@ -389,32 +389,8 @@ impl Status {
         fired
     }
 
-    /// The wall clock was set by so much: see [`Engine::clock_was_set`](super::Engine::clock_was_set).
-    pub(super) fn clock_was_set(&mut self, by_ns: i64) {
-        self.since = moved(self.since, by_ns);
-        if let Some(past) = &mut self.past {
-            past.cooling = moved(past.cooling, by_ns);
-            if let Some(failure) = &mut past.last_failure {
-                failure.at_unix_ns = moved(failure.at_unix_ns, by_ns);
-            }
-        }
-        match &mut self.phase {
-            Phase::Pending(at) | Phase::Cooling(at) => *at = moved(*at, by_ns),
-            Phase::Active(active) => {
-                Arc::make_mut(&mut active.alert).clock_was_set(by_ns);
-                for time in [&mut active.last, &mut active.rendered] {
-                    *time = moved(*time, by_ns);
-                }
-                for time in [&mut active.begun, &mut active.cleared, &mut active.unknown] {
-                    *time = time.map(|at| moved(at, by_ns));
-                }
-            }
-            Phase::Inactive | Phase::Unknown | Phase::Excepted => {}
-        }
-    }
-
     /// Resets it.
-    pub(super) fn forget(&mut self, now: u64) {
+    pub(super) fn forget(&mut self, now: Moment) {
         self.enter(Phase::Inactive, now);
     }
 }

@@ -2,6 +2,8 @@
 
 use strict_yaml::words;
 
+use crate::time::Moment;
+
 words! {
     /// State of a rule for one process.
     pub enum State {
@@ -27,10 +29,10 @@ words! {
 pub struct RuleState {
     /// The state.
     pub state: State,
-    /// Since when, Unix nanoseconds.
-    pub since: u64,
-    /// Until when it does not fire again, Unix nanoseconds; `None`: there is no cooldown.
-    pub cooling_until: Option<u64>,
+    /// Since when.
+    pub since: Moment,
+    /// Until when it does not fire again; `None`: there is no cooldown.
+    pub cooling_until: Option<Moment>,
     /// Alerts that the cooldown suppressed since the last alert.
     pub suppressed: u64,
     /// How often its condition was evaluated.
@@ -43,7 +45,7 @@ pub struct RuleState {
 
 impl RuleState {
     /// That of a rule that is not enabled.
-    pub(super) fn off(since: u64) -> Self {
+    pub(super) fn off(since: Moment) -> Self {
         Self {
             state: State::NotSelected,
             since,

@@ -7,8 +7,8 @@ use super::run::Failure;
 use crate::field::{Scope, WindowValues};
 use crate::plan::{Feed, Meaning, Measured, When};
 use crate::rule::{Rule, RuleSet, Window};
-use crate::time::moved;
-use crate::window::{Key, Live, Moment, Worth, most_memory, worth};
+use crate::time::Moment;
+use crate::window::{Asked, Key, Live, Worth, most_memory, worth};
 
 /// The place of a series that no selected rule uses.
 const UNUSED: u32 = u32::MAX;
@@ -22,12 +22,9 @@ pub(super) struct Windows {
     /// The used series alone: an eighth of the shipped ones are for containers, limits and services.
     live: Vec<Live>,
     /// When the next sample of any of them expires.
-    expires: u64,
+    expires: Moment,
     /// Series with failed evaluations: number of samples, and the newest failure.
     failed: Vec<(usize, u64, Failure)>,
-    /// By how much the wall clock was set in all. Samples have the time as if it never was: to move each of them would
-    /// take them out of their buckets.
-    set_by_ns: i64,
 }
 
 impl Windows {
@@ -36,10 +33,9 @@ impl Windows {
         Self {
             places: vec![UNUSED; rules.plan.series.len()].into_boxed_slice(),
             live: Vec::new(),
-            expires: u64::MAX,
+            expires: Moment::NEVER,
             failed: Vec::new(),
             rules: Arc::clone(rules),
-            set_by_ns: 0,
         }
     }
 
@@ -63,14 +59,12 @@ impl Windows {
                 adopted.live.push(kept);
             }
         }
-        adopted.expires = 0;
-        adopted.set_by_ns = self.set_by_ns;
+        adopted.expires = Moment::FIRST;
         adopted
     }
 
     /// Feeds only the series of these rules from now on. New ones began at `now`.
-    pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: u64) {
-        let now = self.unset(now);
+    pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: Moment) {
         let mut used = vec![false; self.places.len()];
         let plan = &self.rules.plan;
         for (_, window) in rules.flat_map(|rule| &rule.windows) {
@@ -98,24 +92,13 @@ impl Windows {
         }
     }
 
-    /// The wall clock was set by so much.
-    pub(super) fn clock_was_set(&mut self, by_ns: i64) {
-        self.set_by_ns = self.set_by_ns.saturating_add(by_ns);
-    }
-
-    /// That time of the wall clock, if it had never been set.
-    fn unset(&self, unix_ns: u64) -> u64 {
-        moved(unix_ns, self.set_by_ns.saturating_neg())
-    }
-
     /// Removes expired samples; before anything is sampled or read at that time.
-    pub(super) fn expire(&mut self, now: u64) {
-        let now = self.unset(now);
+    pub(super) fn expire(&mut self, now: Moment) {
         if now < self.expires {
             return;
         }
         let next = self.live.iter_mut().map(|live| live.expire(now));
-        self.expires = next.min().unwrap_or(u64::MAX);
+        self.expires = next.min().unwrap_or(Moment::NEVER);
     }
 
     /// Whether a selected rule uses one of its series.
@@ -130,14 +113,14 @@ impl Windows {
     }
 
     /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
-    pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: u64) {
+    pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
         let rules = Arc::clone(&self.rules);
         for feed in rules.plan.feeds.iter().filter(|feed| feed.when == when) {
             self.feed(feed, key, scope, time);
         }
     }
 
-    fn feed(&mut self, feed: &Feed, key: Option<Key>, scope: &Scope<'_>, time: u64) {
+    fn feed(&mut self, feed: &Feed, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
         // Evaluated only if one of them is used.
         let mut fulfilled = None;
         for measured in &feed.measured {
@@ -163,13 +146,7 @@ impl Windows {
                 Err(error) => Err(error),
             };
             let worth = worth.unwrap_or_else(|error| {
-                self.failed(
-                    measured,
-                    Failure {
-                        error,
-                        at_unix_ns: time,
-                    },
-                );
+                self.failed(measured, Failure { error, at: time });
                 Worth::Unknown
             });
             let counted = match worth {
@@ -177,18 +154,17 @@ impl Windows {
                 other => other,
             };
             for &series in &measured.counting {
-                self.add(series, key, counted, time, scope.now_unix_ns);
+                self.add(series, key, counted, time, scope.now);
             }
             if worth != Worth::Not {
                 for &series in &measured.measuring {
-                    self.add(series, key, worth, time, scope.now_unix_ns);
+                    self.add(series, key, worth, time, scope.now);
                 }
             }
         }
     }
 
-    fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: u64, now: u64) {
-        let (time, now) = (self.unset(time), self.unset(now));
+    fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: Moment, now: Moment) {
         let window = self
             .rules
             .plan
@@ -224,16 +200,12 @@ impl Windows {
         let newest = failed.clone().map(|(.., failure)| *failure);
         (
             failed.map(|(_, count, _)| count).sum(),
-            newest.max_by_key(|failure| failure.at_unix_ns),
+            newest.max_by_key(|failure| failure.at),
         )
     }
 
     /// The window values at that time; for windows by key, those of `key`.
-    pub(super) fn values(&self, key: Option<Key>, at: Moment) -> Values<'_> {
-        let at = Moment {
-            now: self.unset(at.now),
-            ..at
-        };
+    pub(super) fn values(&self, key: Option<Key>, at: Asked) -> Values<'_> {
         Values { windows: self, key, at }
     }
 
@@ -260,7 +232,7 @@ fn next_place(live: &[Live]) -> u32 {
 pub(super) struct Values<'a> {
     windows: &'a Windows,
     key: Option<Key>,
-    at: Moment,
+    at: Asked,
 }
 
 impl WindowValues for Values<'_> {

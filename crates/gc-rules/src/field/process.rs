@@ -2,6 +2,7 @@
 
 use super::service::{OF_VERSION, ServiceFacts, WatcherFacts};
 use super::{Scope, fields};
+use crate::time::{Moment, Wall};
 use crate::value::Value;
 
 /// What is known of a process: its resource attributes, which include its GC settings and, in a container, its limits.
@@ -104,8 +105,8 @@ impl ProcessFacts {
 /// Health of the event stream, and what is in progress. Counters are since the first attach.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StreamFacts {
-    /// Time of the first attach, Unix nanoseconds; in a recording, its beginning.
-    pub since_unix_ns: Option<u64>,
+    /// Time of the first attach; in a recording, its beginning.
+    pub since: Option<Moment>,
     /// Events delivered.
     pub events: Option<u64>,
     /// Events that the runtime dropped; `None` if its events have no sequence numbers.
@@ -116,8 +117,10 @@ pub struct StreamFacts {
     pub sessions: Option<u64>,
     /// Lag of the newest collection, nanoseconds: from its end until it was processed.
     pub lag_ns: Option<u64>,
-    /// Time of the newest event of a collection, Unix nanoseconds.
-    pub newest_unix_ns: Option<u64>,
+    /// Time of the newest event of a collection.
+    pub newest: Option<Moment>,
+    /// What the wall clock shows.
+    pub wall: Wall,
     /// What is in progress.
     pub open: Open,
     /// The collection that is being judged is that of a heap dump of gcwatch's own.
@@ -200,19 +203,19 @@ pub struct ContainerFacts {
     pub throttled_ratio: Option<f64>,
 }
 
-/// What has begun and not ended: Unix nanoseconds of the beginning; `None`: nothing.
+/// What has begun and not ended, and when it began; `None`: nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Open {
     /// The oldest suspension: SuspendEEBegin without RestartEEEnd.
-    pub stop: Option<u64>,
+    pub stop: Option<Moment>,
     /// The oldest blocking or foreground collection: GCStart without GCEnd.
-    pub collection: Option<u64>,
+    pub collection: Option<Moment>,
     /// The background collection: GCStart without GCEnd.
-    pub background: Option<u64>,
+    pub background: Option<Moment>,
     /// A tool asked for the collection that is in progress, for a heap dump; `None`: not known, or nobody asked.
     pub requested_by_tool: Option<bool>,
     /// The round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
-    pub finalizers: Option<u64>,
+    pub finalizers: Option<Moment>,
 }
 
 fn text(text: Option<&str>) -> Option<Value<'_>> {
@@ -258,18 +261,18 @@ fn finalizers(scope: &Scope<'_>) -> Option<Value<'static>> {
 }
 
 /// Seconds from then to now; 0 if then is later.
-fn age(scope: &Scope<'_>, then: Option<u64>) -> Option<Value<'static>> {
-    then.map(|then| Value::Double(scope.now_unix_ns.saturating_sub(then) as f64 / 1e9))
+fn age(scope: &Scope<'_>, then: Option<Moment>) -> Option<Value<'static>> {
+    then.map(|then| Value::Double(scope.now.since(then) as f64 / 1e9))
 }
 
 /// Seconds that something has been open; 0 if nothing is. Unknown while the reader is behind.
-fn open(scope: &Scope<'_>, begun: Option<u64>) -> Option<Value<'static>> {
-    let now = scope.now_unix_ns;
+fn open(scope: &Scope<'_>, begun: Option<Moment>) -> Option<Value<'static>> {
+    let now = scope.now;
     age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
 /// Since when the process is stopped for the GC, as far as something is in progress.
-fn stopped_since(scope: &Scope<'_>) -> Option<u64> {
+fn stopped_since(scope: &Scope<'_>) -> Option<Moment> {
     let open = &scope.stream.open;
     open.stop.into_iter().chain(open.collection).min()
 }
@@ -292,7 +295,7 @@ fields! { FIELDS Process
     "process.executable" Text "" "Path of the executable as the process sees it. Unknown in a recording."
         = |s| attribute(s, "process.executable.path");
     "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its beginning."
-        = |s| age(s, s.stream.since_unix_ns);
+        = |s| age(s, s.stream.since);
     "process.heap_limit" Int "bytes" "Maximum bytes that the heap can commit: the runtime's setting (.NET 9 and later), else GCHeapHardLimit or GCHeapHardLimitPercent of the environment or runtimeconfig.json, else three quarters of the container's memory limit. Unknown without a limit, where the runtime says that there is none, and in a recording without settings."
         = heap_limit;
     "process.unseen_limit" Int "bytes" "The memory limit of the container where the runtime says that its heap has none (.NET 9 and later): it does not see the container's. Unknown otherwise, and in a recording."
@@ -377,7 +380,7 @@ fields! { STREAM_FIELDS Stream
     "stream.lag_s" Double "s" "Lag of the newest collection: from its end until it was processed. Unknown in a recording."
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
     "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one, and while gcwatch itself is behind."
-        = |s| age(s, s.stream.newest_unix_ns.filter(|_| !s.stream.behind));
+        = |s| age(s, s.stream.newest.filter(|_| !s.stream.behind));
     "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
         = |s| count(s.stream.finalizers_waiting);
  "process.finalizer_cpu" Double "ratio" "Ratio of the time in which the finalizer thread ran, 0 to 1: high while a finalizer loops, 0 while one waits. Read every 5 s while a round takes longer than that; unknown otherwise, on .NET Core 3.1, whose threads have no names, and in a recording."
@@ -400,7 +403,7 @@ fields! { STREAM_FIELDS Stream
         = |s| open(s, stopped_since(s));
     "open.stopped_ns" Int "ns" "The same in nanoseconds."
         = |s| {
-            let ns = stopped_since(s).map_or(0, |begun| s.now_unix_ns.saturating_sub(begun));
+            let ns = stopped_since(s).map_or(0, |begun| s.now.since(begun));
             Some(Value::Int(i64::try_from(ns).ok()?)).filter(|_| !s.stream.behind)
         };
     "open.requested_by_tool" Bool "" "A tool asked for the collection that is in progress, for a heap dump: the process goes on when the tool reads, or ends. Unknown where nothing is in progress, and where it is not known who asked."
@@ -431,7 +434,7 @@ mod tests {
                 process: &ProcessFacts::default(),
                 stream: &stream,
                 windows: &NoWindows,
-                now_unix_ns: 1,
+                now: Moment::from_ns(1),
             };
             match Field::of("process.requests_touched_share").unwrap().read(&scope)? {
                 Value::Double(share) => Some(share),

@@ -1,6 +1,7 @@
 //! `service.*`, `watcher.*`: what outlives a process, and gcwatch itself.
 
 use super::fields;
+use crate::time::Moment;
 use crate::value::Value;
 
 /// The attribute of a service that a rule expects: those rules are for it, and for no other.
@@ -37,8 +38,8 @@ pub struct ServiceFacts {
     pub restarts_10m: u64,
     /// The most processes on which one rule of severity error or critical fires.
     pub affected: u64,
-    /// Since when a process that began after the newest death lives without such a rule, Unix nanoseconds.
-    pub well_since_unix_ns: Option<u64>,
+    /// Since when a process that began after the newest death lives without such a rule.
+    pub well_since: Option<Moment>,
 }
 
 /// What gcwatch knows about itself.
@@ -78,7 +79,7 @@ fields! { SERVICE_FIELDS Service
     "service.last_death" Text "" "Which of its processes was the newest that the kernel killed for memory or that ended in an emergency: its pod and container, else its pid; unknown while there is none."
         = |s| s.process.attribute(LAST_DEATH).map(super::process::FactValue::value);
     "service.well_s" Double "s" "Seconds since a process that began after the newest death lives without such a rule; 0 while there is none."
-        = |s| seconds(s.stream.service?.well_since_unix_ns.map_or(0, |since| s.now_unix_ns.saturating_sub(since)));
+        = |s| seconds(s.stream.service?.well_since.map_or(0, |since| s.now.since(since)));
 }
 
 fields! { WATCHER_FIELDS Watcher
@@ -101,7 +102,7 @@ mod tests {
             process: &process,
             stream,
             windows: &NoWindows,
-            now_unix_ns: 10_000_000_000,
+            now: Moment::from_ns(10_000_000_000),
         };
         match Field::of(name).unwrap().read(&scope)? {
             Value::Int(number) => Some(number as f64),
@@ -118,7 +119,7 @@ mod tests {
         let service = StreamFacts {
             service: Some(ServiceFacts {
                 processes: 2,
-                well_since_unix_ns: Some(4_000_000_000),
+                well_since: Some(Moment::from_ns(4_000_000_000)),
                 ..ServiceFacts::default()
             }),
             ..StreamFacts::default()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::record::id_of;
 use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
 use crate::alert::RunKey;
+use crate::time::{Moment, Wall};
 
 /// The longest part of a process's name in an id.
 const MOST_NAME: usize = 40;
@@ -30,7 +31,7 @@ pub trait Recordings: Debug + Send + Sync {
     /// # Errors
     ///
     /// The id of the one that is there already; nothing begins.
-    fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>>;
+    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
 /// The recordings that began in the last ten minutes ([`RECORDS_EVERY_NS`]), of all processes: each rule of a service
@@ -40,8 +41,7 @@ pub struct BegunRecordings(VecDeque<Begun>);
 
 #[derive(Debug)]
 struct Begun {
-    /// Unix nanoseconds.
-    at: u64,
+    at: Moment,
     share: Share,
     rule: Arc<str>,
     id: Arc<str>,
@@ -53,9 +53,9 @@ impl BegunRecordings {
     /// # Errors
     ///
     /// The id of the one that is there already; nothing begins.
-    pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
+    pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         let begun = &mut self.0;
-        begun.retain(|one| one.at.abs_diff(at_unix_ns) < RECORDS_EVERY_NS);
+        begun.retain(|one| at.since(one.at) < RECORDS_EVERY_NS);
         if let Some(one) = begun.iter().find(|one| one.rule == *rule && one.share == *share) {
             return Err(Arc::clone(&one.id));
         }
@@ -63,7 +63,7 @@ impl BegunRecordings {
             begun.pop_front();
         }
         begun.push_back(Begun {
-            at: at_unix_ns,
+            at,
             share: share.clone(),
             rule: Arc::clone(rule),
             id: Arc::clone(id),
@@ -91,7 +91,7 @@ pub(super) struct Recorder {
     share: Share,
     recordings: Arc<dyn Recordings>,
     /// When the newest recording began, and its id.
-    newest: Option<(u64, Arc<str>)>,
+    newest: Option<(Moment, Arc<str>)>,
 }
 
 impl Recorder {
@@ -112,18 +112,18 @@ impl Recorder {
 
     /// Has an incident recorded that is severe enough and is not yet. Returns whether a recording is its from now on:
     /// of what the process does now, or one that its service has of the same rule.
-    pub(super) fn record(&mut self, incident: &mut Incident, now: u64) -> bool {
-        if incident.black_box.is_some() || incident.process_ended_unix_ns.is_some() || !incident.is_recorded() {
+    pub(super) fn record(&mut self, incident: &mut Incident, now: Moment, wall: Wall) -> bool {
+        if incident.black_box.is_some() || incident.process_ended.is_some() || !incident.is_recorded() {
             return false;
         }
         if let Some((began, id)) = &self.newest
-            && now.abs_diff(*began) < RECORDED_NS
+            && now.since(*began) < RECORDED_NS
         {
             incident.black_box = Some(Arc::clone(id));
             return true;
         }
         let what = id_of(incident, Some(self.run));
-        let id = recording_id(now, &self.process, self.run.pid, &what);
+        let id = recording_id(wall.unix_ns(now), &self.process, self.run.pid, &what);
         let begun = self.recordings.begin(&self.share, &incident.symptom.id, now, &id);
         incident.is_recorded_before = begun.is_err();
         incident.black_box = Some(match begun {
@@ -168,7 +168,7 @@ mod tests {
             service: service.into(),
         };
         let begin = |recordings: &mut BegunRecordings, tenant: &str, service: &str, rule: &str, at: u64, id: &str| {
-            recordings.begin(&share(tenant, service), &rule.into(), at, &id.into())
+            recordings.begin(&share(tenant, service), &rule.into(), Moment::from_ns(at), &id.into())
         };
         let (start, later) = (RECORDS_EVERY_NS, RECORDS_EVERY_NS + 1);
         assert_eq!(begin(&mut recordings, "a", "shop", "slow", start, "1"), Ok(()));

@@ -15,7 +15,7 @@ use super::{Finding, Holding, Incident, IncidentChange, IncidentEnding, Member, 
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, HarmUnit, Role, RuleSet};
-use crate::time::moved;
+use crate::time::{Moment, Wall};
 
 /// The incidents of one process.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Incidents {
     /// Where the memory of the process is, as far as it is known: for those that begin.
     ledger: Option<Arc<Ledger>>,
     /// What the process was stopped for in the last minutes, and since when that is.
-    recently_stopped: Option<(u64, StoppedTime)>,
+    recently_stopped: Option<(Moment, StoppedTime)>,
     /// The recording of the process that died, of a service.
     of_dead: Option<Arc<str>>,
     /// The events of the process are kept: `None`, they are not.
@@ -45,14 +45,14 @@ impl Incidents {
     }
 
     /// Continues an incident of before gcwatch was restarted. Its members need not hold until `until`.
-    pub fn resume(&mut self, incident: Arc<Incident>, until_unix_ns: u64) {
+    pub fn resume(&mut self, incident: Arc<Incident>, until: Moment) {
         self.number = self.number.max(incident.number);
         self.open.push(Open {
-            passed_on: incident.began_unix_ns,
+            passed_on: incident.began,
             incident,
             ending: IncidentEnding::Unknown,
             changed: false,
-            resumes_until: until_unix_ns,
+            resumes_until: until,
             explained: None,
         });
     }
@@ -65,10 +65,10 @@ impl Incidents {
         self.ledger = Some(ledger);
     }
 
-    /// What the process was stopped for in the last minutes, and since when that is, Unix nanoseconds. Incidents of
-    /// stopped time have the newest, until the process exits.
-    pub fn know_stopped(&mut self, since_unix_ns: u64, stopped: StoppedTime) {
-        self.recently_stopped = Some((since_unix_ns, stopped));
+    /// What the process was stopped for in the last minutes, and since when that is. Incidents of stopped
+    /// time have the newest, until the process exits.
+    pub fn know_stopped(&mut self, since: Moment, stopped: StoppedTime) {
+        self.recently_stopped = Some((since, stopped));
     }
 
     /// The events of the process are kept: incidents that are severe are recorded from now on, unless `recordings`
@@ -88,7 +88,7 @@ impl Incidents {
     /// Whether one is open that gathers this.
     pub fn gather(&self, evidence: Evidence) -> bool {
         let mut open = self.open.iter();
-        open.any(|open| open.incident.process_ended_unix_ns.is_none() && open.incident.gathers(evidence))
+        open.any(|open| open.incident.process_ended.is_none() && open.incident.gathers(evidence))
     }
 
     /// The recording that has the end of the process of the service that died last; `None`: there is none yet.
@@ -121,36 +121,22 @@ impl Incidents {
     }
 
     /// The process exited: what held then stays as it was, until the aftermath is over.
-    pub fn process_ended(&mut self, now: u64) {
+    pub fn process_ended(&mut self, now: Moment) {
         for open in &mut self.open {
-            if !open.incident.is_over() && open.incident.process_ended_unix_ns.is_none() {
-                Arc::make_mut(&mut open.incident).process_ended_unix_ns = Some(now);
+            if !open.incident.is_over() && open.incident.process_ended.is_none() {
+                Arc::make_mut(&mut open.incident).process_ended = Some(now);
             }
         }
     }
 
-    /// The wall clock was set by so much: what is still counted from such times moves along. When an incident began
-    /// stays as receivers know it.
-    pub fn clock_was_set(&mut self, by_ns: i64) {
-        for open in &mut self.open {
-            open.passed_on = moved(open.passed_on, by_ns);
-            open.resumes_until = moved(open.resumes_until, by_ns);
-            let incident = Arc::make_mut(&mut open.incident);
-            incident.process_ended_unix_ns = incident.process_ended_unix_ns.map(|at| moved(at, by_ns));
-            for member in &mut incident.members {
-                member.until_unix_ns = member.until_unix_ns.map(|at| moved(at, by_ns));
-                Arc::make_mut(&mut member.alert).clock_was_set(by_ns);
-            }
-        }
-    }
-
-    /// Applies the transitions since the last call, in their order, and the rules that hold now.
+    /// Applies the transitions since the last call, in their order, and the rules that hold now. `wall` dates the ids of
+    /// recordings.
     pub fn observe(
         &mut self,
         rules: &RuleSet,
         transitions: &[Transition],
         holding: &[Holding],
-        now: u64,
+        (now, wall): (Moment, Wall),
     ) -> Vec<IncidentChange> {
         let mut changes = Vec::new();
         for transition in transitions {
@@ -158,15 +144,15 @@ impl Incidents {
                 // What explains harm is taken from what holds, once that is known.
                 Transition::Fired(alert) if !alert.rule.is_harm() => {}
                 Transition::Fired(alert) => {
-                    self.expire(alert.started_unix_ns, &mut changes);
-                    self.join(rules, alert, &mut changes);
+                    self.expire(alert.started, &mut changes);
+                    self.join(rules, alert, wall, &mut changes);
                 }
                 Transition::Ended(alert, ending) => self.ended(alert, *ending, &mut changes),
             }
         }
-        self.hold(rules, holding, now, &mut changes);
+        self.hold(rules, holding, (now, wall), &mut changes);
         self.divide(now);
-        self.explain(rules, holding, now, &mut changes);
+        self.explain(rules, holding, (now, wall), &mut changes);
         self.expire(now, &mut changes);
         self.refresh(now, &mut changes);
         self.as_one(changes)
@@ -208,21 +194,21 @@ impl Incidents {
     }
 
     /// Advances the time, without alerts: after the process exited.
-    pub fn advance(&mut self, now: u64) -> Vec<IncidentChange> {
+    pub fn advance(&mut self, now: Moment) -> Vec<IncidentChange> {
         let mut changes = Vec::new();
         self.expire(now, &mut changes);
         changes
     }
 
     /// Ends all of them.
-    pub fn end(&mut self, ending: IncidentEnding, now: u64) -> Vec<IncidentChange> {
+    pub fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<IncidentChange> {
         let all = std::mem::take(&mut self.open);
         let end = |open: Open| IncidentChange::Ended(finished(open.incident, ending, now));
         all.into_iter().map(end).collect()
     }
 
     /// An alert began to fire: it is a member of an open incident, or begins one.
-    fn join(&mut self, rules: &RuleSet, alert: &Arc<Alert>, changes: &mut Vec<IncidentChange>) {
+    fn join(&mut self, rules: &RuleSet, alert: &Arc<Alert>, wall: Wall, changes: &mut Vec<IncidentChange>) {
         let place = place(rules, alert);
         let Some(home) = self.home(rules, alert, &place) else {
             self.number += 1;
@@ -233,11 +219,11 @@ impl Incidents {
                 group: group_name(rules, place.group),
                 labels: Arc::clone(&alert.labels),
                 severity: alert.severity(),
-                began_unix_ns: alert.active_unix_ns,
-                noticed_unix_ns: alert.started_unix_ns,
-                ended_unix_ns: None,
+                began: alert.active,
+                noticed: alert.started,
+                ended: None,
                 ending: None,
-                process_ended_unix_ns: None,
+                process_ended: None,
                 members: vec![member(rules, alert, &place)],
                 ledger: self.ledger.clone().filter(|_| gathers),
                 stopped: None,
@@ -246,25 +232,25 @@ impl Incidents {
                 found: None,
             };
             if let Some(recorder) = &mut self.recorder {
-                recorder.record(&mut incident, alert.started_unix_ns);
+                recorder.record(&mut incident, alert.started, wall);
             }
             let incident = Arc::new(incident);
             changes.push(IncidentChange::Began(Arc::clone(&incident)));
             self.open.push(Open {
                 incident,
                 ending: IncidentEnding::Cleared,
-                passed_on: alert.started_unix_ns,
+                passed_on: alert.started,
                 changed: false,
-                resumes_until: 0,
+                resumes_until: Moment::FIRST,
                 explained: None,
             });
             return;
         };
-        self.merge(rules, home, &place, alert.started_unix_ns, changes);
+        self.merge(rules, home, &place, alert.started, changes);
         if let Some(open) = self.open.get_mut(home) {
             open.put(rules, alert, &place);
             open.gather(self.ledger.as_ref());
-            open.settle(rules, self.recorder.as_mut(), alert.started_unix_ns, changes);
+            open.settle(rules, self.recorder.as_mut(), (alert.started, wall), changes);
         }
     }
 
@@ -293,7 +279,7 @@ impl Incidents {
     }
 
     /// Other incidents that a new cause explains become a part of its own.
-    fn merge(&mut self, rules: &RuleSet, home: usize, place: &Place, now: u64, changes: &mut Vec<IncidentChange>) {
+    fn merge(&mut self, rules: &RuleSet, home: usize, place: &Place, now: Moment, changes: &mut Vec<IncidentChange>) {
         let Some(group) = place.group else { return };
         let is_consequence =
             |open: &Open| open.incident.group.is_some() && open.groups(rules).all(|known| follows(rules, known, group));
@@ -307,7 +293,7 @@ impl Incidents {
     }
 
     /// One becomes a part of another: the place of that one afterwards.
-    fn fold(&mut self, at: usize, home: usize, now: u64, changes: &mut Vec<IncidentChange>) -> usize {
+    fn fold(&mut self, at: usize, home: usize, now: Moment, changes: &mut Vec<IncidentChange>) -> usize {
         let other = self.open.remove(at);
         let home = if at < home { home - 1 } else { home };
         if let Some(open) = self.open.get_mut(home) {
@@ -321,7 +307,13 @@ impl Incidents {
     }
 
     /// What explains the incidents that are open, and which of them are consequences of others.
-    fn explain(&mut self, rules: &RuleSet, holding: &[Holding], now: u64, changes: &mut Vec<IncidentChange>) {
+    fn explain(
+        &mut self,
+        rules: &RuleSet,
+        holding: &[Holding],
+        (now, wall): (Moment, Wall),
+        changes: &mut Vec<IncidentChange>,
+    ) {
         for held in holding.iter().filter(|held| held.alert.rule.role == Some(Role::Cause)) {
             let place = place(rules, &held.alert);
             for open in &mut self.open {
@@ -335,7 +327,7 @@ impl Incidents {
             let Some(home) = self.consequence(at) else { continue };
             let home = self.fold(at, home, now, changes);
             if let Some(open) = self.open.get_mut(home) {
-                open.settle(rules, self.recorder.as_mut(), now, changes);
+                open.settle(rules, self.recorder.as_mut(), (now, wall), changes);
             }
         }
         for open in &mut self.open {
@@ -346,12 +338,12 @@ impl Incidents {
     }
 
     /// What the process was stopped for, for the incidents of stopped time.
-    fn divide(&mut self, now: u64) {
+    fn divide(&mut self, now: Moment) {
         let Some((since, stopped)) = &self.recently_stopped else {
             return;
         };
         let wants = |open: &&mut Open| {
-            open.incident.symptom.unit == Some(HarmUnit::Nanoseconds) && open.incident.process_ended_unix_ns.is_none()
+            open.incident.symptom.unit == Some(HarmUnit::Nanoseconds) && open.incident.process_ended.is_none()
         };
         for open in self.open.iter_mut().filter(wants) {
             if open.incident.stopped.as_ref().is_none_or(|known| known.2 != *stopped) {
@@ -373,7 +365,7 @@ impl Incidents {
     }
 
     fn ended(&mut self, alert: &Arc<Alert>, ending: Ending, changes: &mut Vec<IncidentChange>) {
-        let at = alert.ended_unix_ns.unwrap_or(alert.last_unix_ns);
+        let at = alert.ended.unwrap_or(alert.last);
         let why = match ending {
             // The rule still holds.
             Ending::Superseded => return,
@@ -393,11 +385,11 @@ impl Incidents {
         if let Some(member) = incident.members.iter_mut().find(|member| is_of(member, alert)) {
             member.observe(alert);
             if why != IncidentEnding::ProcessEnded {
-                member.until_unix_ns = Some(at);
+                member.until = Some(at);
             }
         }
         if why == IncidentEnding::ProcessEnded {
-            incident.process_ended_unix_ns = Some(at);
+            incident.process_ended = Some(at);
         }
         if why == IncidentEnding::RuleChanged && incident.is_over() {
             let open = self.open.remove(home);
@@ -406,7 +398,13 @@ impl Incidents {
     }
 
     /// What holds now: figures of members, and rules that their group inhibits.
-    fn hold(&mut self, rules: &RuleSet, holding: &[Holding], now: u64, changes: &mut Vec<IncidentChange>) {
+    fn hold(
+        &mut self,
+        rules: &RuleSet,
+        holding: &[Holding],
+        (now, wall): (Moment, Wall),
+        changes: &mut Vec<IncidentChange>,
+    ) {
         for held in holding.iter().filter(|held| held.alert.rule.is_harm()) {
             let alert = &held.alert;
             let place = place(rules, alert);
@@ -420,28 +418,27 @@ impl Incidents {
             if let Some(open) = self.open.get_mut(home) {
                 open.put(rules, alert, &place);
                 open.gather(self.ledger.as_ref());
-                open.settle(rules, self.recorder.as_mut(), now, changes);
+                open.settle(rules, self.recorder.as_mut(), (now, wall), changes);
             }
         }
         for open in &mut self.open {
-            if open.incident.process_ended_unix_ns.is_some() || now < open.resumes_until {
+            if open.incident.process_ended.is_some() || now < open.resumes_until {
                 continue;
             }
-            let gone = |member: &Member| {
-                member.until_unix_ns.is_none() && !holding.iter().any(|held| is_of(member, &held.alert))
-            };
+            let gone =
+                |member: &Member| member.until.is_none() && !holding.iter().any(|held| is_of(member, &held.alert));
             if open.incident.members.iter().any(gone) {
                 open.changed = true;
                 let incident = Arc::make_mut(&mut open.incident);
                 for member in incident.members.iter_mut().filter(|member| gone(member)) {
-                    member.until_unix_ns = Some(now);
+                    member.until = Some(now);
                 }
             }
         }
     }
 
     /// Ends what is over at `now`.
-    fn expire(&mut self, now: u64, changes: &mut Vec<IncidentChange>) {
+    fn expire(&mut self, now: Moment, changes: &mut Vec<IncidentChange>) {
         self.open.retain_mut(|open| {
             let Some((at, ending)) = open.over(now) else {
                 return true;
@@ -451,9 +448,9 @@ impl Incidents {
         });
     }
 
-    fn refresh(&mut self, now: u64, changes: &mut Vec<IncidentChange>) {
+    fn refresh(&mut self, now: Moment, changes: &mut Vec<IncidentChange>) {
         for open in &mut self.open {
-            if open.changed && now >= open.passed_on.saturating_add(REFRESH_NS) {
+            if open.changed && now >= open.passed_on.after(REFRESH_NS) {
                 (open.changed, open.passed_on) = (false, now);
                 changes.push(IncidentChange::Refreshed(Arc::clone(&open.incident)));
             }

@@ -11,7 +11,7 @@ use crate::account::AccountRecord;
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, On, Role, Severity};
-use crate::time::rfc3339;
+use crate::time::Wall;
 
 /// Where recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";
@@ -150,13 +150,13 @@ pub struct MemberRecord {
 
 impl IncidentRecord {
     /// The record of an incident.
-    pub fn new(incident: &Incident, subject: &IncidentSubject) -> Self {
+    pub fn new(incident: &Incident, subject: &IncidentSubject, wall: Wall) -> Self {
         let head = incident.head();
         let rule = head.map_or(&incident.symptom, Member::rule);
         let alert = head.map(|head| &head.alert);
         // The process of a recording is nowhere to be asked.
         let is_live = subject.process.is_some();
-        let run = subject.run.filter(|_| incident.process_ended_unix_ns.is_none());
+        let run = subject.run.filter(|_| incident.process_ended.is_none());
         let advice = |remedy: &str| match is_live {
             true => for_a_process(remedy, incident.found.as_deref(), run),
             false => remedy_for_a_file(remedy),
@@ -183,10 +183,10 @@ impl IncidentRecord {
             description: rule.description.to_string(),
             remedy,
             command: command(incident, subject.run).filter(|_| is_live),
-            since: rfc3339(incident.began_unix_ns),
-            noticed: rfc3339(incident.noticed_unix_ns),
-            until: incident.ended_unix_ns.and_then(rfc3339),
-            process_ended: incident.process_ended_unix_ns.and_then(rfc3339),
+            since: wall.rfc3339(incident.began),
+            noticed: wall.rfc3339(incident.noticed),
+            until: incident.ended.and_then(|at| wall.rfc3339(at)),
+            process_ended: incident.process_ended.and_then(|at| wall.rfc3339(at)),
             pid: subject.run.map(|run| run.pid).filter(|pid| *pid != 0),
             process: subject.process.clone(),
             service: subject.service.clone(),
@@ -195,11 +195,15 @@ impl IncidentRecord {
             annotations: alert.map(|alert| owned(&alert.annotations)).unwrap_or_default(),
             gc_number: alert.and_then(|alert| alert.collection),
             account: incident.stopped.as_deref().map(|(since, until, stopped)| {
-                let over = i64::try_from(until.saturating_sub(*since)).ok();
+                let over = i64::try_from(until.since(*since)).ok();
                 AccountRecord::of_stopped_time(stopped, over)
             }),
             causes,
-            members: incident.members.iter().map(MemberRecord::new).collect(),
+            members: incident
+                .members
+                .iter()
+                .map(|member| MemberRecord::new(member, wall))
+                .collect(),
             evidence: evidence(incident),
             ledger: incident.ledger.as_deref().copied(),
             callers: incident.found.as_ref().and_then(|found| found.callers.clone()),
@@ -308,7 +312,7 @@ impl MemberRecord {
         format!("{} ({}, {times})", self.rule, self.severity.name())
     }
 
-    fn new(member: &Member) -> Self {
+    fn new(member: &Member, wall: Wall) -> Self {
         Self {
             rule: member.rule().id.to_string(),
             role: member.rule().role,
@@ -316,15 +320,15 @@ impl MemberRecord {
             severity: member.alert.severity(),
             count: member.count,
             peak: member.peak,
-            since: rfc3339(member.since_unix_ns),
-            until: member.until_unix_ns.and_then(rfc3339),
+            since: wall.rfc3339(member.since),
+            until: member.until.and_then(|at| wall.rfc3339(at)),
         }
     }
 }
 
 /// What to type next: what a person at the host does first, record the process while it is sick.
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
-    let is_late = incident.process_ended_unix_ns.is_some() || !incident.is_open();
+    let is_late = incident.process_ended.is_some() || !incident.is_open();
     // That of a service is 0, and gcwatch itself is no .NET process.
     let is_own = incident.symptom.on == On::Watcher;
     let pid = run.filter(|run| !is_late && !is_own && run.pid > 0)?.pid;

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::field::ProcessFacts;
 use crate::load::{SourceFile, load};
 use crate::rule::{Rule, RuleSet};
+use crate::time::Moment;
 
 /// Its rule holds on every process with a pid.
 const RULES: &str = "\
@@ -37,14 +38,14 @@ pub(super) fn sample_rule() -> Option<Arc<Rule>> {
 }
 
 /// The beginning and the end of an incident of no process, both at `now`. Empty: never.
-pub fn sample(now_unix_ns: u64) -> Vec<IncidentChange> {
+pub fn sample(now: Moment) -> Vec<IncidentChange> {
     let rules = rules();
     let facts = ProcessFacts::new(Some(1), None, None, []);
     // There is a tick at each full second.
-    let mut engine = Engine::new(Arc::clone(&rules), facts, now_unix_ns.saturating_sub(1_000_000_000));
-    let transitions = engine.advance(now_unix_ns);
+    let mut engine = Engine::new(Arc::clone(&rules), facts, now.before(1_000_000_000));
+    let transitions = engine.advance(now);
     let mut incidents = Incidents::default();
-    let mut changes = incidents.observe(&rules, &transitions, &engine.holding(), now_unix_ns);
-    changes.extend(incidents.end(IncidentEnding::Cleared, now_unix_ns));
+    let mut changes = incidents.observe(&rules, &transitions, &engine.holding(), (now, engine.wall()));
+    changes.extend(incidents.end(IncidentEnding::Cleared, now));
     changes
 }

@@ -12,6 +12,7 @@ use super::{Found, Incident, Member};
 use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Emit, Evidence, Role, Rule, RuleSet, Severity};
+use crate::time::Wall;
 
 /// An open incident, for a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,17 +76,21 @@ struct StoredMember {
 
 impl StoredIncident {
     /// An incident as it is now.
-    pub fn of(incident: &Incident) -> Self {
+    pub fn of(incident: &Incident, wall: Wall) -> Self {
         Self {
             number: incident.number,
             symptom: StoredRule::of(&incident.symptom),
             group: incident.group.as_deref().map(str::to_owned),
             labels: owned(&incident.labels),
             severity: incident.severity,
-            began_unix_ns: incident.began_unix_ns,
-            noticed_unix_ns: Some(incident.noticed_unix_ns),
-            process_ended_unix_ns: incident.process_ended_unix_ns,
-            members: incident.members.iter().map(StoredMember::of).collect(),
+            began_unix_ns: wall.unix_ns(incident.began),
+            noticed_unix_ns: Some(wall.unix_ns(incident.noticed)),
+            process_ended_unix_ns: incident.process_ended.map(|at| wall.unix_ns(at)),
+            members: incident
+                .members
+                .iter()
+                .map(|member| StoredMember::of(member, wall))
+                .collect(),
             ledger: incident.ledger.as_deref().copied(),
             black_box: incident.black_box.as_deref().map(str::to_owned),
             is_recorded_before: incident.is_recorded_before,
@@ -104,19 +109,19 @@ impl StoredIncident {
     }
 
     /// The incident again, with the rules in force. `None`: never; a stand-in for a removed rule can be made.
-    pub fn restore(&self, rules: &RuleSet) -> Option<Arc<Incident>> {
-        let members = self.members.iter().map(|member| member.restore(rules));
+    pub fn restore(&self, rules: &RuleSet, wall: Wall) -> Option<Arc<Incident>> {
+        let members = self.members.iter().map(|member| member.restore(rules, wall));
         Some(Arc::new(Incident {
             number: self.number,
             symptom: self.symptom.restore(rules)?,
             group: self.group.as_deref().map(Arc::from),
             labels: shared(&self.labels),
             severity: self.severity,
-            began_unix_ns: self.began_unix_ns,
-            noticed_unix_ns: self.noticed_unix_ns.unwrap_or(self.began_unix_ns),
-            ended_unix_ns: None,
+            began: wall.moment(self.began_unix_ns),
+            noticed: wall.moment(self.noticed_unix_ns.unwrap_or(self.began_unix_ns)),
+            ended: None,
             ending: None,
-            process_ended_unix_ns: self.process_ended_unix_ns,
+            process_ended: self.process_ended_unix_ns.map(|at| wall.moment(at)),
             members: members.collect::<Option<_>>()?,
             ledger: self.ledger.map(Arc::new),
             stopped: None,
@@ -163,7 +168,7 @@ impl StoredRule {
 }
 
 impl StoredMember {
-    fn of(member: &Member) -> Self {
+    fn of(member: &Member, wall: Wall) -> Self {
         let alert = &member.alert;
         Self {
             rule: StoredRule::of(&alert.rule),
@@ -171,28 +176,28 @@ impl StoredMember {
             count: member.count,
             peak: member.peak,
             share: member.share,
-            since_unix_ns: member.since_unix_ns,
-            until_unix_ns: member.until_unix_ns,
+            since_unix_ns: wall.unix_ns(member.since),
+            until_unix_ns: member.until.map(|at| wall.unix_ns(at)),
             severity: alert.severity,
             summary: alert.summary.to_string(),
             annotations: owned(&alert.annotations),
             collection: alert.collection,
-            active_unix_ns: alert.active_unix_ns,
-            started_unix_ns: alert.started_unix_ns,
-            last_unix_ns: alert.last_unix_ns,
+            active_unix_ns: wall.unix_ns(alert.active),
+            started_unix_ns: wall.unix_ns(alert.started),
+            last_unix_ns: wall.unix_ns(alert.last),
         }
     }
 
-    fn restore(&self, rules: &RuleSet) -> Option<Member> {
+    fn restore(&self, rules: &RuleSet, wall: Wall) -> Option<Member> {
         let rule = self.rule.restore(rules)?;
         let place = rules.rules.iter().position(|known| known.id == rule.id);
         let alert = Alert {
             rule,
             number: 0,
-            active_unix_ns: self.active_unix_ns,
-            started_unix_ns: self.started_unix_ns,
-            last_unix_ns: self.last_unix_ns,
-            ended_unix_ns: None,
+            active: wall.moment(self.active_unix_ns),
+            started: wall.moment(self.started_unix_ns),
+            last: wall.moment(self.last_unix_ns),
+            ended: None,
             labels: Arc::default(),
             summary: self.summary.as_str().into(),
             annotations: shared(&self.annotations),
@@ -210,8 +215,8 @@ impl StoredMember {
             peak: self.peak,
             share: self.share,
             group: self.group.as_deref().map(Arc::from),
-            since_unix_ns: self.since_unix_ns,
-            until_unix_ns: self.until_unix_ns,
+            since: wall.moment(self.since_unix_ns),
+            until: self.until_unix_ns.map(|at| wall.moment(at)),
             rank: place.unwrap_or(usize::MAX),
             before: 0,
         })
@@ -240,20 +245,21 @@ mod tests {
     /// the file byte for byte.
     #[test]
     fn a_restored_incident_is_the_same() {
-        let changes = sample(1_800_000_000_000_000_000);
+        let wall = Wall::ahead(3_600_000_000_000);
+        let changes = sample(wall.moment(1_800_000_000_000_000_000));
         let incident = changes[0].incident();
-        let stored = StoredIncident::of(incident);
+        let stored = StoredIncident::of(incident, wall);
         let text = serde_json::to_string(&stored).unwrap();
         assert_eq!(serde_json::from_str::<StoredIncident>(&text).unwrap(), stored);
-        let restored = stored.restore(&RuleSet::default()).unwrap();
-        assert_eq!(StoredIncident::of(&restored), stored);
+        let restored = stored.restore(&RuleSet::default(), wall).unwrap();
+        assert_eq!(StoredIncident::of(&restored, wall), stored);
         assert_eq!(
             restored.head().unwrap().alert.summary,
             incident.head().unwrap().alert.summary
         );
         assert!(restored.notifies() && restored.is_open());
         let mut incidents = Incidents::default();
-        incidents.resume(restored, u64::MAX);
+        incidents.resume(restored, crate::time::Moment::NEVER);
         assert_eq!(incidents.open().count(), 1);
     }
 }

@@ -5,10 +5,11 @@ use super::{
     StoredIncident,
 };
 use crate::alert::RunKey;
-use crate::engine::tests::story::{BEGIN, S, Story, What, unix_ns};
+use crate::engine::tests::story::{S, Story, What, moment};
 use crate::ledger::{Ledger, Verdict};
 use crate::load::{SourceFile, load};
 use crate::rule::{Evidence, RuleSet};
+use crate::time::{Moment, Wall};
 
 /// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.
 const RULES: &str = "\
@@ -62,7 +63,9 @@ impl Process {
     fn step(&mut self, at: f64, what: &What) -> String {
         let transitions = self.story.step(at, what);
         let holding = self.story.engine.holding();
-        let changes = self.incidents.observe(&self.rules, &transitions, &holding, unix_ns(at));
+        let changes = self
+            .incidents
+            .observe(&self.rules, &transitions, &holding, (moment(at), Wall::UNIX));
         words(&changes)
     }
 
@@ -78,20 +81,21 @@ impl Process {
             ..IncidentSubject::default()
         };
         let open = self.incidents.open();
-        open.map(|incident| IncidentRecord::new(incident, &subject)).collect()
+        open.map(|incident| IncidentRecord::new(incident, &subject, Wall::UNIX))
+            .collect()
     }
 }
 
 /// `began m.cause warning`; refreshes are left out, they have a test of their own.
 fn words(changes: &[IncidentChange]) -> String {
-    let seconds = |unix_ns: u64| (unix_ns - BEGIN * S) as f64 / 1e9;
+    let seconds = |at: Moment| at.since(moment(0.0)) as f64 / 1e9;
     let word = |change: &IncidentChange| {
         let incident = change.incident();
         let what = format!("{} {}", change.name(), incident.symptom.id);
         match change {
             IncidentChange::Refreshed(_) => None,
             IncidentChange::Ended(_) => {
-                let at = incident.ended_unix_ns.map(seconds)?;
+                let at = incident.ended.map(seconds)?;
                 Some(format!("{what} {at} {}", incident.ending?.name()))
             }
             _ => Some(format!("{what} {}", incident.severity.name())),
@@ -205,7 +209,7 @@ fn figures_do_not_freeze() {
         let holding = process.story.engine.holding();
         let changes = process
             .incidents
-            .observe(&process.rules, &transitions, &holding, unix_ns(at));
+            .observe(&process.rules, &transitions, &holding, (moment(at), Wall::UNIX));
         changes.len()
     };
     let times = (0..=20u32).map(|second| refreshed(&mut process, 71.0 + f64::from(second)));
@@ -219,11 +223,11 @@ fn figures_do_not_freeze() {
 fn an_emergency_outlives_its_process() {
     let mut process = Process::new();
     process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
-    assert_eq!(words(&process.incidents.advance(unix_ns(901.9))), "");
+    assert_eq!(words(&process.incidents.advance(moment(901.9))), "");
     assert_eq!(process.records()[0].members[0].until, None);
     assert!(process.records()[0].process_ended.is_some());
     assert_eq!(
-        words(&process.incidents.advance(unix_ns(902.0))),
+        words(&process.incidents.advance(moment(902.0))),
         "ended m.worse 902 process-ended"
     );
 
@@ -235,12 +239,12 @@ fn an_emergency_outlives_its_process() {
 
     let mut process = Process::new();
     process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
-    let ended = process.incidents.end(IncidentEnding::Recovered, unix_ns(302.0));
+    let ended = process.incidents.end(IncidentEnding::Recovered, moment(302.0));
     assert_eq!(words(&ended), "ended m.worse 302 recovered");
     let [IncidentChange::Ended(incident)] = &ended[..] else {
         panic!("{ended:?}")
     };
-    assert_eq!(incident.members[0].until_unix_ns, Some(unix_ns(2.0)));
+    assert_eq!(incident.members[0].until, Some(moment(2.0)));
 }
 
 /// Scenario: the rules are replaced by none while an incident is open.
@@ -258,7 +262,7 @@ fn an_incident_without_rules_ends() {
 /// Guarantee: it begins and ends, and says that no process is affected.
 #[test]
 fn the_sample_begins_and_ends() {
-    let changes = super::sample(unix_ns(5.5));
+    let changes = super::sample(moment(5.5));
     let names: Vec<&str> = changes.iter().map(IncidentChange::name).collect();
     assert_eq!(names, ["began", "ended"]);
     let cause = changes[0].incident().head().unwrap();
@@ -299,15 +303,15 @@ fn an_incident_carries_what_its_rules_gather() {
     assert_eq!(json["evidence"][0]["name"], "ledger");
     assert_eq!(json["evidence"][0]["where"], "ledger");
     assert_eq!(json["ledger"]["live"], 200 << 20);
-    process.incidents.process_ended(unix_ns(3.0));
+    process.incidents.process_ended(moment(3.0));
     process.incidents.know_ledger(ledger(1));
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
     assert!(!process.incidents.gather(Evidence::Ledger));
     let open = process.incidents.open().next().unwrap();
-    let stored = serde_json::to_string(&StoredIncident::of(open)).unwrap();
+    let stored = serde_json::to_string(&StoredIncident::of(open, Wall::UNIX)).unwrap();
     let restored: StoredIncident = serde_json::from_str(&stored).unwrap();
     for rules in [rules(), Arc::default()] {
-        let restored = restored.restore(&rules).unwrap();
+        let restored = restored.restore(&rules, Wall::UNIX).unwrap();
         assert_eq!(restored.ledger, Some(ledger(200)));
         assert!(restored.gathers(Evidence::Ledger));
     }
@@ -319,8 +323,8 @@ fn an_incident_carries_what_its_rules_gather() {
 struct Begun(std::sync::Mutex<BegunRecordings>);
 
 impl Recordings for Begun {
-    fn begin(&self, share: &Share, rule: &Arc<str>, at_unix_ns: u64, id: &Arc<str>) -> Result<(), Arc<str>> {
-        self.0.lock().unwrap().begin(share, rule, at_unix_ns, id)
+    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+        self.0.lock().unwrap().begin(share, rule, at, id)
     }
 }
 
@@ -348,7 +352,9 @@ fn a_crash_loop_is_recorded_once_in_ten_minutes() {
         keep(&mut process, pid, &recordings);
         process.play(&[(at, What::Full(20), "began m.worse critical")]);
         let open = process.incidents.open().next().unwrap();
-        let restored = StoredIncident::of(open).restore(&rules()).unwrap();
+        let restored = StoredIncident::of(open, Wall::UNIX)
+            .restore(&rules(), Wall::UNIX)
+            .unwrap();
         assert_eq!(restored.is_recorded_before, open.is_recorded_before);
         let record = process.records().remove(0);
         let text = record.evidence_text(Evidence::BlackBox).unwrap().to_owned();
@@ -389,7 +395,7 @@ fn severe_incidents_are_recorded() {
     let transitions = process.story.step(3.0, &What::Full(20));
     let changes = process
         .incidents
-        .observe(&process.rules, &transitions, &[], unix_ns(3.0));
+        .observe(&process.rules, &transitions, &[], (moment(3.0), Wall::UNIX));
     let IncidentChange::Worse(incident, _) = &changes[0] else {
         panic!("{changes:?}");
     };
@@ -402,11 +408,11 @@ fn severe_incidents_are_recorded() {
         (6.0, What::Gc(1), "began p.many warning"),
     ]);
     assert_eq!(places(&process), [first.clone(), first.clone()]);
-    let stored = StoredIncident::of(process.incidents.open().next().unwrap());
-    let restored = stored.restore(&rules()).unwrap();
+    let stored = StoredIncident::of(process.incidents.open().next().unwrap(), Wall::UNIX);
+    let restored = stored.restore(&rules(), Wall::UNIX).unwrap();
     assert_eq!(restored.black_box.as_ref(), Some(&id));
     let mut resumed = Incidents::default();
-    resumed.resume(restored, u64::MAX);
+    resumed.resume(restored, Moment::NEVER);
     assert_eq!(resumed.open().next().unwrap().black_box.as_ref(), Some(&id));
 
     let mut process = kept(true);
@@ -511,7 +517,7 @@ fn only_harm_begins_an_incident() {
     assert_eq!(causes(record), [("young".to_owned(), 57), ("old".to_owned(), 42)]);
     assert_eq!((record.symptom.as_str(), record.remedy.as_str()), ("time.stopped", ""));
     let incident = process.incidents.open().next().unwrap();
-    assert_eq!(incident.noticed_unix_ns - incident.began_unix_ns, 30 * S);
+    assert_eq!(incident.noticed.since(incident.began), 30 * S);
     assert!(record.members.iter().all(|member| member.rule != "each"));
     // The other cause explains more now, and that is news once the first was known for five minutes.
     process.play(&[

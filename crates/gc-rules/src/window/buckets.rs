@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::aggregate::{Aggregate, Sample};
-use super::{BUCKETS, Moment, Worth};
+use super::{Asked, BUCKETS, Worth};
 use crate::rule::Window;
 
 /// Tallies of the sub-intervals before the newest, at most.
@@ -59,7 +59,7 @@ pub(super) struct Buckets<A> {
     origin: u64,
     /// Those before the newest, one after the other: nothing until there is one, and no more than the window has seen.
     older: VecDeque<Tally<A>>,
-    /// The number of the first of them, from the epoch.
+    /// The number of the first of them, from the zero of the clock.
     first: u64,
 }
 
@@ -210,9 +210,10 @@ impl<A: Aggregate> Buckets<A> {
         )
     }
 
-    pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
         let length = || {
-            let covered = at.now - self.oldest(at.now).saturating_mul(self.width).min(at.now);
+            let now = at.now.ns();
+            let covered = now - self.oldest(now).saturating_mul(self.width).min(now);
             covered.min(at.watched)
         };
         let total = self.total();

@@ -1,6 +1,6 @@
 //! The window of one sample.
 
-use super::{Moment, Worth};
+use super::{Asked, Worth};
 use crate::rule::Window;
 
 /// The newest sample; of two of one time the one that came last.
@@ -44,7 +44,7 @@ impl Latest {
         (known, 1 - known)
     }
 
-    pub(super) fn answer(&self, _window: &Window, _at: Moment) -> Option<f64> {
+    pub(super) fn answer(&self, _window: &Window, _at: Asked) -> Option<f64> {
         Some(self.value).filter(|value| !value.is_nan())
     }
 

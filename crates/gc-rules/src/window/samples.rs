@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::aggregate::{Trend, change, share};
-use super::{Class, Moment, Worth};
+use super::{Asked, Class, Worth};
 use crate::rule::{Function, Window};
 
 const NS_PER_HOUR: f64 = 3.6e12;
@@ -50,7 +50,7 @@ impl Samples {
         ((self.ring.kept.len() - usize::from(unknown)) as u64, u64::from(unknown))
     }
 
-    pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
         self.ring.answer(window.function, at)
     }
 
@@ -182,7 +182,7 @@ impl Ring {
         self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
     }
 
-    fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+    fn answer(&self, function: Function, at: Asked) -> Option<f64> {
         match (function, self.made.get()) {
             // These change with the time alone.
             (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
@@ -200,9 +200,9 @@ impl Ring {
     }
 
     /// From the oldest sample, or the time before that was not watched, to now.
-    fn length(&self, at: Moment) -> Option<u64> {
+    fn length(&self, at: Asked) -> Option<u64> {
         let (oldest, _) = self.kept.front()?;
-        Some(at.now.saturating_sub(*oldest).min(at.watched)).filter(|ns| *ns > 0)
+        Some(at.now.ns().saturating_sub(*oldest).min(at.watched)).filter(|ns| *ns > 0)
     }
 
     /// What is made of the known ones, the smallest first.

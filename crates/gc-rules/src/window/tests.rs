@@ -23,13 +23,22 @@ fn window(function: Function, extent: Extent) -> Window {
 
 /// As an engine does: what is too old is forgotten first.
 fn add(live: &mut Live, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+    let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     live.expire(now);
     live.add(window, key, worth, time, now);
 }
 
-fn value(live: &mut Live, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
+fn value(live: &mut Live, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
     live.expire(at.now);
     live.value(window, key, at)
+}
+
+fn asked(now: u64, watched: u64) -> Asked {
+    Asked {
+        now: Moment::from_ns(now),
+        watched,
+        so_far: false,
+    }
 }
 
 fn counts(function: Function) -> bool {
@@ -80,8 +89,8 @@ fn covered_from(ns: u64, now: u64) -> u64 {
 }
 
 /// The value of a window by definition.
-fn naive(window: &Window, came: &[Came], at: Moment) -> Option<f64> {
-    let within = within(window, came, at.now);
+fn naive(window: &Window, came: &[Came], at: Asked) -> Option<f64> {
+    let within = within(window, came, at.now.ns());
     let origin = within.first().map_or(0, |one| one.time);
     let hours = |one: &Came| (one.time - origin) as f64 / 3.6e12;
     let known: Vec<(f64, f64)> = within
@@ -101,10 +110,10 @@ fn naive(window: &Window, came: &[Came], at: Moment) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| known.iter().map(of).sum::<f64>() / count;
     let length = match window.extent {
-        Extent::Over(ns) => (at.now - covered_from(ns, at.now)).min(at.watched) as f64,
+        Extent::Over(ns) => (at.now.ns() - covered_from(ns, at.now.ns())).min(at.watched) as f64,
         Extent::Last(_) => within
             .first()
-            .map_or(at.watched, |one| at.now - one.time)
+            .map_or(at.watched, |one| at.now.ns() - one.time)
             .min(at.watched) as f64,
     };
     let median = |values: &[f64]| {
@@ -212,7 +221,7 @@ proptest! {
         quiet in 0..60u64,
     ) {
         let window = Window { unknown_share, min_samples, ..window(function, extent) };
-        let mut live = Live::new(0);
+        let mut live = Live::new(Moment::FIRST);
         let began = 1_700_000_000 * S;
         let mut now = began;
         let mut so_far = Vec::new();
@@ -227,7 +236,7 @@ proptest! {
             so_far.push(Came { time, worth });
             let last = index + 1 == came.len();
             let asked = if last { now + quiet * S } else { now };
-            let at = Moment { now: asked, watched: asked - began, so_far: false };
+            let at = self::asked(asked, asked - began);
             let (ours, naive) = (value(&mut live, &window, None, at), naive(&window, &so_far, at));
             prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
         }
@@ -238,7 +247,7 @@ proptest! {
     #[test]
     fn slopes_stay_exact(years in 0..40u64, level in 0..1_000_000_000_000u64, per_hour in 1..1_000_000u32) {
         let window = window(Function::Slope, Extent::Over(3600 * S));
-        let mut live = Live::new(0);
+        let mut live = Live::new(Moment::FIRST);
         let began = (1 + years * 365 * 86_400) * S;
         let mut slope = None;
         // One at the beginning of all makes the offset of what follows as long as the process is watched.
@@ -247,7 +256,7 @@ proptest! {
             let now = began + minute * 60 * S;
             let sample = level as f64 + f64::from(per_hour) * minute as f64 / 60.0;
             add(&mut live, &window, None, Worth::Counts(sample), now, now);
-            slope = value(&mut live, &window, None, Moment { now, watched: now, so_far: false });
+            slope = value(&mut live, &window, None, asked(now, now));
         }
         let value = slope.unwrap_or_default();
         let resolution = level as f64 * f64::EPSILON * 240.0 + f64::from(per_hour) * 1e-6;
@@ -272,7 +281,7 @@ fn memory_is_bounded() {
                     by,
                     ..window(function, extent)
                 };
-                let mut live = Live::new(0);
+                let mut live = Live::new(Moment::FIRST);
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
@@ -292,13 +301,14 @@ fn memory_is_bounded() {
 /// Guarantee: that nothing happened is known, what was never measured is not.
 #[test]
 fn nothing_is_zero_where_it_is_counted() {
-    let at = Moment {
-        now: 1000 * S,
-        watched: 60 * S,
-        so_far: false,
-    };
+    let at = asked(1000 * S, 60 * S);
     for &function in FUNCTIONS {
-        let value = value(&mut Live::new(0), &window(function, Extent::Over(60 * S)), None, at);
+        let value = value(
+            &mut Live::new(Moment::FIRST),
+            &window(function, Extent::Over(60 * S)),
+            None,
+            at,
+        );
         let counted = matches!(
             function,
             Function::Count | Function::Rate | Function::Sum | Function::Share | Function::Turns
@@ -316,7 +326,7 @@ fn a_share_is_of_the_time_that_was_watched() {
         min_watched_ns: 10 * S,
         ..window(Function::Share, Extent::Over(60 * S))
     };
-    let mut live = Live::new(0);
+    let mut live = Live::new(Moment::FIRST);
     let began = 1_700_000_000 * S;
     add(
         &mut live,
@@ -327,28 +337,20 @@ fn a_share_is_of_the_time_that_was_watched() {
         began + 2 * S,
     );
     let mut share = |seconds: u64| {
-        let at = Moment {
-            now: began + seconds * S,
-            watched: seconds * S,
-            so_far: false,
-        };
+        let at = asked(began + seconds * S, seconds * S);
         value(&mut live, &window, None, at)
     };
     assert_eq!(share(5), None);
     assert_eq!(share(10), Some(0.1));
     assert_eq!(share(20), Some(0.05));
-    let at = Moment {
-        now: began + 20 * S,
-        watched: 20 * S,
-        so_far: false,
-    };
+    let at = asked(began + 20 * S, 20 * S);
     add(
         &mut live,
         &window,
         None,
         Worth::Counts(200.0 * S as f64),
-        at.now,
-        at.now,
+        at.now.ns(),
+        at.now.ns(),
     );
     assert_eq!(value(&mut live, &window, None, at), Some(1.0));
 }
@@ -361,13 +363,9 @@ fn a_new_window_knows_nothing_of_the_time_before() {
         min_watched_ns: 60 * S,
         ..window(Function::Count, Extent::Over(600 * S))
     };
-    let mut live = Live::new(3600 * S);
+    let mut live = Live::new(Moment::from_ns(3600 * S));
     let mut count = |seconds: u64| {
-        let at = Moment {
-            now: seconds * S,
-            watched: seconds * S,
-            so_far: false,
-        };
+        let at = asked(seconds * S, seconds * S);
         value(&mut live, &window, None, at)
     };
     assert_eq!(count(3630), None);
@@ -382,16 +380,12 @@ fn kinds_are_apart() {
         by: By::GenerationAndType,
         ..window(Function::Median, Extent::Last(5))
     };
-    let mut live = Live::new(0);
+    let mut live = Live::new(Moment::FIRST);
     let (small, full) = (Some(Key(1)), Some(Key(5)));
     for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
         add(&mut live, &window, key, Worth::Counts(value), S, S);
     }
-    let at = Moment {
-        now: S,
-        watched: S,
-        so_far: false,
-    };
+    let at = asked(S, S);
     let mut median = |key| value(&mut live, &window, key, at);
     assert_eq!(
         [median(small), median(full), median(None), median(Some(Key(0)))],

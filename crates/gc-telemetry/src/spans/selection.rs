@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clr_gc::gc::Collection;
+use gc_rules::time::Moment;
 
 use crate::ids::SpanIds;
 use crate::options::SpanOptions;
@@ -58,13 +59,13 @@ impl Selection {
         self.in_incident = before.in_incident;
     }
 
-    /// Decides on a collection; `None`: it becomes spans. `at` is the time of its last event, Unix nanoseconds;
+    /// Decides on a collection; `None`: it becomes spans. `at` is the time of its last event;
     /// `in_incident`: an incident of the process is open.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,
         ids: SpanIds,
-        at: u64,
+        at: Moment,
         in_incident: bool,
     ) -> Option<NotExported> {
         let too_young = collection
@@ -125,7 +126,7 @@ pub(super) struct TokenBucket {
     max_per_second: u32,
     /// Tokens, in the nanoseconds that it took to earn them: at most one second.
     earned_ns: u64,
-    newest: u64,
+    newest: Moment,
 }
 
 impl TokenBucket {
@@ -133,13 +134,13 @@ impl TokenBucket {
         Self {
             max_per_second,
             earned_ns: SECOND_NS,
-            newest: 0,
+            newest: Moment::FIRST,
         }
     }
 
-    pub(super) fn take(&mut self, at: u64) -> bool {
+    pub(super) fn take(&mut self, at: Moment) -> bool {
         // Collections are not quite in order: a background one follows those that ran during it.
-        let passed = at.saturating_sub(self.newest);
+        let passed = at.since(self.newest);
         self.newest = self.newest.max(at);
         self.earned_ns = self.earned_ns.saturating_add(passed).min(SECOND_NS);
         let Some(price) = SECOND_NS.checked_div(u64::from(self.max_per_second)) else {
@@ -166,9 +167,13 @@ mod tests {
     fn the_rate_is_bounded_in_the_time_of_the_events() {
         let mut bucket = TokenBucket::new(50);
         let start = 1_700_000_000 * SECOND_NS;
-        let burst = (0..200).filter(|step| bucket.take(start + step * 5_000)).count();
+        let burst = (0..200)
+            .filter(|step| bucket.take(Moment::from_ns(start + step * 5_000)))
+            .count();
         assert_eq!(burst, 50);
-        let steady = (1..=1000).filter(|step| bucket.take(start + step * 10_000_000)).count();
+        let steady = (1..=1000)
+            .filter(|step| bucket.take(Moment::from_ns(start + step * 10_000_000)))
+            .count();
         assert!((499..=501).contains(&steady), "{steady}");
     }
 
@@ -177,11 +182,11 @@ mod tests {
     #[test]
     fn time_that_goes_back_earns_nothing() {
         let mut bucket = TokenBucket::new(1);
-        assert!(bucket.take(10 * SECOND_NS));
-        assert!(!bucket.take(5 * SECOND_NS));
-        assert!(!bucket.take(10 * SECOND_NS));
-        assert!(bucket.take(11 * SECOND_NS));
-        assert!(!TokenBucket::new(0).take(SECOND_NS));
+        assert!(bucket.take(Moment::from_ns(10 * SECOND_NS)));
+        assert!(!bucket.take(Moment::from_ns(5 * SECOND_NS)));
+        assert!(!bucket.take(Moment::from_ns(10 * SECOND_NS)));
+        assert!(bucket.take(Moment::from_ns(11 * SECOND_NS)));
+        assert!(!TokenBucket::new(0).take(Moment::from_ns(SECOND_NS)));
     }
 
     /// Scenario: shares of all, none, a half, a tenth, over 20,000 traces.

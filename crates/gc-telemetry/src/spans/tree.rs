@@ -14,7 +14,7 @@ use crate::ids::{Ids, SpanIds, TraceIds};
 use crate::names::{condemned, effective_type, pause_mode_name, reason_name, type_name};
 use crate::options::SpanOptions;
 use crate::wire::Wire;
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 
 /// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
 const FLAGS: u32 = 0x1 | 0x2 | 0x100;
@@ -55,7 +55,7 @@ type Times = (i64, i64);
 /// The spans of a collection: the root first, then in the order of their start, parents before children.
 pub(super) fn spans(
     collection: &Collection,
-    base: TimeBase,
+    base: UnixBase,
     ids: &TraceIds,
     others: &Ids,
     options: &SpanOptions,
@@ -101,7 +101,7 @@ pub(super) fn spans(
 }
 
 struct Tree<'a> {
-    base: TimeBase,
+    base: UnixBase,
     ids: &'a TraceIds,
     trace_state: &'a str,
     wire: Wire,

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use gc_requests::request::{Hit, Request};
-use gc_rules::time::TimeBase;
+use gc_rules::time::UnixBase;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
 use super::Encoded;
@@ -78,7 +78,7 @@ fn name(hit: &Hit) -> String {
 }
 
 /// The spans of a request's stops.
-pub(super) fn spans(request: &Request, base: TimeBase, collections: &Ids) -> Option<Encoded> {
+pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<Encoded> {
     let (trace_id, parent) = request.ended.trace_id.zip(request.ended.span_id)?;
     let mut wire = Wire::with_capacity(256 * request.hits.len().max(1));
     for (place, hit) in request.hits.iter().enumerate() {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::attempt::Shared;
 use crate::clock::Source;
-use crate::host::clocks;
+use crate::host::{clocks, now};
 use crate::memory::Share;
 use crate::options::RequestOptions;
 use crate::requests::rate::{Rate, SECONDS_ABOVE};
@@ -186,7 +186,7 @@ impl RequestStream {
         self.based_at = now;
         if let Some(base) = source.base(header, clocks) {
             self.base = Some(base);
-            if let Ok(unix_ns) = i64::try_from(base.unix_ns(0)) {
+            if let Ok(unix_ns) = i64::try_from(base.unix(clocks.wall()).unix_ns(0)) {
                 self.requests.set_base(unix_ns);
             }
         }
@@ -195,8 +195,7 @@ impl RequestStream {
     /// The requests that can be judged now, unless there is nothing new.
     fn batch(&mut self) -> Option<Batch> {
         let (header, base) = (self.stream.header()?, self.base?);
-        let now = i128::from(base.unix_ns(0));
-        let now = i64::try_from(clocks().unix_ns - now).unwrap_or(i64::MAX);
+        let now = i64::try_from(now().since(base.moment(0))).unwrap_or(i64::MAX);
         let lost = self.stream.decoder().stats().lost.unwrap_or(0);
         if std::mem::replace(&mut self.lost, lost) != lost {
             self.whole_since = now;

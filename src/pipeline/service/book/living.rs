@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::rule::{Rule, Severity};
+use gc_rules::time::Moment;
 
 use processes::container::ContainerIdentity;
 
@@ -16,8 +17,8 @@ const OF_MEMORY: [&str; 1] = ["memory."];
 /// A process that lives.
 #[derive(Debug)]
 pub(super) struct Living {
-    /// When the process began, Unix nanoseconds.
-    pub(super) began_unix_ns: u64,
+    /// When the process began.
+    pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
     /// The version of its service.
     pub(super) version: Option<Arc<str>>,
@@ -25,10 +26,10 @@ pub(super) struct Living {
     pub(super) place: Arc<str>,
     /// The rules that fire.
     pub(super) firing: Vec<Firing>,
-    /// When one of them that is about memory fired last; `u64::MAX`: it fires now.
-    pub(super) emergency_unix_ns: Option<u64>,
+    /// When one of them that is about memory fired last; [`Moment::NEVER`]: it fires now.
+    pub(super) emergency: Option<Moment>,
     /// Since when none of them fires.
-    pub(super) well_since_unix_ns: u64,
+    pub(super) well_since: Moment,
 }
 
 /// A rule that fires.
@@ -40,7 +41,7 @@ pub(super) struct Firing {
 }
 
 impl Living {
-    pub(super) fn observe(&mut self, transition: &Transition, now_unix_ns: u64) {
+    pub(super) fn observe(&mut self, transition: &Transition, now: Moment) {
         let alert = transition.alert();
         let rule: &Arc<Rule> = &alert.rule;
         let is_severe = alert.severity() >= Severity::Error;
@@ -60,28 +61,28 @@ impl Living {
             }
         }
         if is_severe {
-            self.severe_changed(&rule.id, now_unix_ns);
+            self.severe_changed(&rule.id, now);
         }
     }
 
     /// A rule that fires is of severity error or critical now.
-    pub(super) fn rose(&mut self, rule: &Arc<str>, now_unix_ns: u64) {
+    pub(super) fn rose(&mut self, rule: &Arc<str>, now: Moment) {
         let mut firing = self.firing.iter_mut();
         let Some(firing) = firing.find(|firing| firing.rule == *rule && !firing.is_severe) else {
             return;
         };
         firing.is_severe = true;
-        self.severe_changed(rule, now_unix_ns);
+        self.severe_changed(rule, now);
     }
 
-    fn severe_changed(&mut self, rule: &str, now_unix_ns: u64) {
+    fn severe_changed(&mut self, rule: &str, now: Moment) {
         let is_of_memory = |id: &str| OF_MEMORY.iter().any(|family| id.starts_with(family));
         if is_of_memory(rule) {
             let fires = self.severe().any(is_of_memory);
-            self.emergency_unix_ns = Some(if fires { u64::MAX } else { now_unix_ns });
+            self.emergency = Some(if fires { Moment::NEVER } else { now });
         }
         let is_well = self.severe().next().is_none();
-        self.well_since_unix_ns = if is_well { now_unix_ns } else { u64::MAX };
+        self.well_since = if is_well { now } else { Moment::NEVER };
     }
 
     /// The rules of severity error or critical that fire.

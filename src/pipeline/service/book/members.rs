@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use gc_rules::field::ServiceFacts;
+use gc_rules::time::Moment;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
@@ -65,11 +66,11 @@ impl Service {
     }
 
     /// The time since when a process lives that began after a death and is well; without a death any process.
-    pub(super) fn well_since(&self, death_unix_ns: Option<u64>, of: Of<'_>) -> Option<u64> {
-        let after = death_unix_ns.map_or(0, |death| death.saturating_sub(OVERLAP_NS));
-        let successors = self.living(of).filter(|living| living.began_unix_ns >= after);
+    pub(super) fn well_since(&self, death: Option<Moment>, of: Of<'_>) -> Option<Moment> {
+        let after = death.map_or(Moment::FIRST, |death| death.before(OVERLAP_NS));
+        let successors = self.living(of).filter(|living| living.began >= after);
         let well = successors.filter(|living| living.severe().next().is_none());
-        well.map(|living| living.well_since_unix_ns.max(death_unix_ns.unwrap_or(0)))
+        well.map(|living| living.well_since.max(death.unwrap_or(Moment::FIRST)))
             .min()
     }
 
@@ -132,12 +133,12 @@ impl Service {
     }
 
     /// What rules know of it.
-    pub(crate) fn facts(&self, of: Of<'_>, now_unix_ns: u64) -> ServiceFacts {
+    pub(crate) fn facts(&self, of: Of<'_>, now: Moment) -> ServiceFacts {
         let counted = || {
             let deaths = self.deaths(of);
-            deaths.filter(|death| now_unix_ns.saturating_sub(death.at_unix_ns) < COUNTED_NS)
+            deaths.filter(|death| now.since(death.at) < COUNTED_NS)
         };
-        let known = || counted().filter(|death| death.is_known(now_unix_ns));
+        let known = || counted().filter(|death| death.is_known(now));
         let count = |which: fn(&Death) -> bool| known().filter(|death| which(death)).count() as u64;
         let deaths = counted().count() as u64;
         let knows_kills = deaths == 0 || counted().any(|death| death.oom_killed.is_some());
@@ -149,7 +150,7 @@ impl Service {
             sudden_oom_kills_10m: knows_kills.then(|| count(Death::is_sudden_oom_kill)),
             restarts_10m: count(Death::is_short_and_failed),
             affected: self.most_affected(of).map_or(0, |(_, count)| count),
-            well_since_unix_ns: self.well_since(self.deaths(of).next_back().map(|death| death.at_unix_ns), of),
+            well_since: self.well_since(self.deaths(of).next_back().map(|death| death.at), of),
         }
     }
 }

@@ -9,6 +9,7 @@ use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
 use gc_rules::incident::{IncidentChange, IncidentEnding, Incidents};
 use gc_rules::rule::{On, Rule, RuleSet};
+use gc_rules::time::Moment;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, key_value};
@@ -75,10 +76,10 @@ impl Subject {
         process: &str,
         resource: &Arc<Origin>,
         rules: &Arc<RuleSet>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Self {
         let facts = process_facts(process, resource);
-        Self::with(on, run, process, resource, facts, rules, now_unix_ns)
+        Self::with(on, run, process, resource, facts, rules, now)
     }
 
     fn with(
@@ -88,20 +89,20 @@ impl Subject {
         resource: &Arc<Origin>,
         facts: ProcessFacts,
         rules: &Arc<RuleSet>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Self {
         Self {
             run,
             process: process.into(),
             resource: Arc::clone(resource),
             known: KnownOfService::default(),
-            engine: Engine::about(on, Arc::clone(rules), facts, now_unix_ns),
+            engine: Engine::about(on, Arc::clone(rules), facts, now),
             incidents: Incidents::default(),
         }
     }
 
     /// A service that a rule expects on this host, whose resource is that of gcwatch as far as it is the host's.
-    pub(super) fn expected(name: &Arc<str>, own: Option<&Origin>, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
+    pub(super) fn expected(name: &Arc<str>, own: Option<&Origin>, rules: &Arc<RuleSet>, now: Moment) -> Self {
         let of_host = |attribute: &&KeyValue| {
             ["host.", "k8s.node.", "k8s.cluster."]
                 .iter()
@@ -113,14 +114,14 @@ impl Subject {
         let resource = Arc::new(Origin::new(attributes));
         let facts = process_facts(name, &resource).with(EXPECTED, FactValue::Text((&**name).into()));
         let run = subject_key(&("expected", name));
-        Self::with(On::Service, run, name, &resource, facts, rules, now_unix_ns)
+        Self::with(On::Service, run, name, &resource, facts, rules, now)
     }
 
     pub(super) fn of(
         (key, version): &(ServiceKey, Option<Arc<str>>),
         service: &Service,
         rules: &Arc<RuleSet>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Self {
         let run = match version {
             None => subject_key(key),
@@ -137,7 +138,7 @@ impl Subject {
             .map(|version| key_value(SERVICE_VERSION.name, AnyValue::StringValue(version.to_string())));
         let resource = Arc::new(Origin::new(attributes.chain(named).collect()));
         let facts = facts_of_service(&service.name, &resource, version.as_deref(), &KnownOfService::default());
-        Self::with(On::Service, run, &service.name, &resource, facts, rules, now_unix_ns)
+        Self::with(On::Service, run, &service.name, &resource, facts, rules, now)
     }
 
     /// What is known of it beside the numbers. The second that passes is judged by [`Self::tick`], on both.
@@ -145,37 +146,37 @@ impl Subject {
         &mut self,
         version: Option<&str>,
         known: KnownOfService,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Option<(Arc<Origin>, Notices)> {
         if known == self.known {
             return None;
         }
         let facts = facts_of_service(&self.process, &self.resource, version, &known);
         self.known = known;
-        let transitions = self.engine.learned(facts, 0);
-        Some(self.notices(transitions, now_unix_ns))
+        let transitions = self.engine.learned(facts, Moment::FIRST);
+        Some(self.notices(transitions, now))
     }
 
     pub(super) fn tick(
         &mut self,
         stream: StreamFacts,
         rules: &Arc<RuleSet>,
-        now_unix_ns: u64,
+        now: Moment,
     ) -> Option<(Arc<Origin>, Notices)> {
         let mut transitions = Vec::new();
         if !Arc::ptr_eq(self.engine.rules(), rules) {
-            transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
+            transitions = self.engine.adopt(Arc::clone(rules), now);
         }
         self.engine.stream(stream);
-        transitions.extend(self.engine.advance(now_unix_ns));
+        transitions.extend(self.engine.advance(now));
         let is_idle = transitions.is_empty() && self.incidents.is_empty();
-        (!is_idle).then(|| self.notices(transitions, now_unix_ns))
+        (!is_idle).then(|| self.notices(transitions, now))
     }
 
-    pub(super) fn end(&mut self, now_unix_ns: u64) -> Option<(Arc<Origin>, Notices)> {
-        let transitions = self.engine.end(now_unix_ns);
-        let (resource, mut notices) = self.notices(transitions, now_unix_ns);
-        let ended = self.incidents.end(IncidentEnding::ProcessEnded, now_unix_ns);
+    pub(super) fn end(&mut self, now: Moment) -> Option<(Arc<Origin>, Notices)> {
+        let transitions = self.engine.end(now);
+        let (resource, mut notices) = self.notices(transitions, now);
+        let ended = self.incidents.end(IncidentEnding::ProcessEnded, now);
         notices.incidents.extend(self.incident_notices(ended));
         (!notices.is_empty()).then_some((resource, notices))
     }
@@ -190,10 +191,11 @@ impl Subject {
         changes.into_iter().map(notice).collect()
     }
 
-    fn notices(&mut self, transitions: Vec<Transition>, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
+    fn notices(&mut self, transitions: Vec<Transition>, now: Moment) -> (Arc<Origin>, Notices) {
         let rules = Arc::clone(self.engine.rules());
         let holding = self.engine.holding();
-        let changes = self.incidents.observe(&rules, &transitions, &holding, now_unix_ns);
+        let at = (now, self.engine.wall());
+        let changes = self.incidents.observe(&rules, &transitions, &holding, at);
         let incidents = self.incident_notices(changes);
         let notice = |transition: Transition| Notice {
             run: self.run,
@@ -203,7 +205,12 @@ impl Subject {
             span: None,
         };
         let alerts = transitions.into_iter().map(notice).collect();
-        (Arc::clone(&self.resource), Notices { alerts, incidents })
+        let notices = Notices {
+            alerts,
+            incidents,
+            ..Notices::default()
+        };
+        (Arc::clone(&self.resource), notices)
     }
 
     fn group(&self, alert: &Alert) -> Option<Arc<str>> {

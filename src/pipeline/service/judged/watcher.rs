@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use gc_rules::field::WatcherFacts;
-use gc_rules::time::moved;
+use gc_rules::time::Moment;
 
 /// The time over which stalls are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
@@ -15,28 +15,20 @@ const MAX_STALLS: usize = 128;
 /// When gcwatch stalled.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherLog {
-    stalls: VecDeque<(u64, Duration)>,
+    stalls: VecDeque<(Moment, Duration)>,
 }
 
 impl WatcherLog {
     /// It stalled for so long until now.
-    pub(crate) fn stalled(&mut self, length: Duration, now_unix_ns: u64) {
+    pub(crate) fn stalled(&mut self, length: Duration, now: Moment) {
         if self.stalls.len() >= MAX_STALLS {
             self.stalls.pop_front();
         }
-        self.stalls.push_back((now_unix_ns, length));
+        self.stalls.push_back((now, length));
     }
 
-    /// The wall clock was set by so much.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
-        for (at, _) in &mut self.stalls {
-            *at = moved(*at, by_ns);
-        }
-    }
-
-    pub(super) fn facts(&mut self, now_unix_ns: u64) -> WatcherFacts {
-        self.stalls
-            .retain(|(at, _)| now_unix_ns.saturating_sub(*at) < COUNTED_NS);
+    pub(super) fn facts(&mut self, now: Moment) -> WatcherFacts {
+        self.stalls.retain(|(at, _)| now.since(*at) < COUNTED_NS);
         let newest = self.stalls.back().map(|(_, length)| length.as_nanos());
         WatcherFacts {
             stalls_10m: self.stalls.len() as u64,

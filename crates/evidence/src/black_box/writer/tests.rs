@@ -148,7 +148,7 @@ fn the_dead_leave_a_recording() {
     drop(decoder);
     writer.ended(RUN, share(), now);
     let died: Arc<str> = "20261123T114742Z-shop-7-died".into();
-    writer.died(RUN, 1, &died);
+    writer.died(RUN, Moment::from_ns(1), &died);
     let list = files.list().unwrap();
     assert_eq!((list.len(), list[0].id.as_str()), (1, ID));
     assert_eq!(counts(&files.folder().join(&list[0].file)), (19, Some(0)));
@@ -165,11 +165,11 @@ fn the_dead_leave_a_recording() {
         decoder
     });
     // Before it is known that it exited.
-    writer.died(RUN, 1, &died);
+    writer.died(RUN, Moment::from_ns(1), &died);
     assert!(files.list().unwrap().is_empty());
     writer.ended(RUN, share(), now);
-    writer.died(RUN, 1, &died);
-    writer.died(RUN, 1, &died);
+    writer.died(RUN, Moment::from_ns(1), &died);
+    writer.died(RUN, Moment::from_ns(1), &died);
     let list = files.list().unwrap();
     assert_eq!(
         (list.len(), list[0].seconds_before, list[0].seconds_after),
@@ -195,7 +195,7 @@ fn the_dead_leave_a_recording() {
         drop(decoder);
         let id: Arc<str> = format!("20261123T114742Z-shop-{number}-died").into();
         writer.ended(run, share(), now);
-        writer.died(run, at, &id);
+        writer.died(run, Moment::from_ns(at), &id);
         assert_eq!(files.knows(&id), is_recorded, "{number}");
     }
     writer.tick(now + REMEMBERED);
@@ -265,7 +265,7 @@ fn whoever_records_most_gives_a_place() {
         };
         writer
             .recordings
-            .begin(&share, &format!("rule {pid}").into(), 1, &id)
+            .begin(&share, &format!("rule {pid}").into(), Moment::from_ns(1), &id)
             .unwrap();
         writer.incident(run, &id, now);
         writer.open.iter().any(|open| open.run == run)

@@ -106,7 +106,7 @@ impl Facts {
             process: &process,
             stream: &stream,
             windows: &self.windows,
-            now_unix_ns: 0,
+            now: crate::time::Moment::FIRST,
         })
     }
 

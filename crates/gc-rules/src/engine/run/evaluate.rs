@@ -5,24 +5,25 @@ use crate::alert::Ending;
 use crate::expression::Expression;
 use crate::field::Scope;
 use crate::rule::Rule;
+use crate::time::Moment;
 
 impl Status {
     /// Unknown if the evaluation fails.
     fn holds(&mut self, condition: &Expression, scope: &Scope<'_>) -> Option<bool> {
         condition.holds(scope).unwrap_or_else(|error| {
-            self.failed(error, scope.now_unix_ns);
+            self.failed(error, scope.now);
             None
         })
     }
 
     fn is_excepted(&mut self, rule: &Rule, scope: &Scope<'_>) -> bool {
-        let now = scope.now_unix_ns;
+        let now = scope.stream.wall.unix_ns(scope.now);
         let mut exceptions = rule.exceptions.iter();
         exceptions.any(|exception| exception.is_in_force(now) && self.holds(&exception.when, scope) == Some(true))
     }
 
     /// Evaluates a rule `on: gc` on a collection at `time`.
-    pub(in crate::engine) fn occurrence(&mut self, rule: &Rule, scope: &Scope<'_>, time: u64) -> Occurrence {
+    pub(in crate::engine) fn occurrence(&mut self, rule: &Rule, scope: &Scope<'_>, time: Moment) -> Occurrence {
         let nothing = |change| Occurrence { matched: false, change };
         self.evaluations = self.evaluations.saturating_add(1);
         let holds = self.holds(&rule.when, scope);
@@ -72,7 +73,7 @@ impl Status {
 
     /// Evaluates a rule `on: process`.
     pub(in crate::engine) fn condition(&mut self, rule: &Rule, scope: &Scope<'_>) -> Change {
-        let now = scope.now_unix_ns;
+        let now = scope.now;
         self.evaluations = self.evaluations.saturating_add(1);
         if self.is_active() {
             let holds = match &rule.clear {
@@ -96,7 +97,7 @@ impl Status {
             None => Phase::Unknown,
             Some(false) => Phase::Inactive,
             Some(true) if excepted => Phase::Excepted,
-            Some(true) if now.saturating_sub(active) < rule.hold_ns => Phase::Pending(active),
+            Some(true) if now.since(active) < rule.hold_ns => Phase::Pending(active),
             Some(true) if now < self.cooling() => Phase::Cooling(active),
             Some(true) => return Change::Begin { active },
         };
@@ -109,7 +110,7 @@ impl Status {
 }
 
 impl Active {
-    fn condition(&mut self, holds: Option<bool>, keep: u64, now: u64) -> Change {
+    fn condition(&mut self, holds: Option<bool>, keep: u64, now: Moment) -> Change {
         match holds {
             Some(true) => {
                 (self.cleared, self.unknown) = (None, None);
@@ -123,14 +124,10 @@ impl Active {
                 self.unknown.get_or_insert(now);
             }
         }
-        if let Some(end) = self
-            .cleared
-            .map(|since| since.saturating_add(keep))
-            .filter(|end| *end <= now)
-        {
+        if let Some(end) = self.cleared.map(|since| since.after(keep)).filter(|end| *end <= now) {
             return Change::End(Ending::Cleared, end);
         }
-        let held = self.unknown.map(|since| since.saturating_add(HELD_UNKNOWN_NS));
+        let held = self.unknown.map(|since| since.after(HELD_UNKNOWN_NS));
         match held.filter(|end| *end <= now) {
             Some(end) => Change::End(Ending::Unknown, end),
             None => Change::None,

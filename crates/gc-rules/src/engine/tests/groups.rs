@@ -90,7 +90,7 @@ fn a_worse_one_supersedes() {
     assert_eq!(words(&transitions), "ended pause.awful 13 cleared, fired pause.long 13");
     let alert = transitions[1].alert();
     assert_eq!((&*alert.summary, alert.count, alert.number), ("long, number 3", 2, 4));
-    assert_eq!((alert.active_unix_ns, alert.last_unix_ns), (unix_ns(1.0), unix_ns(3.0)));
+    assert_eq!((alert.active, alert.last), (moment(1.0), moment(3.0)));
     story.play(&[
         // The one that was inhibited all the time takes over from its equal.
         (33.0, Nothing, "ended pause.long 33 cleared, fired pause.full 33"),

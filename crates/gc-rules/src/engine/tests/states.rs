@@ -55,7 +55,7 @@ fn occurrences_are_counted() {
     }
     assert!(story.collection(4.0, 0, Some(5)).matched.is_empty());
     let alert = story.engine.alerts().remove(0);
-    assert_eq!((alert.count, alert.last_unix_ns), (3, unix_ns(3.5)));
+    assert_eq!((alert.count, alert.last), (3, moment(3.5)));
     let ended = story.step(5.0, &End);
     assert_eq!(words(&ended), "ended long 5 process-ended");
     assert_eq!(ended[0].alert().count, 3);
@@ -145,7 +145,7 @@ fn collections_in_the_cooldown_are_anomalies_all_the_same() {
     for at in [3.0, 30.0, 61.9] {
         let verdict = story.collection(at, 0, Some(200));
         assert_eq!((verdict.matched.len(), words(&verdict.transitions)), (1, String::new()));
-        story.engine.advance(unix_ns(at));
+        story.engine.advance(moment(at));
     }
     let transitions = story.step(62.0, &Gc(200));
     assert_eq!(words(&transitions), "fired long 62");
@@ -369,7 +369,7 @@ fn gaps_and_wild_times_are_bounded() {
         (36_000.0, Nothing, "ended long 61 cleared"),
         (36_001.0, Gc(200), "fired long 36001"),
     ]);
-    story.engine.advance(u64::MAX);
+    story.engine.advance(crate::time::Moment::NEVER);
     assert!(story.engine.alerts().is_empty());
     let mut story = Story::of(LONG);
     story.engine.collection(&collection(1, 0, i64::MAX, MS), base());

@@ -12,7 +12,7 @@ use crate::engine::{Engine, State};
 use crate::field::{Open, ProcessFacts, StreamFacts};
 use crate::load::{SourceFile, load};
 use crate::rule::RuleSet;
-use crate::time::TimeBase;
+use crate::time::{Moment, TimeBase, Wall};
 
 pub(crate) const S: u64 = 1_000_000_000;
 pub(crate) const MS: i64 = 1_000_000;
@@ -64,8 +64,7 @@ pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
 pub(crate) struct Story {
     pub(crate) engine: Engine,
     pub(crate) number: u32,
-    /// By how much the wall clock was set in all, nanoseconds.
-    pub(crate) set_by: i64,
+    wall: Wall,
     /// Since when a collection is open, seconds of the story.
     open: Option<u64>,
 }
@@ -77,41 +76,35 @@ impl Story {
 
     pub(crate) fn with(rules: Arc<RuleSet>) -> Self {
         Self {
-            engine: Engine::new(rules, ProcessFacts::default(), BEGIN * S),
+            engine: Engine::new(rules, ProcessFacts::default(), moment(0.0)),
             number: 0,
-            set_by: 0,
+            wall: Wall::UNIX,
             open: None,
         }
     }
 
     /// The wall clock is set by so many seconds.
     pub(crate) fn set_clock(&mut self, by_seconds: i64) {
-        let by_ns = by_seconds * 1000 * MS;
-        self.set_by += by_ns;
-        self.engine.clock_was_set(by_ns);
+        self.wall = Wall::ahead(self.wall.ahead_ns() + by_seconds * 1000 * MS);
         self.know_stream();
     }
 
     fn know_stream(&mut self) {
-        let collection = self.open.map(|since| self.wall(since as f64));
+        let collection = self.open.map(|since| moment(since as f64));
         let open = Open {
             collection,
             ..Open::default()
         };
         self.engine.stream(StreamFacts {
             open,
+            wall: self.wall,
             ..StreamFacts::default()
         });
     }
 
-    /// What the wall clock shows at `at` seconds of the story.
-    pub(crate) fn wall(&self, at: f64) -> u64 {
-        unix_ns(at).saturating_add_signed(self.set_by)
-    }
-
     /// What it comes to at `at` seconds; without the rules that matched the collection.
     pub(crate) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
-        let now = self.wall(at);
+        let now = moment(at);
         let mut transitions = self.engine.advance(now);
         match what {
             What::Nothing => {}
@@ -138,8 +131,7 @@ impl Story {
             Some(pause) => collection(self.number, generation, offset(at), pause * MS),
             None => blind(self.number, offset(at)),
         };
-        let base = TimeBase::at(i128::from(BEGIN * S) + i128::from(self.set_by));
-        self.engine.collection(&collection, base)
+        self.engine.collection(&collection, base())
     }
 
     /// Plays a story: second, event, expected transitions. Every line is checked.
@@ -160,8 +152,8 @@ pub(crate) fn base() -> TimeBase {
     TimeBase::at(i128::from(BEGIN * S))
 }
 
-pub(crate) fn unix_ns(at: f64) -> u64 {
-    BEGIN * S + offset(at) as u64
+pub(crate) fn moment(at: f64) -> Moment {
+    Moment::from_ns(BEGIN * S + offset(at) as u64)
 }
 
 pub(crate) fn offset(at: f64) -> i64 {
@@ -170,16 +162,11 @@ pub(crate) fn offset(at: f64) -> i64 {
 
 /// `fired long 1.5, ended long 61.5 cleared`: the id of the rule and when, in seconds of the story.
 pub(crate) fn words(transitions: &[Transition]) -> String {
-    words_from(transitions, BEGIN * S)
-}
-
-/// The same of a story that began at that time of the wall clock.
-pub(crate) fn words_from(transitions: &[Transition], began: u64) -> String {
-    let seconds = |unix_ns: u64| (unix_ns.cast_signed() - began.cast_signed()) as f64 / 1e9;
+    let seconds = |at: Moment| (at.ns().cast_signed() - (BEGIN * S).cast_signed()) as f64 / 1e9;
     let word = |transition: &Transition| match transition {
-        Transition::Fired(alert) => format!("fired {} {}", alert.rule.id, seconds(alert.started_unix_ns)),
+        Transition::Fired(alert) => format!("fired {} {}", alert.rule.id, seconds(alert.started)),
         Transition::Ended(alert, ending) => {
-            let ended = alert.ended_unix_ns.map(seconds).unwrap();
+            let ended = alert.ended.map(seconds).unwrap();
             format!("ended {} {ended} {}", alert.rule.id, ending.name())
         }
     };

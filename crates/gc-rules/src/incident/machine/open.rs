@@ -11,6 +11,7 @@ use crate::incident::{
 };
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, RuleSet, Severity};
+use crate::time::{Moment, Wall};
 
 /// An incident that has not ended.
 #[derive(Debug)]
@@ -19,13 +20,13 @@ pub(super) struct Open {
     /// Why the member that ended last did.
     pub(super) ending: IncidentEnding,
     /// When its state was passed on last.
-    pub(super) passed_on: u64,
+    pub(super) passed_on: Moment,
     /// It changed since.
     pub(super) changed: bool,
     /// Until then its members need not hold: it was resumed, and the windows of its rules are filling.
-    pub(super) resumes_until: u64,
+    pub(super) resumes_until: Moment,
     /// The main cause that receivers know, and since when.
-    pub(super) explained: Option<(Arc<str>, u64)>,
+    pub(super) explained: Option<(Arc<str>, Moment)>,
 }
 
 impl Open {
@@ -61,7 +62,7 @@ impl Open {
             .ledger
             .as_ref()
             .is_some_and(|known| Arc::ptr_eq(known, ledger));
-        if has_it || self.incident.process_ended_unix_ns.is_some() || !self.incident.gathers(Evidence::Ledger) {
+        if has_it || self.incident.process_ended.is_some() || !self.incident.gathers(Evidence::Ledger) {
             return;
         }
         Arc::make_mut(&mut self.incident).ledger = Some(Arc::clone(ledger));
@@ -71,10 +72,10 @@ impl Open {
     /// A cause that holds: a member with its share of the harm, if this has a symptom that it is of. The harm is over
     /// when its process exited.
     pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
-        if self.incident.process_ended_unix_ns.is_some() {
+        if self.incident.process_ended.is_some() {
             return;
         }
-        let of = |member: &&Member| alert.rule.of.contains(&member.rule().id) && member.until_unix_ns.is_none();
+        let of = |member: &&Member| alert.rule.of.contains(&member.rule().id) && member.until.is_none();
         let Some(harm) = self.incident.harms().find(of).map(|member| member.alert.amount) else {
             return;
         };
@@ -91,13 +92,13 @@ impl Open {
     }
 
     /// Whether its main cause is news for receivers.
-    pub(super) fn is_news(&mut self, now: u64) -> bool {
+    pub(super) fn is_news(&mut self, now: Moment) -> bool {
         let Some(main) = self.incident.main_cause() else {
             return false;
         };
         let id = &main.rule().id;
         let notified = self.explained.as_ref();
-        if notified.is_some_and(|(known, at)| known == id || now < at.saturating_add(EXPLAINED_EVERY_NS)) {
+        if notified.is_some_and(|(known, at)| known == id || now < at.after(EXPLAINED_EVERY_NS)) {
             return false;
         }
         self.explained = Some((Arc::clone(id), now));
@@ -110,7 +111,7 @@ impl Open {
         &mut self,
         rules: &RuleSet,
         recorder: Option<&mut Recorder>,
-        now: u64,
+        (now, wall): (Moment, Wall),
         changes: &mut Vec<IncidentChange>,
     ) {
         let worst = self.incident.harms().map(|member| member.alert.severity()).max();
@@ -124,7 +125,7 @@ impl Open {
         let worse = worst.filter(|worst| *worst > before);
         incident.severity = worse.unwrap_or(before);
         if let Some(recorder) = recorder {
-            self.changed |= recorder.record(incident, now);
+            self.changed |= recorder.record(incident, now, wall);
         }
         if worse.is_some() {
             (self.changed, self.passed_on) = (false, now);
@@ -150,27 +151,27 @@ impl Open {
     }
 
     /// When and why it ended, if it is over at `now`.
-    pub(super) fn over(&self, now: u64) -> Option<(u64, IncidentEnding)> {
-        if let Some(exited) = self.incident.process_ended_unix_ns {
+    pub(super) fn over(&self, now: Moment) -> Option<(Moment, IncidentEnding)> {
+        if let Some(exited) = self.incident.process_ended {
             let until = match self.incident.severity {
                 Severity::Info => exited,
-                _ => exited.saturating_add(AFTERMATH_NS),
+                _ => exited.after(AFTERMATH_NS),
             };
             return (until <= now).then_some((until, IncidentEnding::ProcessEnded));
         }
-        let over = self.incident.is_over() && self.incident.last_end().saturating_add(LINGER_NS) <= now;
+        let over = self.incident.is_over() && self.incident.last_end().after(LINGER_NS) <= now;
         over.then(|| (self.incident.last_end(), self.ending))
     }
 }
 
 impl Incident {
     pub(super) fn is_over(&self) -> bool {
-        self.harms().all(|member| member.until_unix_ns.is_some())
+        self.harms().all(|member| member.until.is_some())
     }
 
-    fn last_end(&self) -> u64 {
-        let ends = self.harms().filter_map(|member| member.until_unix_ns);
-        ends.max().unwrap_or(self.began_unix_ns)
+    fn last_end(&self) -> Moment {
+        let ends = self.harms().filter_map(|member| member.until);
+        ends.max().unwrap_or(self.began)
     }
 }
 
@@ -181,7 +182,7 @@ impl Member {
 
     /// The newest state of an alert of its rule.
     pub(super) fn observe(&mut self, alert: &Arc<Alert>) {
-        if alert.active_unix_ns != self.alert.active_unix_ns {
+        if alert.active != self.alert.active {
             self.before = self.count;
         }
         self.count = self.before.saturating_add(alert.count);
@@ -189,7 +190,7 @@ impl Member {
             (Some(known), Some(new)) => Some(known.max(new)),
             (known, new) => known.or(new),
         };
-        self.until_unix_ns = None;
+        self.until = None;
         self.alert = Arc::clone(alert);
     }
 }
@@ -201,8 +202,8 @@ pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &Place) -> Memb
         peak: alert.peak,
         share: None,
         group: group_name(rules, place.group),
-        since_unix_ns: alert.active_unix_ns,
-        until_unix_ns: None,
+        since: alert.active,
+        until: None,
         rank: place.rank,
         before: 0,
     }
@@ -212,14 +213,14 @@ pub(super) fn is_of(member: &Member, alert: &Alert) -> bool {
     member.rule().id == alert.rule.id
 }
 
-pub(super) fn finished(mut incident: Arc<Incident>, ending: IncidentEnding, at: u64) -> Arc<Incident> {
+pub(super) fn finished(mut incident: Arc<Incident>, ending: IncidentEnding, at: Moment) -> Arc<Incident> {
     let ended = Arc::make_mut(&mut incident);
-    let at = at.max(ended.began_unix_ns);
-    ended.ended_unix_ns = Some(at);
+    let at = at.max(ended.began);
+    ended.ended = Some(at);
     ended.ending = Some(ending);
-    let members_until = ended.process_ended_unix_ns.unwrap_or(at);
+    let members_until = ended.process_ended.unwrap_or(at);
     for member in &mut ended.members {
-        member.until_unix_ns.get_or_insert(members_until);
+        member.until.get_or_insert(members_until);
     }
     incident
 }

@@ -13,7 +13,7 @@ use crate::review::Step;
 use crate::rule::On;
 use crate::test_file::document::{Process, TestEvent, Unfinished};
 use crate::test_file::script;
-use crate::time::TimeBase;
+use crate::time::{Moment, TimeBase};
 
 /// One event of a test.
 pub(super) enum Played {
@@ -54,7 +54,7 @@ pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) ->
     single.sort_by_key(|(at, _, _)| *at);
     let base = TimeBase::at(start);
     let mut stream = StreamFacts {
-        since_unix_ns: Some(base.unix_ns(0)),
+        since: Some(base.moment(0)),
         ..StreamFacts::default()
     };
     let mut number = 0;
@@ -101,7 +101,7 @@ pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) ->
             let facts = stream.service.get_or_insert_default();
             let mut fields = stepped(fields).map_err(here)?;
             let learned = learned(&mut fields).map_err(here)?;
-            service(facts, &fields, base.unix_ns(at)).map_err(here)?;
+            service(facts, &fields, base.moment(at)).map_err(here)?;
             if !learned.is_empty() {
                 for (name, value) in learned {
                     known = known.with(&name, value);
@@ -114,7 +114,7 @@ pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) ->
             watcher(facts, &stepped(fields).map_err(here)?).map_err(here)?;
             Played::Stream(Box::new(stream))
         } else if let Some(open) = event.open {
-            let begun = Some(base.unix_ns(at));
+            let begun = Some(base.moment(at));
             stream.open = match open {
                 Unfinished::Stop => Open {
                     stop: begun,
@@ -297,7 +297,7 @@ fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactVal
     Ok(learned)
 }
 
-fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix_ns: u64) -> Result<(), String> {
+fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now: Moment) -> Result<(), String> {
     for (name, value) in fields {
         let number = whole("service", name, value)?;
         match name.as_str() {
@@ -310,7 +310,7 @@ fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix
             "affected" => facts.affected = number,
             "well_s" => {
                 let ago = number.saturating_mul(1_000_000_000);
-                facts.well_since_unix_ns = Some(now_unix_ns.saturating_sub(ago));
+                facts.well_since = Some(now.before(ago));
             }
             _ => {
                 return Err(format!(

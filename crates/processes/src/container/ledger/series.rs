@@ -1,6 +1,7 @@
 //! How fast the lines of a ledger grow: from two readings.
 
 use gc_rules::ledger::{Growth, Ledger, Verdict, WORTH_SAYING};
+use gc_rules::time::Moment;
 
 /// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
 const LEAST_NS: u64 = 10_000_000_000;
@@ -15,37 +16,32 @@ const MINUTE_NS: u64 = 60_000_000_000;
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     /// What the newest is compared with.
-    base: Option<(u64, Ledger)>,
+    base: Option<(Moment, Ledger)>,
     /// What it will be compared with next.
-    next: Option<(u64, Ledger)>,
-    newest: Option<(u64, Ledger)>,
+    next: Option<(Moment, Ledger)>,
+    newest: Option<(Moment, Ledger)>,
 }
 
 impl Series {
     /// Takes a reading; what it says of growth is filled in.
-    pub fn take(&mut self, at_unix_ns: u64, mut ledger: Ledger) -> Ledger {
-        if self.newest.as_ref().is_some_and(|(at, _)| *at > at_unix_ns) {
-            // The clock of the world was set back.
-            *self = Self::default();
-        }
-        let due = |reading: &Option<(u64, Ledger)>| {
+    pub fn take(&mut self, at: Moment, mut ledger: Ledger) -> Ledger {
+        let due = |reading: &Option<(Moment, Ledger)>| {
             let reading = reading.as_ref();
-            reading.is_none_or(|(at, _)| at_unix_ns.saturating_sub(*at) >= BASE_NS)
+            reading.is_none_or(|(before, _)| at.since(*before) >= BASE_NS)
         };
         if due(&self.next) {
             self.base = self.next.take().or(self.base.take());
-            self.next = Some((at_unix_ns, ledger));
+            self.next = Some((at, ledger));
         }
-        if let Some((at, base)) = self.base.as_ref().or(self.next.as_ref()) {
-            grow(&mut ledger, base, at_unix_ns.saturating_sub(*at));
+        if let Some((before, base)) = self.base.as_ref().or(self.next.as_ref()) {
+            grow(&mut ledger, base, at.since(*before));
         }
-        ledger.at_ms = Some(at_unix_ns / 1_000_000);
-        self.newest = Some((at_unix_ns, ledger));
+        self.newest = Some((at, ledger));
         ledger
     }
 
     /// The newest reading, and when it was.
-    pub fn newest(&self) -> Option<(u64, &Ledger)> {
+    pub fn newest(&self) -> Option<(Moment, &Ledger)> {
         self.newest.as_ref().map(|(at, ledger)| (*at, ledger))
     }
 }
@@ -98,7 +94,10 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    fn at(second: u64) -> Moment {
+        Moment::from_ns(second * 1_000_000_000)
+    }
+
     const MIB: u64 = 1 << 20;
 
     fn reading(native: u64, live: u64) -> Ledger {
@@ -116,23 +115,23 @@ mod tests {
     #[test]
     fn two_readings_say_how_fast_it_grows() {
         let mut series = Series::default();
-        assert_eq!(series.take(SECOND, reading(100, 50)).growth_per_minute, None);
-        assert_eq!(series.take(2 * SECOND, reading(100, 50)).growth_per_minute, None);
+        assert_eq!(series.take(at(1), reading(100, 50)).growth_per_minute, None);
+        assert_eq!(series.take(at(2), reading(100, 50)).growth_per_minute, None);
         for round in 1..100u64 {
-            let ledger = series.take(SECOND + round * 15 * SECOND, reading(100 + round, 50));
+            let ledger = series.take(at(1 + round * 15), reading(100 + round, 50));
             assert_eq!(ledger.growth_per_minute, Some(4 * MIB as i64), "{round}");
             assert_eq!(ledger.fastest, Some(Verdict::Native));
             assert_eq!(series.newest().unwrap().1, &ledger);
         }
     }
 
-    /// Scenario: a leak of live objects beside native memory that is larger and shrinks; then a clock that is set back.
-    /// Guarantee: the largest line's growth is negative, the fastest is the leak; old readings are forgotten.
+    /// Scenario: a leak of live objects beside native memory that is larger and shrinks.
+    /// Guarantee: the largest line's growth is negative, the fastest is the leak.
     #[test]
     fn the_fastest_line_need_not_be_the_largest() {
         let mut series = Series::default();
-        series.take(100 * SECOND, reading(200, 10));
-        let ledger = series.take(160 * SECOND, reading(190, 40));
+        series.take(at(100), reading(200, 10));
+        let ledger = series.take(at(160), reading(190, 40));
         assert_eq!(
             (ledger.growth.native, ledger.growth.live, ledger.growth.free),
             (Some(-10 * MIB as i64), Some(30 * MIB as i64), None)
@@ -142,7 +141,6 @@ mod tests {
             (ledger.fastest, ledger.fastest_per_minute),
             (Some(Verdict::LiveHeap), Some(30 * MIB as i64))
         );
-        assert_eq!(series.take(50 * SECOND, reading(500, 40)).growth_per_minute, None);
     }
 
     /// Scenario: memory that grew and then stays, for ten minutes.
@@ -150,9 +148,9 @@ mod tests {
     #[test]
     fn an_old_growth_is_forgotten() {
         let mut series = Series::default();
-        let mut last = series.take(0, reading(100, 50));
+        let mut last = series.take(at(0), reading(100, 50));
         for round in 1..40 {
-            last = series.take(round * 15 * SECOND, reading(300, 50));
+            last = series.take(at(round * 15), reading(300, 50));
         }
         assert_eq!(last.growth_per_minute, Some(0));
         assert_eq!(last.fastest, None);
