@@ -161,8 +161,8 @@ fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Opti
 /// Scenario: a listener with TLS, all of whose places are taken by connections that say nothing. A probe connects, and
 /// a hundred more come before its handshake; then as many as two threads can make come all the time, and probes with
 /// them.
-/// Guarantee: the first probe is answered within a second; of those beside the flood, never as many in a row are late as
-/// end a container.
+/// Guarantee: the first probe is answered within a second; of those beside the flood, never as many in a row are late
+/// as end a container.
 fn a_flood_does_not_take_health_over_tls_away() {
     let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

@@ -83,6 +83,7 @@ struct Host {
 impl Host {
     /// Runs a test beside others. A live test needs CPU in time, and others take it: one that fails runs once more,
     /// alone, and that run decides. Both are in the output.
+    #[allow(clippy::print_stdout, reason = "whoever reads the output looks at such tests")]
     fn run(&self, name: &str, test: impl Fn()) {
         let shared = self.turn.read().unwrap_or_else(PoisonError::into_inner);
         let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else {
