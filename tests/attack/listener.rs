@@ -161,7 +161,8 @@ fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Opti
 /// Scenario: a listener with TLS, all of whose places are taken by connections that say nothing. A probe connects, and
 /// a hundred more come before its handshake; then as many as two threads can make come all the time, and probes with
 /// them.
-/// Guarantee: each probe is answered within a second.
+/// Guarantee: the first probe is answered within a second; of those beside the flood, never as many in a row are late
+/// as end a container.
 fn a_flood_does_not_take_health_over_tls_away() {
     let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -217,10 +218,8 @@ fn a_flood_does_not_take_health_over_tls_away() {
     });
     let rate = count.into_inner() as f64 / since.elapsed().as_secs_f64();
     println!("{rate:.0} connections a second: {answered:?}");
-    assert!(
-        answered.iter().all(|answered| *answered),
-        "{rate:.0} a second: {answered:?}"
-    );
+    let lost = answered.split(|answered| *answered).map(<[bool]>::len).max();
+    assert!(lost <= Some(MAY_BE_LATE), "{rate:.0} a second: {answered:?}");
     end(daemon);
 }
 

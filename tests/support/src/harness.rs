@@ -5,7 +5,10 @@
 //! binary with it has `harness = false`, and each of its modules a function `tests` that lists its tests; the compiler
 //! names those that no list has.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 
@@ -31,7 +34,10 @@ pub fn unless_skipped(name: &str) -> Need {
 
 /// The tests of a binary.
 #[derive(Default)]
-pub struct Tests(Vec<Trial>);
+pub struct Tests {
+    trials: Vec<Trial>,
+    host: Arc<Host>,
+}
 
 impl Tests {
     /// Adds a test. `path` is its path with the crate's name; what it needs is asked just before it runs.
@@ -39,26 +45,58 @@ impl Tests {
         &mut self,
         path: impl AsRef<str>,
         needs: impl FnOnce() -> Need + Send + 'static,
-        test: impl FnOnce() + Send + 'static,
+        test: impl Fn() + Send + 'static,
     ) {
         let path = path.as_ref();
-        let name = path.split_once("::").map_or(path, |(_, name)| name);
+        let name = path.split_once("::").map_or(path, |(_, name)| name).to_owned();
+        let host = Arc::clone(&self.host);
+        let label = name.clone();
         let run = move || match needs() {
             Ok(()) => {
-                test();
+                host.run(&label, test);
                 Ok(Completion::Completed)
             }
             Err(Missing::Ignored(reason)) => Ok(Completion::ignored_with(reason)),
             Err(Missing::Failed(reason)) => Err(reason.into()),
         };
-        self.0.push(Trial::ignorable_test(name, run));
+        self.trials.push(Trial::ignorable_test(name, run));
     }
 
     /// Runs those that the arguments name, so many at once unless they say otherwise.
     pub fn run(self, at_once: usize) -> ExitCode {
         let mut arguments = Arguments::from_args();
         arguments.test_threads.get_or_insert(at_once);
-        libtest_mimic::run(&arguments, self.0).exit_code()
+        libtest_mimic::run(&arguments, self.trials).exit_code()
+    }
+}
+
+/// How many tests may run a second time: where more fail, the host is not the reason.
+const SECOND_RUNS: usize = 8;
+
+/// The host, which tests share: side by side, or one alone.
+#[derive(Default)]
+struct Host {
+    turn: RwLock<()>,
+    second_runs: AtomicUsize,
+}
+
+impl Host {
+    /// Runs a test beside others. A live test needs CPU in time, and others take it: one that fails runs once more,
+    /// alone, and that run decides. Both are in the output.
+    #[allow(clippy::print_stdout, reason = "whoever reads the output looks at such tests")]
+    fn run(&self, name: &str, test: impl Fn()) {
+        let shared = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+        let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else {
+            return;
+        };
+        drop(shared);
+        if self.second_runs.fetch_add(1, Ordering::Relaxed) >= SECOND_RUNS {
+            resume_unwind(failure);
+        }
+        let _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+        println!("{name}: failed beside other tests, runs again alone");
+        test();
+        println!("{name}: passed alone");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Takes a heap dump of a process and prints the types that live in it: `dump PID`.
+//! Takes a heap dump of a process and prints the types that live in it: `gcdump PID`.
 //!
 //! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process collects once, and all its threads
 //! are suspended while the runtime walks the heap.
@@ -24,7 +24,7 @@ const MOST: usize = 30;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let pid: u32 = std::env::args().nth(1).ok_or("usage: dump PID")?.parse()?;
+    let pid: u32 = std::env::args().nth(1).ok_or("usage: gcdump PID")?.parse()?;
     // Looking into /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let deadlines = Deadlines {
