@@ -23,13 +23,14 @@
 //! * open incidents outlive gcwatch itself, where there is a place for them (`resumed`);
 //! * the numbers of runs and what is remembered of each are limited: 20 KiB of history a run (`history`).
 
-mod aftermath;
 mod alert_view;
 mod exited;
+mod exited_incidents;
 mod feed;
 pub(crate) mod history;
 mod history_folder;
 mod history_view;
+mod incident_owner;
 mod incident_view;
 mod memory_count;
 mod outlet;

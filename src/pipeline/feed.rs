@@ -57,7 +57,10 @@ impl Feed {
                 _ => now,
             };
             parts.begin_session(&self.shared.settings(), self.shared.rules(), start);
-            if let (Some(incidents), Some(rules)) = (self.shared.resumed().take(self.run.key()), parts.rules.as_mut()) {
+            if let (Some(incidents), Some(rules)) = (
+                self.shared.incidents().waiting.take(self.run.key()),
+                parts.rules.as_mut(),
+            ) {
                 rules.resume(incidents);
             }
             let share = parts.identity.share();
@@ -71,16 +74,13 @@ impl Feed {
     /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets
     /// the new value). Spans and metrics from now on carry it.
     pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
-        let changed = {
-            let mut parts = self.run.parts();
-            let now = match (self.run.clock(), parts.session.newest) {
-                (Clock::Recorded, newest) if newest > Moment::FIRST => newest,
-                _ => now(),
-            };
-            let notices = parts.learned(runtime, attributes, now);
-            (Arc::clone(parts.identity.resource()), notices)
+        let mut parts = self.run.parts();
+        let now = match (self.run.clock(), parts.session.newest) {
+            (Clock::Recorded, newest) if newest > Moment::FIRST => newest,
+            _ => now(),
         };
-        self.shared.notify(changed);
+        let notices = parts.learned(runtime, attributes, now);
+        self.shared.tell_of(&parts, notices);
     }
 
     /// Offsets of what follows lie on `base`.
@@ -118,9 +118,7 @@ impl Feed {
             (_, None) => Notices::default(),
         };
         parts.suspension(suspension, base, self.latest());
-        let resource = Arc::clone(parts.identity.resource());
-        drop(parts);
-        self.shared.notify((resource, passed));
+        self.shared.tell_of(&parts, passed);
     }
 
     fn collection(&mut self, collection: Box<Collection>, base: TimeBase) {
@@ -145,20 +143,18 @@ impl Feed {
             Clock::Recorded => parts.advance(at),
         };
         let observed = parts.collection(collection, base, &settings, self.latest());
-        let resource = Arc::clone(parts.identity.resource());
-        drop(parts);
-        self.shared.notify((Arc::clone(&resource), passed));
+        self.shared.tell_of(&parts, passed);
         match observed.spans {
             Ok(spans) => {
                 counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
-                self.shared.outlet().spans(&resource, spans);
+                self.shared.outlet().spans(parts.identity.resource(), spans);
             }
             Err(NotExported::NotSelected) => {}
             Err(NotExported::OverRate) => {
                 counters.over_rate.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.shared.notify((resource, observed.notices));
+        self.shared.tell_of(&parts, observed.notices);
     }
 
     /// Outcomes are kept back for so long before they are observed: that is no lag.

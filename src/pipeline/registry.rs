@@ -31,9 +31,6 @@ use targets::sink::Full;
 /// Most processes that are remembered although nothing is read from them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;
 
-/// How long a successor must be well until the incidents of a dead process end: 5 minutes.
-const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
-
 /// The pipeline from outcomes to spans, metrics and alerts, shared by all tasks.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
@@ -87,7 +84,9 @@ impl Pipeline {
         self.shared.set_rules(Arc::clone(&rules));
         for run in self.runs() {
             self.shared.count_rules(&run);
-            self.shared.notify(run.adopt(&rules, now));
+            let mut parts = run.parts();
+            let notices = parts.adopt(&rules, run.clock(), now);
+            self.shared.tell_of(&parts, notices);
         }
         // Counts of rules that are gone go with them.
         let known = rules.by_id();
@@ -122,18 +121,17 @@ impl Pipeline {
         let mut runs = self.runs();
         runs.retain(|run| run.clock() == Clock::Live);
         for run in &runs {
-            self.shared.notify(run.tick(now, wall, behind_ns));
+            let mut parts = run.parts();
+            let notices = parts.tick(now, wall, behind_ns);
+            self.shared.tell_of(&parts, notices);
         }
-        self.shared.tick_services(&runs, now);
-        let recovered = |dead: RunKey| {
-            let well = self.successor_well_since(dead);
-            well.is_some_and(|since| now.since(since) >= WELL_FOR_NS)
-        };
-        let changes = self.shared.aftermath().tick(now, recovered);
-        changes.into_iter().for_each(|changes| self.shared.notify(changes));
+        let is_scanned = *self.shared.scanned.borrow();
+        let known: Option<Vec<RunKey>> = is_scanned.then(|| {
+            let processes = self.shared.processes();
+            processes.runs.keys().chain(processes.noted.keys()).copied().collect()
+        });
+        self.shared.tick_incidents(&runs, known.as_deref(), now);
         self.learn_deaths(now);
-        let changes = self.tick_resumed(now);
-        changes.into_iter().for_each(|changes| self.shared.notify(changes));
     }
 
     /// What became known of processes that exited a moment ago.
@@ -154,43 +152,43 @@ impl Pipeline {
 
     /// Who gcwatch itself is, for what rules say of it.
     pub fn set_own(&self, run: RunKey, resource: Arc<Origin>) {
-        self.shared.services().own = Some((run, resource));
+        self.shared.incidents().own = Some((run, resource));
     }
 
     /// gcwatch itself stalled for so long until now.
     pub fn stalled(&self, length: Duration, now: Moment) {
-        self.shared.services().watcher.stalled(length, now);
+        self.shared.incidents().watcher.stalled(length, now);
     }
 
     /// The alerts of services, and of gcwatch itself, that fire.
     pub fn subject_alerts(&self) -> Vec<SubjectAlert> {
-        self.shared.services().judged.alerts()
+        self.shared.incidents().judged.alerts()
     }
 
     /// The state of each rule that is about services or gcwatch itself, of each of them.
     pub(crate) fn subject_states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
-        self.shared.services().judged.states()
+        self.shared.incidents().judged.states()
     }
 
     /// How a run ended; `None`: it lives, or ended more than 15 minutes ago.
     pub fn death(&self, run: RunKey) -> Option<Death> {
-        self.shared.services().book.death(run).cloned()
+        self.shared.incidents().book.death(run).cloned()
     }
 
     /// Since when a process that came in the place of a dead one lives without an alert of severity error or critical;
     /// `None`: there is none.
     pub fn successor_well_since(&self, dead: RunKey) -> Option<Moment> {
-        self.shared.services().book.successor_well_since(dead)
+        self.shared.incidents().book.successor_well_since(dead)
     }
 
     /// The dead of the last minutes of which it is not known whether they were killed for memory.
     pub(crate) fn unexplained_deaths(&self) -> Vec<RunKey> {
-        self.shared.services().book.unexplained()
+        self.shared.incidents().book.unexplained()
     }
 
     /// Whether a dead process was killed for memory.
     pub(crate) fn oom_killed(&self, dead: RunKey, killed: bool) {
-        self.shared.services().book.oom_killed(dead, killed);
+        self.shared.incidents().book.oom_killed(dead, killed);
     }
 
     /// Begins to observe a run, or goes on with one that was observed before (its totals go on, too).
@@ -251,9 +249,7 @@ impl Pipeline {
                 continue;
             };
             changed += 1;
-            let resource = Arc::clone(parts.identity.resource());
-            drop(parts);
-            self.shared.notify((resource, notices));
+            self.shared.tell_of(&parts, notices);
         }
         changed
     }
@@ -262,9 +258,7 @@ impl Pipeline {
     pub fn measured(&self, run: &Run, measured: Measured, now: Moment) {
         let mut parts = run.parts();
         let notices = parts.measured(measured, now);
-        let resource = Arc::clone(parts.identity.resource());
-        drop(parts);
-        self.shared.notify((resource, notices));
+        self.shared.tell_of(&parts, notices);
     }
 
     /// Sets the state of a process that has no feed (excluded, unattachable).

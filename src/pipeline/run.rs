@@ -26,9 +26,6 @@ mod telemetry;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delivery::alerts::Notices;
-use gc_rules::incident::{IncidentEnding, Incidents};
-use gc_rules::rule::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
@@ -42,9 +39,6 @@ use processes::{Identity, RunKey, RunState};
 pub use parts::Measured;
 pub(crate) use parts::Parts;
 pub use rules::RuleCounts;
-
-/// What a process leaves behind: the incidents that outlive it, and its name.
-pub(crate) type Left = (Incidents, Arc<str>);
 
 /// One run of a process.
 #[derive(Debug)]
@@ -105,30 +99,8 @@ impl Run {
         self.parts().session.set_state(state, now);
     }
 
-    /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
-    /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
-    /// end here.
-    ///
-    /// `behind_ns`: how long ago all streams were read to their end.
-    pub(crate) fn tick(&self, now: Moment, wall: Wall, behind_ns: u64) -> (Arc<Origin>, Notices) {
-        let mut parts = self.parts();
-        parts.wall = wall;
-        parts.session.tick(now, behind_ns);
-        let notices = match parts.session.state {
-            RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
-                parts.rules.as_mut().map_or_else(Notices::default, |rules| {
-                    let fires = rules.is_any_open();
-                    if fires { rules.unwatch(now) } else { Notices::default() }
-                })
-            }
-            _ => parts.advance(now),
-        };
-        (Arc::clone(parts.identity.resource()), notices)
-    }
-
     /// It is among the living of its service, once it was attached to.
-    pub(crate) fn enter_service(&self, book: &mut ServiceBook) {
-        let parts = self.parts();
+    pub(crate) fn enter_service(&self, parts: &Parts, book: &mut ServiceBook) {
         let resource = parts.identity.resource();
         let Some(attached) = parts.session.first_attach else {
             return;
@@ -148,46 +120,6 @@ impl Run {
             (&who.name, resource, &who.provenance.container),
             began.unwrap_or(attached),
         );
-    }
-
-    /// Other rules from now on.
-    pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now: Moment) -> (Arc<Origin>, Notices) {
-        let mut parts = self.parts();
-        let now = match self.clock {
-            Clock::Live => now,
-            Clock::Recorded => parts.session.newest,
-        };
-        let now = parts.session.advances(now);
-        let notices = parts.rules.as_mut().map(|known| known.adopt(rules, now));
-        (Arc::clone(parts.identity.resource()), notices.unwrap_or_default())
-    }
-
-    /// The process exited: its alerts end. What it leaves behind are the incidents that outlive it, with its name.
-    pub(crate) fn end_rules(&self, at: Moment) -> (Arc<Origin>, Notices, Option<Left>) {
-        let mut parts = self.parts();
-        // What was in progress when it was read last is over with it.
-        let mut notices = match self.clock {
-            Clock::Live => parts.advance(at),
-            Clock::Recorded => Notices::default(),
-        };
-        let resource = Arc::clone(parts.identity.resource());
-        let in_order = parts.session.closed_in_order() == Some(true);
-        let Some(rules) = parts.rules.as_mut() else {
-            return (resource, notices, None);
-        };
-        match self.clock {
-            // Nothing was killed and nobody has to restart it: what was wrong is over.
-            Clock::Live if in_order => {
-                notices.extend(rules.finish(IncidentEnding::ProcessEnded, at));
-                (resource, notices, None)
-            }
-            Clock::Live => {
-                notices.extend(rules.end(at));
-                (resource, notices, Some(rules.take_incidents(at)))
-            }
-            // A recording says nothing of what came after.
-            Clock::Recorded => (resource, rules.finish(IncidentEnding::ProcessEnded, at), None),
-        }
     }
 
     /// The process exited: only what people look at is kept. `false`: nothing was ever read from it.

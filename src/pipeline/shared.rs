@@ -1,27 +1,21 @@
 //! What all feeds and the pipeline share: the runs, the settings and rules in force, the way out, the totals.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use delivery::alerts::Notices;
-use gc_rules::incident::{IncidentRecord, recording_id};
 use gc_rules::rule::RuleSet;
 use gc_rules::time::{Moment, Wall};
-use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use targets::host::now;
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::history_folder::HistoryFolder;
-use crate::pipeline::incident_view::{self, MOST_ENDED};
+use crate::pipeline::incident_owner::IncidentOwner;
 use crate::pipeline::outlet::Outlet;
-use crate::pipeline::resumed::Resumed;
 use crate::pipeline::run::{RuleCounts, Run};
-use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -105,27 +99,14 @@ pub(crate) struct Shared {
     /// By how much the wall clock is ahead: see [`Wall`].
     ahead_ns: AtomicI64,
     processes: Mutex<Processes>,
-    aftermath: Mutex<Aftermath>,
-    resumed: Mutex<Resumed>,
-    ended_incidents: Mutex<VecDeque<IncidentRecord>>,
+    incidents: Mutex<IncidentOwner>,
     pub(crate) counters: Counters,
     /// All of `/proc` was looked through at least once.
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
-    services: Mutex<Services>,
     black_box: OnceLock<BlackBox>,
     history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
-}
-
-/// What outlives a process, and gcwatch itself.
-#[derive(Debug, Default)]
-pub(crate) struct Services {
-    pub(crate) book: ServiceBook,
-    pub(crate) watcher: WatcherLog,
-    pub(crate) judged: Judged,
-    /// gcwatch itself, where it is a daemon.
-    pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
 impl Shared {
@@ -137,13 +118,10 @@ impl Shared {
             outlet,
             ahead_ns: AtomicI64::new(Wall::UNIX.ahead_ns()),
             processes: Mutex::default(),
-            aftermath: Mutex::default(),
-            resumed: Mutex::default(),
-            ended_incidents: Mutex::default(),
+            incidents: Mutex::default(),
             counters: Counters::default(),
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
-            services: Mutex::default(),
             black_box: OnceLock::new(),
             history: OnceLock::new(),
             flames: Flames::default(),
@@ -192,26 +170,13 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The incidents that ended, the oldest first, at most [`MOST_ENDED`].
-    pub(crate) fn ended_incidents(&self) -> MutexGuard<'_, VecDeque<IncidentRecord>> {
-        self.ended_incidents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn aftermath(&self) -> MutexGuard<'_, Aftermath> {
-        self.aftermath.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Incidents of before gcwatch was restarted. While it is locked, no run is.
-    pub(crate) fn resumed(&self) -> MutexGuard<'_, Resumed> {
-        self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The incidents that no living process has.
+    pub(crate) fn incidents(&self) -> MutexGuard<'_, IncidentOwner> {
+        self.incidents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn outlet(&self) -> &dyn Outlet {
         &*self.outlet
-    }
-
-    pub(crate) fn services(&self) -> MutexGuard<'_, Services> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The history of runs is kept there from now on.
@@ -236,44 +201,6 @@ impl Shared {
         self.black_box.get()
     }
 
-    /// Has incidents recorded whose recording has not begun.
-    fn record(&self, notices: &Notices) {
-        let Some(black_box) = self.black_box() else { return };
-        for notice in &notices.incidents {
-            let incident = notice.change.incident();
-            if let (Some(id), true) = (&incident.black_box, incident.is_open() && !incident.is_recorded_before) {
-                black_box.incident(notice.run, id);
-            }
-        }
-    }
-
-    /// Has what is left of processes recorded that died of their memory.
-    fn record_deaths(&self, book: &mut ServiceBook) {
-        let Some(black_box) = self.black_box() else { return };
-        for (name, run, at) in book.take_deaths_of_memory() {
-            let id = recording_id(self.wall().unix_ns(at), &name, run.pid, "died");
-            black_box.died(run, at, id);
-        }
-    }
-
-    /// Passes changes of alerts and incidents on.
-    pub(crate) fn notify(&self, (resource, mut notices): (Arc<Origin>, Notices)) {
-        if !notices.is_empty() {
-            if !notices.incidents.is_empty() {
-                self.counters.incident_changes.fetch_add(1, Ordering::Relaxed);
-                self.record(&notices);
-            }
-            let now = now();
-            let mut services = self.services();
-            services.book.notices(&notices.alerts, now);
-            services.book.incidents(&notices.incidents, now);
-            drop(services);
-            notices.wall = self.wall();
-            self.remember_ended(&resource, &notices);
-            self.outlet.alerts(&resource, notices);
-        }
-    }
-
     /// What the wall clock shows; of recordings, Unix time.
     pub(crate) fn wall(&self) -> Wall {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
@@ -296,55 +223,25 @@ impl Shared {
         shown
     }
 
-    /// A second passed for what outlives processes.
-    pub(crate) fn tick_services(&self, runs: &[Arc<Run>], now: Moment) {
+    /// A second passed for what outlives processes. `known`: the processes of the host, once all were looked at.
+    pub(crate) fn tick_incidents(&self, runs: &[Arc<Run>], known: Option<&[RunKey]>, now: Moment) {
+        for run in runs {
+            let parts = run.parts();
+            run.enter_service(&parts, &mut self.incidents().book);
+        }
         let rules = self.rules();
-        let changes = {
-            let mut services = self.services();
-            let Services {
-                book,
-                watcher,
-                judged,
-                own,
-                ..
-            } = &mut *services;
-            for run in runs {
-                run.enter_service(book);
-            }
-            {
-                let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
-                if let Some(surroundings) = surroundings.as_ref() {
-                    book.ask(|container| surroundings.ended(container));
-                }
-            }
-            book.forget(now);
-            self.record_deaths(book);
-            if let Some(black_box) = self.black_box() {
-                judged.name_recordings(book, |run| black_box.files().of_dead(run));
-            }
-            let changes = judged.tick(book, watcher, own.as_ref(), &rules, now);
-            judged.resume(&mut self.resumed());
-            changes
-        };
-        for (resource, mut notices) in changes {
-            if !notices.is_empty() {
-                notices.wall = self.wall();
-                self.remember_ended(&resource, &notices);
-                self.outlet.alerts(&resource, notices);
+        let mut owner = self.incidents();
+        {
+            let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(surroundings) = surroundings.as_ref() {
+                owner.book.ask(|container| surroundings.ended(container));
             }
         }
-    }
-
-    /// Keeps the newest incidents that ended.
-    fn remember_ended(&self, resource: &Arc<Origin>, notices: &Notices) {
-        let mut ended = self.ended_incidents();
-        let (wall, notices) = (notices.wall, notices.incidents.iter());
-        for record in notices.filter_map(|notice| incident_view::ended(notice, resource, wall)) {
-            if ended.len() >= MOST_ENDED {
-                ended.pop_front();
-            }
-            ended.push_back(record);
-        }
+        owner.book.forget(now);
+        self.record_deaths(&mut owner);
+        let mut changes = owner.judge(&rules, now);
+        changes.extend(owner.advance(known, now));
+        self.tell_all(&mut owner, changes);
     }
 
     /// Exports a run's metrics once, with the temporality of the settings.
@@ -361,24 +258,25 @@ impl Shared {
             Clock::Live => now(),
             Clock::Recorded => run.parts().session.newest,
         };
-        let (resource, notices, left) = run.end_rules(at);
-        self.notify((Arc::clone(&resource), notices));
+        let mut parts = run.parts();
+        let (notices, left) = parts.end_rules(run.clock(), at);
+        self.tell_of(&parts, notices);
         if run.clock() == Clock::Live {
-            let in_order = run.parts().session.closed_in_order();
+            let in_order = parts.session.closed_in_order();
             // Before its death can be known.
             if let Some(black_box) = self.black_box() {
-                let share = run.parts().identity.share();
-                black_box.ended(run.key(), share);
+                black_box.ended(run.key(), parts.identity.share());
             }
-            let mut services = self.services();
+            let mut owner = self.incidents();
             // One that ended before the first tick.
-            run.enter_service(&mut services.book);
-            services.book.ended(run.key(), in_order, at);
+            run.enter_service(&parts, &mut owner.book);
+            owner.book.ended(run.key(), in_order, at);
+            if let Some(left) = left {
+                let changes = owner.exited.put(run.key(), left, at);
+                self.tell_all(&mut owner, changes.into_iter().collect());
+            }
         }
-        if let Some((incidents, process)) = left {
-            let ended = self.aftermath().put(run.key(), process, resource, incidents, at);
-            ended.into_iter().for_each(|changes| self.notify(changes));
-        }
+        drop(parts);
         self.count_rules(run);
         self.export(run, self.wall().unix_ns(at));
         let removed = self.processes().runs.remove(&run.key());
@@ -390,8 +288,10 @@ impl Shared {
 
     /// The pids that incidents name which are listed although their processes exited.
     fn listed_pids(&self) -> BTreeSet<u32> {
-        let mut pids: BTreeSet<u32> = self.ended_incidents().iter().filter_map(|record| record.pid).collect();
-        pids.extend(self.aftermath().records(self.wall()).filter_map(|record| record.pid));
+        let owner = self.incidents();
+        let ended = owner.ended().filter_map(|record| record.pid);
+        let mut pids: BTreeSet<u32> = ended.collect();
+        pids.extend(owner.exited.records(self.wall()).filter_map(|record| record.pid));
         pids
     }
 }

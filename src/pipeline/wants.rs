@@ -89,9 +89,7 @@ impl Pipeline {
             None => Notices::default(),
         };
         parts.history.revision += 1;
-        let resource = Arc::clone(parts.identity.resource());
-        drop(parts);
-        self.shared().notify((resource, notices));
+        self.shared().tell_of(&parts, notices);
     }
 }
 

@@ -140,11 +140,7 @@ async fn processes_come_and_go() {
         let now = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap();
-        let at = Duration::from_nanos(
-            run.bases[0]
-                .unix(targets::clocks().wall())
-                .unix_ns(gc.start.unwrap()),
-        );
+        let at = Duration::from_nanos(run.bases[0].unix(targets::clocks().wall()).unix_ns(gc.start.unwrap()));
         assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
     }
     // Started while it runs.

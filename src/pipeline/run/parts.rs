@@ -20,6 +20,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::pipeline::history::History;
+use crate::pipeline::incident_owner::Left;
 use crate::pipeline::run::container::RunContainer;
 use crate::pipeline::run::identity::{RunIdentity, SaidLimit};
 use crate::pipeline::run::ledger::RunLedger;
@@ -27,7 +28,10 @@ use crate::pipeline::run::requests::RecentRequests;
 use crate::pipeline::run::rules::RunRules;
 use crate::pipeline::run::session::RunSession;
 use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
+use crate::pipeline::settings::Clock;
 use crate::pipeline::settings::PipelineSettings;
+use gc_rules::incident::IncidentEnding;
+use processes::RunState;
 use processes::container::Figures;
 use processes::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
 use processes::{Identity, StreamProgress};
@@ -170,6 +174,66 @@ impl Parts {
             *figures
         } else {
             Figures::default()
+        }
+    }
+
+    /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
+    /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
+    /// end here.
+    ///
+    /// `behind_ns`: how long ago all streams were read to their end.
+    pub(crate) fn tick(&mut self, now: Moment, wall: Wall, behind_ns: u64) -> Notices {
+        self.wall = wall;
+        self.session.tick(now, behind_ns);
+        match self.session.state {
+            RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
+                let rules = self.rules.as_mut().filter(|rules| rules.is_any_open());
+                rules.map_or_else(Notices::default, |rules| rules.unwatch(now))
+            }
+            _ => self.advance(now),
+        }
+    }
+
+    /// Other rules from now on.
+    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, clock: Clock, now: Moment) -> Notices {
+        let now = match clock {
+            Clock::Live => now,
+            Clock::Recorded => self.session.newest,
+        };
+        let now = self.session.advances(now);
+        let notices = self.rules.as_mut().map(|known| known.adopt(rules, now));
+        notices.unwrap_or_default()
+    }
+
+    /// The process exited: its alerts end. With it come the incidents that outlive it.
+    pub(crate) fn end_rules(&mut self, clock: Clock, at: Moment) -> (Notices, Option<Left>) {
+        // What was in progress when it was read last is over with it.
+        let mut notices = match clock {
+            Clock::Live => self.advance(at),
+            Clock::Recorded => Notices::default(),
+        };
+        let in_order = self.session.closed_in_order() == Some(true);
+        let Some(rules) = self.rules.as_mut() else {
+            return (notices, None);
+        };
+        match clock {
+            // Nothing was killed and nobody has to restart it: what was wrong is over.
+            Clock::Live if in_order => {
+                notices.extend(rules.finish(IncidentEnding::ProcessEnded, at));
+                (notices, None)
+            }
+            Clock::Live => {
+                notices.extend(rules.end(at));
+                let (incidents, process) = rules.take_incidents(at);
+                let left = Left {
+                    process,
+                    resource: Arc::clone(self.identity.resource()),
+                    incidents,
+                };
+                (notices, Some(left))
+            }
+            // A recording says nothing of what came after.
+            Clock::Recorded => (rules.finish(IncidentEnding::ProcessEnded, at), None),
         }
     }
 

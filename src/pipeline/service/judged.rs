@@ -24,13 +24,11 @@ use self::subject::Subject;
 pub use self::subject::SubjectAlert;
 pub(crate) use self::subject::SubjectName;
 pub(crate) use self::watcher::WatcherLog;
+use crate::pipeline::incident_owner::Changes;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
 use crate::pipeline::service::key::ServiceKey;
 use processes::RunKey;
-
-/// Changes of alerts with the resource that they are of.
-pub(crate) type Changes = Vec<(Arc<Origin>, Notices)>;
 
 /// The rules of services and of gcwatch itself.
 #[derive(Debug, Default)]
@@ -51,8 +49,8 @@ impl Judged {
         own: Option<&(RunKey, Arc<Origin>)>,
         rules: &Arc<RuleSet>,
         now: Moment,
-    ) -> Changes {
-        let mut changes = Changes::new();
+    ) -> Vec<Changes> {
+        let mut changes = Vec::new();
         let any = |on: On| rules.rules.iter().any(|rule| rule.enabled && rule.on == on);
         if let (Some((run, resource)), true) = (own, any(On::Watcher) || self.watcher.is_some()) {
             let subject = self
@@ -113,7 +111,7 @@ impl Judged {
         own: Option<&(RunKey, Arc<Origin>)>,
         rules: &Arc<RuleSet>,
         now: Moment,
-    ) -> Changes {
+    ) -> Vec<Changes> {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled && rule.on == On::Service);
         let names: BTreeSet<&Arc<str>> = enabled.flat_map(|rule| &rule.expect).collect();
         for name in &names {
@@ -122,7 +120,7 @@ impl Judged {
                 self.expected.insert(Arc::clone(name), subject);
             }
         }
-        let mut changes = Changes::new();
+        let mut changes = Vec::new();
         self.expected.retain(|name, subject| {
             let facts = ServiceFacts {
                 processes: book.processes_of(name),
@@ -167,10 +165,10 @@ impl Judged {
     }
 
     /// Ends all incidents: nobody watches any more.
-    pub(crate) fn unwatch(&mut self, now: Moment) -> Changes {
+    pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         let subjects = services.chain(&mut self.watcher);
-        let mut changes = Changes::new();
+        let mut changes = Vec::new();
         for subject in subjects.filter(|subject| !subject.incidents.is_empty()) {
             let ended = subject.incidents.end(IncidentEnding::Unwatched, now);
             let incidents = subject.incident_notices(ended);

@@ -103,6 +103,11 @@ impl StoredIncident {
         self.severity
     }
 
+    /// Its number in its process.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// When it began, Unix nanoseconds.
     pub fn began_unix_ns(&self) -> u64 {
         self.began_unix_ns
