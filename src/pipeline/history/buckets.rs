@@ -118,8 +118,9 @@ impl Buckets {
             };
             // Of what lies before the oldest bucket nothing is remembered.
             let oldest = (last / BUCKET_NS + 1).saturating_sub(BUCKETS).saturating_mul(BUCKET_NS);
-            let mut from = from.max(oldest);
-            part(from - from);
+            let begun = from;
+            let mut from = begun.max(oldest);
+            part(from - begun);
             while (from / BUCKET_NS) < last / BUCKET_NS {
                 let end = (from / BUCKET_NS + 1).saturating_mul(BUCKET_NS);
                 let share = part(end - from);
