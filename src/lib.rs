@@ -1,7 +1,7 @@
 //! Reports every GC of every .NET process on this host.
 //!
-//! The `gcwatch` command: the parts, each a crate, put together. `ARCHITECTURE.md` has the house in one picture and says
-//! which crate is for what.
+//! The `gcwatch` command: the parts, each a crate, put together. `ARCHITECTURE.md` has the house in one picture and
+//! says which crate is for what.
 //!
 //! | Module | What it is |
 //! |---|---|

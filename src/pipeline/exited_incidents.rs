@@ -5,18 +5,18 @@ use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;
 
-use crate::pipeline::incident_owner::{Changes, Left};
+use crate::pipeline::left_incidents::{Changes, LeftIncidents};
 
 /// Most processes whose incidents are kept; of more, those of the one that exited first end.
 const MOST: usize = 256;
 
 /// The open incidents of processes that exited, in the order in which they did.
 #[derive(Debug, Default)]
-pub(crate) struct ExitedIncidents(Vec<(RunKey, Left)>);
+pub(crate) struct ExitedIncidents(Vec<(RunKey, LeftIncidents)>);
 
 impl ExitedIncidents {
     /// A process exited with these incidents. Returns what ends to make room.
-    pub(crate) fn put(&mut self, run: RunKey, left: Left, now: Moment) -> Option<Changes> {
+    pub(crate) fn put(&mut self, run: RunKey, left: LeftIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;
         }
@@ -35,7 +35,7 @@ impl ExitedIncidents {
                 left.incidents.advance(now)
             };
             if !changes.is_empty() {
-                all.push(left.told(*run, changes));
+                all.push(left.notices(*run, changes));
             }
             !left.incidents.is_empty()
         });

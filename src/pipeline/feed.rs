@@ -80,7 +80,7 @@ impl Feed {
             _ => now(),
         };
         let notices = parts.learned(runtime, attributes, now);
-        self.shared.tell_of(&parts, notices);
+        self.shared.notify_of(&parts, notices);
     }
 
     /// Offsets of what follows lie on `base`.
@@ -118,7 +118,7 @@ impl Feed {
             (_, None) => Notices::default(),
         };
         parts.suspension(suspension, base, self.latest());
-        self.shared.tell_of(&parts, passed);
+        self.shared.notify_of(&parts, passed);
     }
 
     fn collection(&mut self, collection: Box<Collection>, base: TimeBase) {
@@ -143,7 +143,7 @@ impl Feed {
             Clock::Recorded => parts.advance(at),
         };
         let observed = parts.collection(collection, base, &settings, self.latest());
-        self.shared.tell_of(&parts, passed);
+        self.shared.notify_of(&parts, passed);
         match observed.spans {
             Ok(spans) => {
                 counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Feed {
                 counters.over_rate.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.shared.tell_of(&parts, observed.notices);
+        self.shared.notify_of(&parts, observed.notices);
     }
 
     /// Outcomes are kept back for so long before they are observed: that is no lag.

@@ -86,7 +86,7 @@ impl Pipeline {
             self.shared.count_rules(&run);
             let mut parts = run.parts();
             let notices = parts.adopt(&rules, run.clock(), now);
-            self.shared.tell_of(&parts, notices);
+            self.shared.notify_of(&parts, notices);
         }
         // Counts of rules that are gone go with them.
         let known = rules.by_id();
@@ -123,7 +123,7 @@ impl Pipeline {
         for run in &runs {
             let mut parts = run.parts();
             let notices = parts.tick(now, wall, behind_ns);
-            self.shared.tell_of(&parts, notices);
+            self.shared.notify_of(&parts, notices);
         }
         let is_scanned = *self.shared.scanned.borrow();
         let known: Option<Vec<RunKey>> = is_scanned.then(|| {
@@ -249,7 +249,7 @@ impl Pipeline {
                 continue;
             };
             changed += 1;
-            self.shared.tell_of(&parts, notices);
+            self.shared.notify_of(&parts, notices);
         }
         changed
     }
@@ -258,7 +258,7 @@ impl Pipeline {
     pub fn measured(&self, run: &Run, measured: Measured, now: Moment) {
         let mut parts = run.parts();
         let notices = parts.measured(measured, now);
-        self.shared.tell_of(&parts, notices);
+        self.shared.notify_of(&parts, notices);
     }
 
     /// Sets the state of a process that has no feed (excluded, unattachable).

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use delivery::alerts::Notices;
+use gc_rules::incident::recording_id;
 use gc_rules::rule::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -14,8 +16,9 @@ use tracing::info;
 use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_owner::IncidentOwner;
+use crate::pipeline::left_incidents::Changes;
 use crate::pipeline::outlet::Outlet;
-use crate::pipeline::run::{RuleCounts, Run};
+use crate::pipeline::run::{Parts, RuleCounts, Run};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -201,6 +204,60 @@ impl Shared {
         self.black_box.get()
     }
 
+    /// Sends what changed in a run, which is locked.
+    pub(crate) fn notify_of(&self, parts: &Parts, notices: Notices) {
+        if !notices.is_empty() {
+            self.notify(&mut self.incidents(), (Arc::clone(parts.identity.resource()), notices));
+        }
+    }
+
+    /// Sends what changed, in order.
+    pub(crate) fn notify_all(&self, owner: &mut IncidentOwner, changes: Vec<Changes>) {
+        for changes in changes {
+            self.notify(owner, changes);
+        }
+    }
+
+    /// Sends what changed.
+    pub(crate) fn notify(&self, owner: &mut IncidentOwner, (resource, mut notices): Changes) {
+        if notices.is_empty() {
+            return;
+        }
+        if !notices.incidents.is_empty() {
+            self.counters.incident_changes.fetch_add(1, Ordering::Relaxed);
+            self.record(&notices);
+        }
+        let now = now();
+        owner.book.notices(&notices.alerts, now);
+        owner.book.incidents(&notices.incidents, now);
+        notices.wall = self.wall();
+        owner.remember_ended(&resource, &notices);
+        self.outlet().alerts(&resource, notices);
+    }
+
+    /// Has incidents recorded whose recording has not begun.
+    fn record(&self, notices: &Notices) {
+        let Some(black_box) = self.black_box() else { return };
+        for notice in &notices.incidents {
+            let incident = notice.change.incident();
+            if let (Some(id), true) = (&incident.black_box, incident.is_open() && !incident.is_recorded_before) {
+                black_box.incident(notice.run, id);
+            }
+        }
+    }
+
+    /// Has what is left of processes recorded that died of their memory, and incidents of services name it.
+    pub(crate) fn record_deaths(&self, owner: &mut IncidentOwner) {
+        let Some(black_box) = self.black_box() else { return };
+        for (name, run, at) in owner.book.take_deaths_of_memory() {
+            let id = recording_id(self.wall().unix_ns(at), &name, run.pid, "died");
+            black_box.died(run, at, id);
+        }
+        owner
+            .judged
+            .name_recordings(&owner.book, |run| black_box.files().of_dead(run));
+    }
+
     /// What the wall clock shows; of recordings, Unix time.
     pub(crate) fn wall(&self) -> Wall {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
@@ -241,7 +298,7 @@ impl Shared {
         self.record_deaths(&mut owner);
         let mut changes = owner.judge(&rules, now);
         changes.extend(owner.advance(known, now));
-        self.tell_all(&mut owner, changes);
+        self.notify_all(&mut owner, changes);
     }
 
     /// Exports a run's metrics once, with the temporality of the settings.
@@ -260,7 +317,7 @@ impl Shared {
         };
         let mut parts = run.parts();
         let (notices, left) = parts.end_rules(run.clock(), at);
-        self.tell_of(&parts, notices);
+        self.notify_of(&parts, notices);
         if run.clock() == Clock::Live {
             let in_order = parts.session.closed_in_order();
             // Before its death can be known.
@@ -273,7 +330,7 @@ impl Shared {
             owner.book.ended(run.key(), in_order, at);
             if let Some(left) = left {
                 let changes = owner.exited.put(run.key(), left, at);
-                self.tell_all(&mut owner, changes.into_iter().collect());
+                self.notify_all(&mut owner, changes.into_iter().collect());
             }
         }
         drop(parts);

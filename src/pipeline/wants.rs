@@ -89,7 +89,7 @@ impl Pipeline {
             None => Notices::default(),
         };
         parts.history.revision += 1;
-        self.shared().tell_of(&parts, notices);
+        self.shared().notify_of(&parts, notices);
     }
 }
 

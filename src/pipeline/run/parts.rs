@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::pipeline::history::History;
-use crate::pipeline::incident_owner::Left;
+use crate::pipeline::left_incidents::LeftIncidents;
 use crate::pipeline::run::container::RunContainer;
 use crate::pipeline::run::identity::{RunIdentity, SaidLimit};
 use crate::pipeline::run::ledger::RunLedger;
@@ -206,7 +206,7 @@ impl Parts {
     }
 
     /// The process exited: its alerts end. With it come the incidents that outlive it.
-    pub(crate) fn end_rules(&mut self, clock: Clock, at: Moment) -> (Notices, Option<Left>) {
+    pub(crate) fn end_rules(&mut self, clock: Clock, at: Moment) -> (Notices, Option<LeftIncidents>) {
         // What was in progress when it was read last is over with it.
         let mut notices = match clock {
             Clock::Live => self.advance(at),
@@ -225,7 +225,7 @@ impl Parts {
             Clock::Live => {
                 notices.extend(rules.end(at));
                 let (incidents, process) = rules.take_incidents(at);
-                let left = Left {
+                let left = LeftIncidents {
                     process,
                     resource: Arc::clone(self.identity.resource()),
                     incidents,

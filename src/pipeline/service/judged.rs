@@ -24,7 +24,7 @@ use self::subject::Subject;
 pub use self::subject::SubjectAlert;
 pub(crate) use self::subject::SubjectName;
 pub(crate) use self::watcher::WatcherLog;
-use crate::pipeline::incident_owner::Changes;
+use crate::pipeline::left_incidents::Changes;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
 use crate::pipeline::service::key::ServiceKey;
