@@ -17,7 +17,6 @@ const KNOWN: [&str; 13] = [
     "gc-rules: plan rule turns window",
     "gc-telemetry: options spans",
     "gcwatch daemon: bursts incident_file own services state",
-    "gcwatch pipeline: exited feed incident_view registry resumed run service shared",
     "targets: attempt held_back reading requests rounds session",
 ];
 
