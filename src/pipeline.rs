@@ -20,8 +20,9 @@
 //!   the rules of a recording by its events;
 //! * that time does not pass while gcwatch itself is behind: what is not read yet says nothing of the present;
 //! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
-//! * open incidents outlive gcwatch itself, where there is a place for them (`resumed`);
-//! * the numbers of runs and what is remembered of each are limited: 20 KiB of history a run (`history`).
+//! * an incident that no living process has is in one place, and all changes are sent in order (`incident_owner`);
+//! * open incidents outlive gcwatch itself, where there is a place for them (`incident_store`);
+//! * the numbers of runs and what is remembered of each are limited: 21 KiB of history a run (`history`).
 
 mod alert_view;
 mod exited;
