@@ -160,7 +160,7 @@ impl Engine {
             stream: StreamFacts::default(),
             began: now,
             advanced: now,
-            now: now,
+            now,
             ticked: now.ns() / TICK_NS,
             preceding: Preceding::default(),
             next_number: 1,

@@ -54,10 +54,6 @@ mod elf;
 pub mod exporting;
 pub mod facts;
 mod filter;
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a round that takes long is looked at every so often"
-)]
 pub mod finalizer_cpu;
 #[expect(
     clippy::disallowed_methods,

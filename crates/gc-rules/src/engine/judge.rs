@@ -208,7 +208,7 @@ pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collect
     let mut alert = Alert {
         rule: Arc::clone(rule),
         number: 0,
-        active: active,
+        active,
         started: active,
         last: active,
         ended: None,
