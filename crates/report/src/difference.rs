@@ -224,8 +224,14 @@ fn verdict(figures: &[Figure]) -> Option<String> {
             continue;
         };
         known = true;
-        // Quantiles between the median and the longest say the same in between.
-        if before <= 0.0 || (after / before - 1.0).abs() < NOISE || matches!(figure.name, "collections" | "pause p95") {
+        if figure.name == "collections" && before <= 0.0 && after > 0.0 {
+            other.push(format!("no collection before, {after:.0} after"));
+        }
+        // What was 0 has no share by which it changed. Quantiles between the median and the longest say the same in
+        // between.
+        let is_new = before <= 0.0 && after > 0.0 && figure.unit == Unit::Share;
+        let differs = before > 0.0 && (after / before - 1.0).abs() >= NOISE;
+        if !(is_new || differs) || matches!(figure.name, "collections" | "pause p95") {
             continue;
         }
         let change = format!("{} {}", figure.name.trim_start_matches("pause "), change(figure));
@@ -272,7 +278,8 @@ mod tests {
     }
 
     /// Scenario: a shorter median, a longer maximum, more time stopped, more allocation; then figures that differ little.
-    /// Guarantee: the verdict says which is better and which is worse; of shares, in points; that nothing differs is said.
+    /// Guarantee: the verdict says which is better and which is worse; of shares, in points; that nothing differs is said,
+    /// and that there were no collections before.
     #[test]
     fn the_verdict_says_what_is_better_and_what_is_worse() {
         let all = [
@@ -290,5 +297,13 @@ mod tests {
         let same = [figure("pause p50", Unit::Nanoseconds, 100.0, 104.0)];
         assert_eq!(verdict(&same).as_deref(), Some("no difference of 5 % or more"));
         assert_eq!(verdict(&[]), None);
+        let first = [
+            figure("time stopped", Unit::Share, 0.0, 0.05),
+            figure("collections", Unit::Number, 0.0, 28.0),
+        ];
+        assert_eq!(
+            verdict(&first).as_deref(),
+            Some("worse: time stopped +5.00 pp; changed: no collection before, 28 after")
+        );
     }
 }

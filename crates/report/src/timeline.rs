@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clr_gc::gc::{Collection, Pause};
 
-use crate::table::FAINT;
+use crate::table::{FAINT, columns};
 use crate::units::{Millis, Span, UNKNOWN};
 
 /// Characters of a bar.
@@ -89,8 +89,10 @@ fn fill(cells: &mut [char], from: usize, to: usize, with: char) {
 /// When the output cannot be written.
 pub fn bars(out: &mut dyn Write, spans: &[(&str, i64)]) -> io::Result<()> {
     let longest = spans.iter().map(|(_, ns)| *ns).max().unwrap_or(0).max(1);
+    // Beside the name and the length, so that no bar begins on the next line.
+    let most = columns().map_or(WIDTH, |columns| columns.saturating_sub(34).clamp(8, WIDTH));
     for (name, ns) in spans {
-        let width = (*ns as f64 / longest as f64 * WIDTH as f64).round() as usize;
+        let width = (*ns as f64 / longest as f64 * most as f64).round() as usize;
         let line = format!("{name:<18} {:>12}  {}", Span(*ns), "#".repeat(width));
         writeln!(out, "{}", line.trim_end())?;
     }

@@ -78,7 +78,7 @@ const MAX_COLLECTIONS: usize = 1000;
 /// The listener cannot bind its address.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot listen at {address}: {source}; set another address with --listen, or disable the listener with --listen none"
+    "cannot listen at {address}: {source}; set another address with --listen (127.0.0.1:0 takes any free port), or disable the listener with --listen none"
 )]
 pub struct ListenError {
     /// The configured address.
