@@ -1,12 +1,14 @@
 //! Rules in the pipeline: what they say on spans, in notices and in metrics; open collections; other rules.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clr_gc::gc::{Open, Outcome};
 use delivery::alerts::{Notice, Notices};
 use gc_rules::alert::{Ending, Transition};
+use gc_rules::incident::IncidentChange;
 use gc_rules::time::{Moment, TimeBase, Wall};
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
@@ -603,4 +605,84 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
         let (limit, text) = seen(runtime, std::slice::from_ref(&sent));
         assert_eq!((limit, text), (None, Some(format!("{note}{remedy}"))), "{runtime}");
     }
+}
+
+/// Ends all incidents from another thread while the first beginning is on its way.
+#[derive(Debug, Default)]
+struct Overtaking {
+    pipeline: OnceLock<Pipeline>,
+    ending: Mutex<Option<JoinHandle<()>>>,
+    ended: Event,
+    changes: Mutex<Vec<&'static str>>,
+}
+
+/// Something that happens once.
+#[derive(Debug, Default)]
+struct Event(Mutex<bool>, Condvar);
+
+impl Event {
+    fn happens(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    fn wait(&self, most: Duration) {
+        let waited = self
+            .1
+            .wait_timeout_while(self.0.lock().unwrap(), most, |happened| !*happened);
+        drop(waited.unwrap());
+    }
+}
+
+impl Outlet for Overtaking {
+    fn spans(&self, _resource: &Arc<Origin>, _spans: Encoded) {}
+
+    fn metrics(&self, _resource: &Arc<Origin>, _metrics: Vec<Metric>) {}
+
+    fn alerts(&self, _resource: &Arc<Origin>, notices: Notices) {
+        for notice in notices.incidents {
+            match notice.change {
+                IncidentChange::Began(_) => {
+                    let mut ending = self.ending.lock().unwrap();
+                    if ending.is_none() {
+                        let pipeline = self.pipeline.get().unwrap().clone();
+                        *ending = Some(std::thread::spawn(move || pipeline.unwatch_all(clocks().moment())));
+                        drop(ending);
+                        // It may not happen now, so that nothing can be awaited but time.
+                        self.ended.wait(Duration::from_millis(300));
+                    }
+                    self.changes.lock().unwrap().push("began");
+                }
+                IncidentChange::Ended(_) => {
+                    self.changes.lock().unwrap().push("ended");
+                    self.ended.happens();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Scenario: an incident begins; while its beginning is on its way to the receivers, another thread ends all incidents.
+/// Guarantee: receivers get the beginning first.
+#[test]
+fn an_end_does_not_overtake_a_beginning() {
+    let outlet = Arc::new(Overtaking::default());
+    let settings = PipelineSettings {
+        clock: Clock::Live,
+        ..PipelineSettings::default()
+    };
+    let pipeline = Pipeline::new(settings, Arc::clone(&outlet) as Arc<dyn Outlet>);
+    outlet.pipeline.set(pipeline.clone()).unwrap();
+    pipeline.set_rules(Arc::new(rules(RULES)), clocks().moment());
+    let mut feed = feed(&pipeline);
+    feed.time_base(TimeBase::at(clocks().moment().before(30 * SECOND).ns().into()));
+    for outcome in outcomes() {
+        feed.observe(outcome);
+        if outlet.ending.lock().unwrap().is_some() {
+            break;
+        }
+    }
+    outlet.ending.lock().unwrap().take().unwrap().join().unwrap();
+    assert_eq!(*outlet.changes.lock().unwrap(), ["began", "ended"]);
 }
