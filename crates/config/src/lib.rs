@@ -16,7 +16,7 @@
 //! 1. `values`, `document`: the types of the keys, from which the schema, the page and the check come
 //! 2. [`environment`], [`flags`], `layers`: the sources, merged, with the origin of each value
 //! 3. `resolve`, [`options`], [`pipeline`]: the options that each part has, of its own types
-//! 4. [`file`], [`rule_files`]: the edge: reads files, and awaits their changes
+//! 4. [`mod@file`], [`rule_files`]: the edge: reads files, and awaits their changes
 //!
 //! # Invariants
 //!

@@ -55,7 +55,7 @@ pub trait Source: Send + Sync + 'static {
     /// Recordings that were named when the server began.
     fn files(&self) -> &[PathBuf];
 
-    /// A recording as [`api::view::ReportedRecording`].
+    /// A recording as `ReportedRecording` (crate `api`) says it.
     fn recording(&self, which: Recording) -> impl Future<Output = Answer> + Send;
 
     /// Runs a command of gcwatch as the user of the caller.

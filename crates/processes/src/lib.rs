@@ -6,7 +6,7 @@
 //!
 //! # Layers
 //!
-//! 1. [`container`], [`files`], [`text`]: know nothing of each other
+//! 1. [`container`], [`files`], [`mod@text`]: know nothing of each other
 //! 2. [`surroundings`]: what an orchestrator knows of a container
 //! 3. this module: plain values
 //!
@@ -15,7 +15,7 @@
 //! * **No clock, no wait.** I/O is in `container::read`, [`container::ledger::read()`], `container::kills` and
 //!   [`files`]; everything else takes texts and values.
 //! * **A process cannot choose who it is.** What decides whose it is ([`Provenance`]) comes from the kernel; what is
-//!   from the process itself is bounded ([`text`]).
+//!   from the process itself is bounded ([`mod@text`]).
 //! * **Unknown is absent**, never 0.
 
 // Time is a value: no clock is asked here (clippy.toml).
