@@ -61,15 +61,15 @@ struct Logged {
     stopped_ns: i64,
 }
 
-fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], command: &str) -> Asked {
-    let mut shop = Shop::start(runtime, 16, env);
+fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], command: &str, seconds: &str) -> Asked {
+    let mut shop = Shop::start(runtime, 60, env);
     let clients = Clients::start(&shop, paths);
     let leases = shop.path("leases");
-    let what = [command, &shop.pid, "--for", "4s", "--format", "ndjson"];
+    let what = [command, &shop.pid, "--for", seconds, "--format", "ndjson"];
     let records = records(&[&what[..], &["--lease-folder", &leases]].concat());
     clients.stop();
     let [begin, end] = ["start_ns", "end_ns"].map(|key| records[0][key].as_i64().unwrap());
-    shop.await_end();
+    shop.end();
     let (mut whole, mut part) = (Vec::new(), Vec::new());
     for line in std::fs::read_to_string(shop.path("log")).unwrap().lines() {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -108,7 +108,7 @@ fn a_caller_stopped_it_as_long_as_it_counted(runtime: Runtime) {
 
 /// By which share of the service's own figure gcwatch's is beside the range that it leaves, and what was compared.
 fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64, String) {
-    let asked = ask(runtime, env, &["/gc?generation=2"], "callers");
+    let asked = ask(runtime, env, &["/gc?generation=2"], "callers", "7s");
     let collects = asked.records.iter().filter(|record| record["api"] == "GC.Collect");
     let said: i64 = collects.map(|record| record["stopped_ns"].as_i64().unwrap()).sum();
     let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
@@ -126,7 +126,7 @@ fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64
 /// runs.
 fn the_busiest_sites_are_endpoints(runtime: Runtime) {
     let paths = ["/alloc?kb=400", "/loh?mb=1", "/slow?ms=1", "/json", "/cache"];
-    let asked = ask(runtime, &[("SLIVE", "10")], &paths, "allocations");
+    let asked = ask(runtime, &[("SLIVE", "10")], &paths, "allocations", "4s");
     let sites = asked
         .records
         .iter()

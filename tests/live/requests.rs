@@ -13,6 +13,7 @@ use dotnet_diagnostics::message::{Provider, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint};
 use gc_requests::session;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -83,6 +84,13 @@ impl Shop {
 
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Asks it to end; then its log is there.
+    pub(crate) fn end(&mut self) {
+        let pid = Pid::from_child(&self.process.0);
+        kill_process(pid, Signal::TERM).unwrap();
+        self.await_end();
     }
 
     /// Waits until its time is over; then its log is there.
