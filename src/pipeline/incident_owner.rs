@@ -89,8 +89,8 @@ impl IncidentOwner {
         changes
     }
 
-    /// A second passed for what waits (`known`: the processes of the host, once all were looked at) and for what is left
-    /// of processes that exited.
+    /// A second passed for what waits (`known`: the processes of the host, once all were looked at; `None`: nothing
+    /// waits, or for that) and for what is left of processes that exited.
     pub(crate) fn advance(&mut self, known: Option<&[RunKey]>, now: Moment) -> Vec<Changes> {
         let book = &self.book;
         let is_well = |dead: RunKey| {

@@ -125,8 +125,8 @@ impl Pipeline {
             let notices = parts.tick(now, wall, behind_ns);
             self.shared.notify_of(&parts, notices);
         }
-        let is_scanned = *self.shared.scanned.borrow();
-        let known: Option<Vec<RunKey>> = is_scanned.then(|| {
+        let is_awaited = *self.shared.scanned.borrow() && !self.shared.incidents().waiting.is_empty();
+        let known: Option<Vec<RunKey>> = is_awaited.then(|| {
             let processes = self.shared.processes();
             processes.runs.keys().chain(processes.noted.keys()).copied().collect()
         });

@@ -47,6 +47,11 @@ impl Resumed {
         self.waiting.remove(&run).map(|left| left.incidents)
     }
 
+    /// None waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// The incidents that wait.
     pub(crate) fn records(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
         self.waiting

@@ -238,7 +238,8 @@ impl Shared {
     /// Has incidents recorded whose recording has not begun.
     fn record(&self, notices: &Notices) {
         let Some(black_box) = self.black_box() else { return };
-        for notice in &notices.incidents {
+        // That of a service has no process: it names the recording of one that died.
+        for notice in notices.incidents.iter().filter(|notice| notice.run.pid != 0) {
             let incident = notice.change.incident();
             if let (Some(id), true) = (&incident.black_box, incident.is_open() && !incident.is_recorded_before) {
                 black_box.incident(notice.run, id);

@@ -149,7 +149,7 @@ impl Account {
                 RetryCause::TimedOut => format!("the OTLP endpoint {address} did not answer"),
                 RetryCause::Unreachable => format!("cannot reach the OTLP endpoint {address}"),
             };
-            tracing::warn!(target: "gcwatch::export", %signal, "{what}; retrying, all else works without it: {text}");
+            tracing::warn!(target: "gcwatch::export", %signal, "{what}, retrying (all else works without it): {text}");
         }
         self.log_drops(now);
     }

@@ -120,7 +120,7 @@ impl Incidents {
         (!is_none).then(|| IncidentChange::Gathered(Arc::clone(&open.incident), evidence))
     }
 
-    /// The process exited: what held then stays as it was, until the aftermath is over.
+    /// The process exited: what held then stays as it was, until a successor is well, or a quarter of an hour is over.
     pub fn process_ended(&mut self, now: Moment) {
         for open in &mut self.open {
             if !open.incident.is_over() && open.incident.process_ended.is_none() {
