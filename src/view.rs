@@ -9,13 +9,13 @@ use clr_gc::gc::Collection;
 use gc_requests::request::{MAX_NAMED_STOPS, Request};
 use gc_rules::time::{UnixBase, rfc3339};
 
-use crate::pipeline::history::Causes;
 use crate::pipeline::{overview_view, process_view};
 use api::gc::{Subject, SummaryRecord, is_induced};
 use api::view::{Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
 use recording::{ProcessHistory, Recording};
 use report::memory;
 use report::units::plural;
+use run::history::Causes;
 
 /// Recordings of a page at most.
 pub const MOST_RECORDINGS: usize = 32;

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use tracing::{debug, error};
 
 use crate::daemon::Services;
-use crate::pipeline::{Measured, Pipeline, Run};
+use crate::pipeline::{Measured, ObservedRun, Pipeline};
 use gc_rules::time::Moment;
 use kubernetes::{self, settings::Settings};
-use processes::RunKey;
 use processes::container::{Figures, KillCounts, Reader};
 use processes::surroundings::Surroundings;
+use processes::{RunKey, RunState};
 use targets::exporting::Looks;
 use targets::finalizer_cpu::FinalizerCpus;
 use targets::heap_limit::{MemoryReader, MemoryReading};
@@ -80,18 +80,22 @@ async fn finalizers(pipeline: Pipeline) {
     loop {
         tokio::time::sleep(FINALIZERS).await;
         let runs = pipeline.runs().into_iter();
-        let long = runs.filter_map(|run| Some((run.long_finalizers(host::now(), longer)?, run)));
-        let long: Vec<(Moment, Arc<Run>)> = long.collect();
+        let long = runs.filter_map(|run| {
+            let begun = run.look().session.long_finalizers(host::now(), longer);
+            Some((begun?, run))
+        });
+        let long: Vec<(Moment, Arc<ObservedRun>)> = long.collect();
         let living: Vec<RunKey> = long.iter().map(|(_, run)| run.key()).collect();
         cpus.keep(&living);
         if long.is_empty() {
             continue;
         }
         // A few files of each process: the kernel may block.
+        let pipeline = pipeline.clone();
         let read = spawn_blocking(move || {
             for (begun, run) in long {
                 let share = cpus.read(run.key(), begun, Instant::now());
-                run.know_finalizer_cpu(begun, share);
+                pipeline.finalizer_cpu(&run, begun, share);
             }
             cpus
         });
@@ -132,9 +136,13 @@ async fn figures(pipeline: Pipeline) {
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
             let (host, read_at) = (host::pressure(), host::now());
-            let measured = |run: Arc<Run>| {
+            let measured = |run: Arc<ObservedRun>| {
                 let key = run.key();
-                let attached = run.is_attached();
+                let (attached, major, rests) = {
+                    let run = run.look();
+                    let attached = run.session.state == RunState::Attached;
+                    (attached, run.identity.major(), run.session.rests(read_at))
+                };
                 let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
                 // Without figures the process is gone, or has never been in our `/proc`.
                 let MemoryReading {
@@ -142,9 +150,9 @@ async fn figures(pipeline: Pipeline) {
                     heap_limit,
                     machine,
                 } = figures
-                    .map(|figures| memory.read(key, run.major(), figures.memory_limit, run.rests(read_at)))
+                    .map(|figures| memory.read(key, major, figures.memory_limit, rests))
                     .unwrap_or_default();
-                let exports_runtime = figures.and_then(|_| looks.look(key, run.major()));
+                let exports_runtime = figures.and_then(|_| looks.look(key, major));
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
                 let measured = Measured {
                     figures,

@@ -37,6 +37,7 @@ impl WatcherInfo for Own {
             ("processes over the limit of runs", counts.over_limit),
             ("sessions over their memory", counts.over_memory),
             ("processes that are not listed", counts.not_noted),
+            ("readings of processes that were looked at", counts.inputs_dropped),
             ("refused configurations", self.reloads.refused.load(Ordering::Relaxed)),
             ("log records dropped", self.run.get().map_or(0, |run| run.log.dropped())),
         ];

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::Run;
 use crate::pipeline::service::{SubjectAlert, SubjectName};
 use api::event::hex;
 use api::view::{AlertView, FiringView, NearView, ParamView, RuleView};
@@ -42,16 +42,16 @@ impl Pipeline {
         let (set, counts, wall) = (self.rules(), self.rule_counts(), self.wall());
         let mut states: BTreeMap<Arc<str>, OverRuns> = BTreeMap::new();
         for run in self.runs().into_iter().filter(|run| is_meant(run.key().pid)) {
-            let parts = run.parts();
-            let of_processes = parts.rules.iter().flat_map(|rules| rules.states());
+            let run = run.look();
+            let of_processes = run.rules.iter().flat_map(|rules| rules.states());
             for (rule, state) in of_processes.filter(|(rule, _)| rule.on.subject() == On::Process) {
                 let at = || {
-                    let process = parts.identity.who().name.clone();
+                    let process = run.identity.who().name.clone();
                     FiringView {
                         pid: run.key().pid,
-                        name: one_name(&process, &parts.identity.resource().attributes),
+                        name: one_name(&process, &run.identity.resource().attributes),
                         process,
-                        since: parts.wall.rfc3339(state.since),
+                        since: run.wall.rfc3339(state.since),
                     }
                 };
                 add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
@@ -143,16 +143,16 @@ fn of_subject(subject: SubjectAlert, wall: Wall) -> Started {
     (alert.started, view)
 }
 
-fn alerts_of(run: &Run) -> Vec<Started> {
-    let parts = run.parts();
-    let Some(rules) = &parts.rules else { return Vec::new() };
+fn alerts_of(run: &ObservedRun) -> Vec<Started> {
+    let run = run.look();
+    let Some(rules) = &run.rules else { return Vec::new() };
     let view = |alert: Arc<Alert>| AlertView {
         pid: run.key().pid,
-        process: parts.identity.who().name.clone(),
-        service_name: text(&parts.identity.resource().attributes, "service.name"),
-        active: parts.wall.rfc3339(alert.active),
-        since: parts.wall.rfc3339(alert.started),
-        last: parts.wall.rfc3339(alert.last),
+        process: run.identity.who().name.clone(),
+        service_name: text(&run.identity.resource().attributes, "service.name"),
+        active: run.wall.rfc3339(alert.active),
+        since: run.wall.rfc3339(alert.started),
+        last: run.wall.rfc3339(alert.last),
         trace_id: rules.span(&alert).map(|span| hex(&span.trace_id)),
         alert: AlertRecord::new(&alert, rules.group(&alert).as_deref()),
     };

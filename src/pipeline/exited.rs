@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gc_rules::time::Moment;
 
-use crate::pipeline::run::Run;
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::service::Death;
 use processes::RunKey;
 
@@ -25,7 +25,7 @@ const LEARNS_FOR_NS: u64 = 60 * 1_000_000_000;
 #[derive(Debug, Clone)]
 pub(crate) struct ExitedRun {
     /// Without its rules and series.
-    pub(crate) run: Arc<Run>,
+    pub(crate) run: Arc<ObservedRun>,
     /// When that was noticed.
     pub(crate) at: Moment,
     /// Why, in a few words, as far as that is known.
@@ -38,7 +38,7 @@ pub(crate) struct ExitedRuns(VecDeque<ExitedRun>);
 
 impl ExitedRuns {
     /// Keeps one more. `listed`: the pids that listed incidents name.
-    pub(crate) fn put(&mut self, run: Arc<Run>, at: Moment, listed: &BTreeSet<u32>) {
+    pub(crate) fn put(&mut self, run: Arc<ObservedRun>, at: Moment, listed: &BTreeSet<u32>) {
         let why = None;
         self.0.push_back(ExitedRun { run, at, why });
         self.prune(at, listed);
@@ -101,10 +101,20 @@ mod tests {
     use gc_rules::time::Wall;
 
     use super::*;
-    use crate::pipeline::settings::Clock;
+    use crate::pipeline::observed_run::Deliver;
     use processes::{Identity, Provenance};
+    use run::{At, Output, Run};
+    use std::sync::Weak;
 
-    fn run(pid: u32) -> Arc<Run> {
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Deliver for Nowhere {
+        fn deliver(&self, _: &Run, _: Vec<Output>, _: At) {}
+        fn dropped(&self) {}
+    }
+
+    fn run(pid: u32) -> Arc<ObservedRun> {
         let identity = Identity {
             key: RunKey { pid, start_time: 1 },
             ns_pid: None,
@@ -114,7 +124,11 @@ mod tests {
             resource: Vec::new(),
             provenance: Provenance::default(),
         };
-        Arc::new(Run::new(identity, Clock::Live, Moment::FIRST, Wall::UNIX))
+        let at = At {
+            now: Moment::FIRST,
+            wall: Wall::UNIX,
+        };
+        Arc::new(ObservedRun::new(identity, Arc::default(), at, Weak::<Nowhere>::new()))
     }
 
     /// Scenario: more processes exit than are kept; two of them, the first and the tenth, are those of listed incidents.

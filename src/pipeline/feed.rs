@@ -3,26 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use clr_gc::gc::{Collection, Open, Outcome, Suspension};
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-
-use crate::pipeline::run::Run;
-use crate::pipeline::settings::Clock;
-use crate::pipeline::shared::Shared;
-use delivery::alerts::Notices;
+use clr_gc::gc::{Open, Outcome};
 use gc_requests::request::Request;
-use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::field;
-use gc_rules::time::{Moment, TimeBase};
-use gc_telemetry::spans::{Encoded, NotExported};
+use gc_rules::incident::Recordings;
+use gc_rules::time::TimeBase;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
-use targets::host::clocks;
-use targets::host::now;
+use run::settings::Clock;
+use run::{At, Attachment, Input};
+use targets::host::{clocks, now};
+
+use crate::pipeline::observed_run::ObservedRun;
+use crate::pipeline::shared::Shared;
 
 /// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]
 pub struct Feed {
-    run: Arc<Run>,
+    run: Arc<ObservedRun>,
     shared: Arc<Shared>,
     base: Option<TimeBase>,
     /// Outcomes were kept back this long before they came here.
@@ -31,7 +28,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    pub(crate) fn new(run: Arc<Run>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(run: Arc<ObservedRun>, shared: Arc<Shared>) -> Self {
         Self {
             run,
             shared,
@@ -42,45 +39,36 @@ impl Feed {
     }
 
     /// The run that it belongs to.
-    pub fn run(&self) -> &Arc<Run> {
+    pub fn run(&self) -> &Arc<ObservedRun> {
         &self.run
+    }
+
+    fn hand(&self, input: Input) {
+        self.run.hand(self.shared.at(now()), input);
     }
 
     /// What is done with the process now. [`RunState::Attached`] begins a new session: its stream is counted from its
     /// beginning.
     pub fn state(&mut self, state: RunState) {
-        let now = now();
-        let mut parts = self.run.parts();
-        if state == RunState::Attached && parts.session.state != RunState::Attached {
-            let start = match (self.run.clock(), self.base) {
-                (Clock::Recorded, Some(base)) => base.moment(0),
-                _ => now,
-            };
-            parts.begin_session(&self.shared.settings(), self.shared.rules(), start);
-            if let (Some(incidents), Some(rules)) = (
-                self.shared.incidents().waiting.take(self.run.key()),
-                parts.rules.as_mut(),
-            ) {
-                rules.resume(incidents);
-            }
-            let share = parts.identity.share();
-            if let (Some(black_box), Some(rules)) = (self.shared.black_box(), parts.rules.as_mut()) {
-                rules.keep_events(share, black_box.recordings());
-            }
+        if state != RunState::Attached {
+            return self.hand(Input::State(state));
         }
-        parts.session.set_state(state, now);
+        if self.run.is_attached() {
+            return;
+        }
+        let recordings = self.shared.black_box().map(|black_box| black_box.recordings());
+        self.hand(Input::Attached(Box::new(Attachment {
+            base: self.base,
+            rules: self.shared.rules(),
+            incidents: self.shared.incidents().waiting.take(self.run.key()),
+            recordings: recordings.map(|recordings| recordings as Arc<dyn Recordings>),
+        })));
     }
 
     /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets
     /// the new value). Spans and metrics from now on carry it.
     pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
-        let mut parts = self.run.parts();
-        let now = match (self.run.clock(), parts.session.newest) {
-            (Clock::Recorded, newest) if newest > Moment::FIRST => newest,
-            _ => now(),
-        };
-        let notices = parts.learned(runtime, attributes, now);
-        self.shared.notify_of(&parts, notices);
+        self.hand(Input::Learned { runtime, attributes });
     }
 
     /// Offsets of what follows lie on `base`.
@@ -88,73 +76,40 @@ impl Feed {
         self.base = Some(base);
     }
 
-    /// One outcome of the reconstruction. Before the first [`time_base`](Self::time_base) it is put at 1970, which a
-    /// caller does not do: a stream's header comes before its events.
+    /// Where offsets lie. Before the first [`time_base`](Self::time_base) that is at 1970, which a caller does not come
+    /// to: a stream's header comes before its events.
+    fn base(&self) -> TimeBase {
+        self.base.unwrap_or(TimeBase::at(0))
+    }
+
+    /// One outcome of the reconstruction.
     pub fn observe(&mut self, outcome: Outcome) {
-        let base = self.base.unwrap_or(TimeBase::at(0));
-        match outcome {
-            Outcome::Collection(collection) => self.collection(collection, base),
-            Outcome::Suspension(suspension) => self.suspension(&suspension, base),
-        }
-    }
-
-    /// No event can be later.
-    fn latest(&self) -> Moment {
-        match self.run.clock() {
-            Clock::Live => now(),
-            Clock::Recorded => Moment::NEVER,
-        }
-    }
-
-    fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
-        let mut parts = self.run.parts();
-        let passed = match (self.run.clock(), suspension_at(suspension)) {
-            (Clock::Recorded, Some(at)) => parts.advance(base.moment(at)),
-            (Clock::Live, Some(at)) => {
-                let clocks = clocks();
-                parts.wall = self.shared.observe_clocks(clocks);
-                parts.catch_up(base.moment(at), clocks.moment())
+        let base = self.base();
+        let input = match outcome {
+            Outcome::Collection(collection) => {
+                self.shared.counters.collections.fetch_add(1, Ordering::Relaxed);
+                Input::Collection {
+                    collection,
+                    base,
+                    held_back_ns: self.held_back_ns,
+                }
             }
-            (_, None) => Notices::default(),
+            Outcome::Suspension(suspension) => Input::Suspension {
+                suspension: Box::new(suspension),
+                base,
+            },
         };
-        parts.suspension(suspension, base, self.latest());
-        self.shared.notify_of(&parts, passed);
-    }
-
-    fn collection(&mut self, collection: Box<Collection>, base: TimeBase) {
-        let settings = self.shared.settings();
-        let counters = &self.shared.counters;
-        counters.collections.fetch_add(1, Ordering::Relaxed);
-        let mut parts = self.run.parts();
-        let at = base.moment(collection_at(&collection));
-        let passed = match self.run.clock() {
+        let at = match self.run.clock() {
             Clock::Live => {
                 let clocks = clocks();
-                parts.wall = self.shared.observe_clocks(clocks);
-                let now = clocks.moment();
-                let passed = parts.catch_up(at, now);
-                if let Some(end) = collection.end {
-                    let end = base.moment(end);
-                    let lag = (end <= now).then(|| now.since(end).saturating_sub(self.held_back_ns));
-                    parts.session.set_lag(lag);
+                At {
+                    now: clocks.moment(),
+                    wall: self.shared.observe_clocks(clocks),
                 }
-                passed
             }
-            Clock::Recorded => parts.advance(at),
+            Clock::Recorded => self.shared.at(now()),
         };
-        let observed = parts.collection(collection, base, &settings, self.latest());
-        self.shared.notify_of(&parts, passed);
-        match observed.spans {
-            Ok(spans) => {
-                counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
-                self.shared.outlet().spans(parts.identity.resource(), spans);
-            }
-            Err(NotExported::NotSelected) => {}
-            Err(NotExported::OverRate) => {
-                counters.over_rate.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        self.shared.notify_of(&parts, observed.notices);
+        self.run.hand(at, input);
     }
 
     /// Outcomes are kept back for so long before they are observed: that is no lag.
@@ -164,73 +119,52 @@ impl Feed {
 
     /// Requests that ended: counted, and those that lost much get the pauses into their own traces.
     pub fn requests(&mut self, requests: &[Request], base: TimeBase) {
-        let settings = self.shared.settings();
-        let counters = &self.shared.counters;
-        let mut parts = self.run.parts();
-        let resource = Arc::clone(parts.identity.resource());
-        let spans = requests
-            .iter()
-            .filter_map(|request| parts.request(request, base, &settings).ok());
-        let encoded: Vec<Encoded> = spans.collect();
-        drop(parts);
-        for spans in encoded {
-            counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
-            self.shared.outlet().spans(&resource, spans);
-        }
+        let requests = requests.to_vec();
+        self.hand(Input::Requests { requests, base });
+    }
+
+    /// Requests are not read from now on, and why; `None`: they are read again.
+    pub fn requests_unread(&mut self, why: Option<String>) {
+        self.hand(Input::RequestsUnread(why));
     }
 
     /// What has begun and not ended, by the events that came so far.
     pub fn open(&mut self, open: Open) {
-        let base = self.base.unwrap_or(TimeBase::at(0));
-        let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
-        let mut parts = self.run.parts();
-        parts.session.finalizers_waiting = open.finalizers_waiting;
-        parts.session.open = field::Open {
-            stop: moment(open.stop),
-            collection: moment(open.collection),
-            background: moment(open.background),
-            finalizers: moment(open.finalizers),
-            requested_by_tool: open.requested_by_tool,
-        };
+        let base = self.base();
+        self.hand(Input::Open { open, base });
     }
 
     /// How far the session's stream was read.
     pub fn progress(&mut self, progress: StreamProgress) {
-        self.run.parts().set_progress(progress);
+        self.hand(Input::Progress(progress));
     }
 
     /// Whether the stream brings more than is read of it.
     pub fn undrained(&mut self, is: bool) {
-        self.run.parts().session.set_undrained(is, now());
+        self.hand(Input::Undrained(is));
     }
 
     /// The stream is over. `in_order`: the runtime ended it, as it does when the process exits by itself.
     pub fn closed(&mut self, in_order: bool) {
-        self.run.parts().session.set_closed(in_order);
+        self.hand(Input::Closed { in_order });
     }
 
     /// What another tool's session left behind in the process was healed.
     pub fn healed(&mut self) {
-        self.run.parts().session.healings += 1;
+        self.hand(Input::Healed);
     }
 
     /// The process exited: its metrics are exported a last time, then its series end.
     pub fn end(mut self) {
         self.ended = true;
-        self.run.set_state(RunState::Ended, now());
         self.shared.end(&self.run);
     }
 }
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let mut parts = self.run.parts();
-        if matches!(parts.session.state, RunState::Attached | RunState::Attaching) {
-            let detail = "its reader ended".to_owned();
-            parts.session.set_state(RunState::Detached { detail }, now());
+        if !self.ended {
+            self.hand(Input::ReaderLeft);
         }
     }
 }

@@ -22,9 +22,9 @@ use delivery::make_private;
 use rustix::fs::OFlags;
 use tracing::warn;
 
-use crate::pipeline::history::{BUCKET_NS, Bucket, stored};
 use processes::RunKey;
 use processes::files::Beside;
+use run::history::{BUCKET_NS, Bucket, stored};
 
 /// The directory, below that of the state. Another version of the format has another one.
 const FOLDER: &str = "history-1";

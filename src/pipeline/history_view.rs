@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use gc_rules::time::Moment;
 
-use crate::pipeline::history::{BUCKET_NS, Bucket, bucket_of, stored};
-use crate::pipeline::overview_view::now_of;
 use crate::pipeline::process_view::columns;
 use crate::pipeline::registry::Pipeline;
 use api::view::HistoryColumns;
 use processes::RunState;
+use run::Input;
+use run::history::{BUCKET_NS, Bucket, bucket_of, stored};
 
 /// Buckets that ended so long ago change no more: what belongs to a collection may be known late.
 const SETTLED: u64 = 12;
@@ -32,23 +32,24 @@ impl Pipeline {
                 .all()
                 .map(|exited| Arc::clone(&exited.run)),
         );
-        for run in &runs {
-            let parts = run.parts();
-            let now = now_of(run.clock(), &parts, now);
-            let is_over = all || parts.session.state == RunState::Ended;
+        for observed in &runs {
+            let run = observed.look();
+            let now = run.present(now);
+            let is_over = all || run.session.state == RunState::Ended;
             let settled = bucket_of(now).saturating_sub(SETTLED);
             let until = if is_over { u64::MAX } else { settled };
-            let mut buckets = parts.history.unkept(now);
-            let wall = parts.wall;
+            let mut buckets = run.history.unkept(now);
+            let wall = run.wall;
             // A disk may hang.
-            drop(parts);
+            drop(run);
             buckets.retain(|bucket| bucket.index < until);
             let Some(newest) = buckets.last().map(|bucket| bucket.index) else {
                 continue;
             };
             let shown: Vec<Bucket> = buckets.into_iter().map(|bucket| bucket.on(wall)).collect();
-            if folder.keep(run.key(), &shown) {
-                run.parts().history.kept_until = newest + 1;
+            if folder.keep(observed.key(), &shown) {
+                let (shared, until) = (self.shared(), newest + 1);
+                observed.hand(shared.at(now), Input::HistoryKept { until });
             }
         }
         let runs = runs.iter().map(|run| run.key()).collect();
@@ -64,14 +65,14 @@ impl Pipeline {
     /// When its file cannot be read.
     pub fn long_history(&self, pid: u32, hours: u64, now: Moment) -> Option<io::Result<HistoryColumns>> {
         let folder = self.shared().history()?;
-        let (run, _) = self.run_of(pid)?;
-        let parts = run.parts();
-        let now = now_of(run.clock(), &parts, now);
+        let (observed, _) = self.run_of(pid)?;
+        let run = observed.look();
+        let now = run.present(now);
         // What was kept before the clock was set has the time of the clock as it was.
-        let (newest, attached) = (parts.history.unkept(now), parts.session.first_attach);
-        let wall = parts.wall;
-        drop(parts);
-        let mut all: BTreeMap<u64, Bucket> = match folder.read(run.key()) {
+        let (newest, attached) = (run.history.unkept(now), run.session.first_attach);
+        let wall = run.wall;
+        drop(run);
+        let mut all: BTreeMap<u64, Bucket> = match folder.read(observed.key()) {
             Ok(kept) => kept.into_iter().map(|bucket| (bucket.index, bucket)).collect(),
             Err(error) => return Some(Err(error)),
         };

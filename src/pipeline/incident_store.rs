@@ -7,11 +7,12 @@ use std::sync::Arc;
 use delivery::alerts::IncidentNotice;
 use gc_rules::incident::{IncidentChange, IncidentEnding, Incidents, RESUME_NS};
 use gc_rules::time::Moment;
+use run::Input;
 
 use crate::pipeline::left_incidents::LeftIncidents;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::resumed::StoredState;
-use crate::pipeline::settings::Clock;
+use run::settings::Clock;
 
 /// Most incidents that are stored; of more, the most severe and oldest.
 const MOST_STORED: usize = 1000;
@@ -72,9 +73,9 @@ impl Pipeline {
     pub fn open_incidents(&self) -> Vec<StoredState> {
         let (mut open, wall) = (Vec::new(), self.wall());
         for run in self.runs().iter().filter(|run| run.clock() == Clock::Live) {
-            let parts = run.parts();
-            let Some(rules) = &parts.rules else { continue };
-            let (who, resource) = (parts.identity.who(), parts.identity.resource());
+            let run = run.look();
+            let Some(rules) = &run.rules else { continue };
+            let (who, resource) = (run.identity.who(), run.identity.resource());
             open.extend(
                 rules
                     .incidents()
@@ -95,11 +96,8 @@ impl Pipeline {
     /// Ends all open incidents: nobody watches any more, and nothing of them outlives this daemon.
     pub fn unwatch_all(&self, now: Moment) {
         for run in self.runs().iter().filter(|run| run.clock() == Clock::Live) {
-            let mut parts = run.parts();
-            let rules = parts.rules.as_mut().filter(|rules| rules.is_any_open());
-            if let Some(notices) = rules.map(|rules| rules.unwatch(now)) {
-                self.shared().notify_of(&parts, notices);
-            }
+            let shared = self.shared();
+            run.hand(shared.at(now), Input::Unwatched);
         }
         let mut owner = self.shared().incidents();
         let changes = owner.unwatch(now);

@@ -7,8 +7,8 @@ use delivery::alerts::subject;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::time::Wall;
 
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::Run;
 
 impl Pipeline {
     /// Every open incident: the most severe first, then the newest; after them those that ended, the newest first.
@@ -27,10 +27,10 @@ impl Pipeline {
 }
 
 /// The open incidents of a run.
-fn of_run(run: &Run, wall: Wall) -> Vec<IncidentRecord> {
-    let parts = run.parts();
-    let Some(rules) = &parts.rules else { return Vec::new() };
-    let subject = subject(run.key(), &parts.identity.who().name, parts.identity.resource());
+fn of_run(run: &ObservedRun, wall: Wall) -> Vec<IncidentRecord> {
+    let run = run.look();
+    let Some(rules) = &run.rules else { return Vec::new() };
+    let subject = subject(run.key(), &run.identity.who().name, run.identity.resource());
     let open = rules.incidents();
     open.map(|incident| IncidentRecord::new(incident, &subject, wall))
         .collect()

@@ -1,19 +1,21 @@
 //! Counting the pages of processes for their ledgers: when somebody looks, and while an incident gathers it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use targets::host::now;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::Run;
-use crate::pipeline::settings::Clock;
+use crate::pipeline::shared::Shared;
 use processes::container::ledger::{HeapFigures, read};
+use run::Input;
+use run::settings::Clock;
 
-/// How long whoever looks waits for it: 20 ms are usual. What comes later is in the next look.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long whoever looks waits for it: 20 ms are usual. What comes later is in the next look. An answer may take twice
+/// that (`web`).
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Pipeline {
     /// Somebody looks at the memory of a process: its pages are counted, unless that was done in the last 10 s.
@@ -23,7 +25,8 @@ impl Pipeline {
             return;
         };
         if let Some(heap) = begin(&run, true) {
-            let counting = spawn_blocking(move || count(&run, &heap));
+            let pipeline = self.clone();
+            let counting = spawn_blocking(move || count(pipeline.shared(), &run, &heap));
             let _late = timeout(PATIENCE, counting).await;
         }
     }
@@ -33,21 +36,22 @@ impl Pipeline {
         for run in self.runs() {
             if let Some(heap) = begin(&run, false) {
                 // A reading that panicked is none.
-                let _read = spawn_blocking(move || count(&run, &heap)).await;
+                let pipeline = self.clone();
+                let _read = spawn_blocking(move || count(pipeline.shared(), &run, &heap)).await;
             }
         }
     }
 }
 
-fn begin(run: &Run, for_person: bool) -> Option<HeapFigures> {
+fn begin(run: &ObservedRun, for_person: bool) -> Option<HeapFigures> {
     if run.clock() != Clock::Live {
         return None;
     }
-    run.parts().begin_count(now(), for_person)
+    run.begin_count(now(), for_person)
 }
 
-fn count(run: &Arc<Run>, heap: &HeapFigures) {
+fn count(shared: &Shared, run: &ObservedRun, heap: &HeapFigures) {
     let key = run.key();
     let reading = read(key.pid, key.start_time, heap);
-    run.parts().counted(reading, now());
+    run.hand(shared.at(now()), Input::Counted(reading.map(Box::new)));
 }

@@ -11,13 +11,12 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::exited::ExitedRun;
-use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses, bucket_of};
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::{Parts, Run};
-use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Noted;
 use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
+use run::Run;
+use run::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses, bucket_of};
 
 /// Points of a row's half hour.
 const SPARK_POINTS: usize = 60;
@@ -49,7 +48,7 @@ impl Pipeline {
         let mut rows: Vec<ProcessRow> = self
             .runs()
             .iter()
-            .map(|run| row_of(run.key(), run.clock(), &run.parts(), &open, sparks, now))
+            .map(|run| row_of(&run.look(), &open, sparks, now))
             .collect();
         for Noted { identity, state, since } in self.noted() {
             rows.push(plain(&identity, &identity.resource, &state, wall.rfc3339(since), &open));
@@ -65,7 +64,7 @@ impl Pipeline {
         exited
             .iter()
             .map(|ExitedRun { run, why, .. }| {
-                let row = row_of(run.key(), run.clock(), &run.parts(), &open, false, now);
+                let row = row_of(&run.look(), &open, false, now);
                 ProcessRow {
                     detail: why.map(str::to_owned),
                     ..row
@@ -75,62 +74,44 @@ impl Pipeline {
     }
 }
 
-/// The time as it is for a run: a recording's is that of its events.
-pub(crate) fn now_of(clock: Clock, parts: &Parts, now: Moment) -> Moment {
-    match clock {
-        // Its last half hour is that before its end.
-        Clock::Live if parts.session.state == RunState::Ended => parts.session.since.min(now),
-        Clock::Live => now,
-        Clock::Recorded => parts.session.newest,
-    }
-}
-
 /// The row of a run.
-pub(crate) fn row_of(
-    key: RunKey,
-    clock: Clock,
-    parts: &Parts,
-    open: &OpenIncidents,
-    with_spark: bool,
-    now: Moment,
-) -> ProcessRow {
-    let (session, history) = (&parts.session, &parts.history);
-    let now = now_of(clock, parts, now);
-    let figures = parts.group_figures();
+pub(crate) fn row_of(run: &Run, open: &OpenIncidents, with_spark: bool, now: Moment) -> ProcessRow {
+    let (session, history) = (&run.session, &run.history);
+    let now = run.present(now);
+    let figures = run.group_figures();
     let attached = session.first_attach;
     let newest = history.figures();
     let progress = session.progress();
-    let resource = &parts.identity.resource().attributes;
-    debug_assert_eq!(key, parts.identity.who().key);
+    let resource = &run.identity.resource().attributes;
     ProcessRow {
         minute: attached.map(|attached| minute(history, attached, now)),
         heap_after: newest.heap_after(),
-        heap_limit: parts.heap_limit(),
+        heap_limit: run.heap_limit(),
         container_memory: figures.memory.working_set.or(figures.memory.usage),
         container_limit: figures.memory_limit,
-        memory: memory(parts),
+        memory: memory(run),
         collections: history.collections,
         last_collection: newest.number,
-        last_collection_ms: newest.at.map(|at| parts.wall.unix_ms(at)),
+        last_collection_ms: newest.at.map(|at| run.wall.unix_ms(at)),
         lag_ns: session.lag_ns,
         lost_events: progress.lost_events,
         lossy: history.lossy,
         spark: with_spark.then(|| spark(history, attached, now)),
         ..plain(
-            parts.identity.who(),
+            run.identity.who(),
             resource,
             &session.state,
-            parts.wall.rfc3339(session.since),
+            run.wall.rfc3339(session.since),
             open,
         )
     }
 }
 
-fn memory(parts: &Parts) -> Option<RowMemory> {
-    let ledger = parts.ledger.newest()?;
+fn memory(run: &Run) -> Option<RowMemory> {
+    let ledger = run.ledger.newest()?;
     Some(RowMemory {
         limit: ledger.limit,
-        peak: parts.ledger.peak(),
+        peak: run.ledger.peak(),
         usage: ledger.usage,
         live: ledger.live,
         not_looked_at: ledger.not_looked_at,
@@ -298,9 +279,4 @@ fn heap_of(bucket: &Bucket) -> Option<u64> {
     known.fold(None, |sum: Option<u64>, bytes| {
         Some(sum.unwrap_or(0).saturating_add(*bytes))
     })
-}
-
-/// A run's row with its half hour.
-pub(crate) fn whole_row(run: &Run, parts: &Parts, open: &OpenIncidents, now: Moment) -> ProcessRow {
-    row_of(run.key(), run.clock(), parts, open, true, now)
 }

@@ -11,10 +11,9 @@ use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::exited::ExitedRun;
-use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
-use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
+use crate::pipeline::observed_run::ObservedRun;
+use crate::pipeline::overview_view::{open_incidents, row_of};
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::view::{json_value, record_of};
 use api::event::hex;
 use api::gc::type_name;
@@ -22,12 +21,14 @@ use api::view::{
     CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, NoCollection, NoteRecord,
     PauseColumns, ProcessRecord, ReportedRequests, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
+use run::Run;
+use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
 use targets::host::now;
 
 impl Pipeline {
     /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
     /// has its pid.
-    pub(crate) fn run_of(&self, pid: u32) -> Option<(Arc<Run>, Option<ExitedRun>)> {
+    pub(crate) fn run_of(&self, pid: u32) -> Option<(Arc<ObservedRun>, Option<ExitedRun>)> {
         let processes = self.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);
         if let Some(run) = live {
@@ -48,31 +49,31 @@ impl Pipeline {
         let Some((run, exited)) = self.run_of(pid) else {
             return self.unread(pid, incidents, now);
         };
-        let parts = run.parts();
-        let now = now_of(run.clock(), &parts, now);
-        let history = &parts.history;
-        let resource = &parts.identity.resource().attributes;
-        let line = |kept: &Remembered| line_of(kept, parts.wall);
-        let mut process = whole_row(&run, &parts, &open, now);
+        let run = run.look();
+        let now = run.present(now);
+        let history = &run.history;
+        let resource = &run.identity.resource().attributes;
+        let line = |kept: &Remembered| line_of(kept, run.wall);
+        let mut process = row_of(&run, &open, true, now);
         if let Some(exited) = &exited {
             process.detail = exited.why.map(str::to_owned);
         }
         Some(ProcessRecord {
             grafana_url: None,
-            at_ms: parts.wall.unix_ms(now),
+            at_ms: run.wall.unix_ms(now),
             revision: history.revision,
-            memory: memory(&parts),
-            history: shown(history.buckets(now), 1, BUCKETS, &parts),
+            memory: memory(&run),
+            history: shown(history.buckets(now), 1, BUCKETS, &run),
             kept_from_ms: self
                 .shared()
                 .history()
                 .and_then(|folder| folder.first(run.key()))
                 .map(|first| first.saturating_mul(BUCKET_NS) / 1_000_000),
-            pauses: pauses(history, parts.wall),
+            pauses: pauses(history, run.wall),
             causes: history.causes().iter().map(cause).collect(),
             account: AccountRecord::of_stopped_time(
                 history.stopped(),
-                parts.session.first_attach.map(|attach| since(attach, now)),
+                run.session.first_attach.map(|attach| since(attach, now)),
             ),
             account_recent: history
                 .recently_stopped()
@@ -80,13 +81,13 @@ impl Pipeline {
             newest: history.newest().rev().map(line).collect(),
             longest: history.longest(now).map(line).collect(),
             settings: settings_of(resource),
-            notes: notes(&parts),
-            requests: parts.requests.facts(now).map(|facts| RequestsOfMinute {
+            notes: notes(&run),
+            requests: run.requests.facts(now).map(|facts| RequestsOfMinute {
                 known: facts.judged,
                 hit: facts.touched,
             }),
-            stream: figures(&parts),
-            unseen: unseen(&parts, &process.collector),
+            stream: figures(&run),
+            unseen: unseen(&run, &process.collector),
             resource: attributes(resource),
             incidents,
             process,
@@ -140,8 +141,8 @@ impl Pipeline {
     /// requests are not observed.
     pub fn request_view(&self, pid: u32) -> Option<ReportedRequests> {
         let (run, _) = self.run_of(pid)?;
-        let parts = run.parts();
-        parts.requests.worst(now_of(run.clock(), &parts, now()))
+        let run = run.look();
+        run.requests.worst(run.present(now()))
     }
 
     /// One collection of a process.
@@ -151,8 +152,8 @@ impl Pipeline {
     /// When the process or the collection is not known.
     pub fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection> {
         let (run, _) = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
-        let parts = run.parts();
-        let history = &parts.history;
+        let run = run.look();
+        let history = &run.history;
         let mut marks: Vec<Mark> = history.marks().collect();
         marks.sort_by_key(|mark| (mark.start(), mark.number));
         let kept = history
@@ -170,20 +171,20 @@ impl Pipeline {
             Some((numbers().min()?, numbers().max()?))
         };
         let line = match (&kept, place.and_then(|place| marks.get(place))) {
-            (Some(kept), _) => line_of(kept, parts.wall),
-            (None, Some(mark)) => line_of_mark(mark, parts.wall),
+            (Some(kept), _) => line_of(kept, run.wall),
+            (None, Some(mark)) => line_of_mark(mark, run.wall),
             (None, None) => return Err(NoCollection::NoNumber(span())),
         };
-        let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?, parts.wall));
-        let who = parts.identity.who();
+        let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?, run.wall));
+        let who = run.identity.who();
         Ok(CollectionRecord {
             pid,
-            name: processes::one_name(&who.name, &parts.identity.resource().attributes),
+            name: processes::one_name(&who.name, &run.identity.resource().attributes),
             number,
             line,
             trace_id: kept.as_ref().and_then(|kept| kept.trace_id).map(|id| hex(&id)),
             trace_url: None,
-            gc: kept.and_then(|kept| record_of(&kept, parts.wall, pid, who.ns_pid)),
+            gc: kept.and_then(|kept| record_of(&kept, run.wall, pid, who.ns_pid)),
             previous: near(place.and_then(|place| place.checked_sub(1))),
             next: near(place.map(|place| place + 1)),
         })
@@ -196,8 +197,8 @@ fn since(from: Moment, now: Moment) -> i64 {
 }
 
 /// The rules that hold on the process and are no harm.
-fn notes(parts: &Parts) -> Vec<NoteRecord> {
-    let alerts = parts.rules.as_ref().map(|rules| rules.alerts()).unwrap_or_default();
+fn notes(run: &Run) -> Vec<NoteRecord> {
+    let alerts = run.rules.as_ref().map(|rules| rules.alerts()).unwrap_or_default();
     let notes = alerts.into_iter().filter(|alert| !alert.rule.is_harm());
     notes
         .map(|alert| NoteRecord {
@@ -206,7 +207,7 @@ fn notes(parts: &Parts) -> Vec<NoteRecord> {
             title: alert.rule.title.to_string(),
             summary: alert.summary.to_string(),
             remedy: alert.rule.remedy.to_string(),
-            since: parts.wall.rfc3339(alert.active),
+            since: run.wall.rfc3339(alert.active),
         })
         .collect()
 }
@@ -217,9 +218,9 @@ fn attributes(resource: &[KeyValue]) -> serde_json::Map<String, serde_json::Valu
         .collect()
 }
 
-fn memory(parts: &Parts) -> MemoryRecord {
-    let newest = parts.history.figures();
-    let figures = parts.group_figures();
+fn memory(run: &Run) -> MemoryRecord {
+    let newest = run.history.figures();
+    let figures = run.group_figures();
     let heap_after = newest.heap_after();
     MemoryRecord {
         heap_live: heap_after
@@ -228,23 +229,23 @@ fn memory(parts: &Parts) -> MemoryRecord {
         heap_free: newest.fragmentation,
         heap_after,
         heap_committed: newest.committed,
-        heap_limit: parts.heap_limit(),
-        heap_limit_note: heap_limit_note(parts),
+        heap_limit: run.heap_limit(),
+        heap_limit_note: heap_limit_note(run),
         heap_count: newest.heap_count,
         load_percent: newest.memory_load_percent,
-        resident: parts.memory.resident,
-        private: parts.memory.private,
+        resident: run.memory.resident,
+        private: run.memory.private,
         container_working_set: figures.memory.working_set,
         container_usage: figures.memory.usage,
         container_limit: figures.memory_limit,
-        ledger: parts.ledger.newest(),
+        ledger: run.ledger.newest(),
     }
 }
 
 /// What people must know of the limit of its heap beside the number.
-fn heap_limit_note(parts: &Parts) -> Option<String> {
-    let who = parts.identity.who();
-    if let Some(limit) = parts.unseen_limit() {
+fn heap_limit_note(run: &Run) -> Option<String> {
+    let who = run.identity.who();
+    if let Some(limit) = run.unseen_limit() {
         let remedy = if who.runtime.as_deref().is_some_and(is_blind) {
             "10.0.11 or later does, or set DOTNET_GCHeapHardLimit"
         } else {
@@ -255,7 +256,7 @@ fn heap_limit_note(parts: &Parts) -> Option<String> {
             limit >> 20
         ));
     }
-    let is_guess = who.native_aot == Some(true) && parts.heap_limit().is_some();
+    let is_guess = who.native_aot == Some(true) && run.heap_limit().is_some();
     is_guess.then(|| "this runtime does not say: taken from its environment and its container".to_owned())
 }
 
@@ -272,10 +273,10 @@ fn is_blind(version: &str) -> bool {
 }
 
 /// Buckets of a run as they are shown.
-fn shown(buckets: Vec<Bucket>, times: u64, span: u64, parts: &Parts) -> HistoryColumns {
-    let wall = parts.wall;
+fn shown(buckets: Vec<Bucket>, times: u64, span: u64, run: &Run) -> HistoryColumns {
+    let wall = run.wall;
     let buckets = buckets.into_iter().map(|bucket| bucket.on(wall));
-    let attached = parts.session.first_attach.map(|at| wall.unix_ms(at));
+    let attached = run.session.first_attach.map(|at| wall.unix_ms(at));
     columns(buckets.collect(), times, span, attached)
 }
 
@@ -423,8 +424,8 @@ fn settings_of(resource: &[KeyValue]) -> Vec<SettingRecord> {
     known.collect()
 }
 
-fn figures(parts: &Parts) -> StreamFigures {
-    let (session, history) = (&parts.session, &parts.history);
+fn figures(run: &Run) -> StreamFigures {
+    let (session, history) = (&run.session, &run.history);
     let progress = session.progress();
     StreamFigures {
         sessions: session.sessions,
@@ -451,8 +452,8 @@ fn collections(what: &str, count: u64) -> String {
 }
 
 /// What was not seen, and why.
-fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
-    let (session, history) = (&parts.session, &parts.history);
+fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
+    let (session, history) = (&run.session, &run.history);
     let progress = session.progress();
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
@@ -473,7 +474,7 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
             "this stream does not number its events",
         );
     }
-    if let Some(why) = parts.requests.unread() {
+    if let Some(why) = run.requests.unread() {
         add("the requests that pauses delayed".to_owned(), why);
     }
     if history.lossy > 0 {
@@ -484,7 +485,7 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
     }
     if history.incomplete > 0 {
         add(
-            collections("parts of", history.incomplete),
+            collections("run of", history.incomplete),
             "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; the page of each says which",
         );
     }
@@ -500,9 +501,8 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
             "runtimes send it from .NET 8 on",
         );
     }
-    let who = parts.identity.who();
-    let says_nothing =
-        who.native_aot == Some(true) || parts.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
+    let who = run.identity.who();
+    let says_nothing = who.native_aot == Some(true) || run.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
     if session.first_attach.is_some() && collector.is_none() {
         let why = match who.native_aot {
             _ if !says_nothing => "gcwatch is still reading them, or could not",
@@ -511,13 +511,13 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
         };
         add("the GC settings".to_owned(), why);
     }
-    if session.first_attach.is_some() && parts.heap_limit().is_none() && says_nothing {
+    if session.first_attach.is_some() && run.heap_limit().is_none() && says_nothing {
         add(
             "a limit of its heap".to_owned(),
             "this runtime does not say; neither its environment nor its container sets one",
         );
     }
-    if parts.group_figures().memory_limit.is_none() && session.first_attach.is_some() {
+    if run.group_figures().memory_limit.is_none() && session.first_attach.is_some() {
         add(
             "a memory limit of its container".to_owned(),
             "there is none, or its control group cannot be read",

@@ -15,16 +15,17 @@ use targets::host::now;
 
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::outlet::Outlet;
-use crate::pipeline::run::{Measured, RuleCounts, Run};
 use crate::pipeline::service::{Death, SubjectAlert, SubjectName};
-use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::pipeline::shared::{Counts, Noted, Shared};
 use evidence::black_box::BlackBox;
 use evidence::black_box::files::Files;
 use evidence::flames::Flames;
 use processes::surroundings::Surroundings;
 use processes::{Identity, RunKey, RunState};
+use run::settings::{Clock, PipelineSettings};
+use run::{At, Input, Measured, RuleCounts};
 use targets::clock::Clocks;
 use targets::sink::Full;
 
@@ -77,16 +78,18 @@ impl Pipeline {
     /// Other settings, from now on. Histograms of runs that were attached to before keep their buckets.
     pub fn reconfigure(&self, settings: PipelineSettings) {
         self.shared.set_settings(settings);
+        let (settings, at) = (self.shared.settings(), self.shared.at(now()));
+        for run in self.runs() {
+            run.hand(at, Input::Settings(Arc::clone(&settings)));
+        }
     }
 
     /// Other rules, from now on and for all runs. What a rule knows of a process stays while its id and its meaning do.
     pub fn set_rules(&self, rules: Arc<RuleSet>, now: Moment) {
         self.shared.set_rules(Arc::clone(&rules));
         for run in self.runs() {
+            run.hand(self.shared.at(now), Input::Rules(Arc::clone(&rules)));
             self.shared.count_rules(&run);
-            let mut parts = run.parts();
-            let notices = parts.adopt(&rules, run.clock(), now);
-            self.shared.notify_of(&parts, notices);
         }
         // Counts of rules that are gone go with them.
         let known = rules.by_id();
@@ -121,9 +124,7 @@ impl Pipeline {
         let mut runs = self.runs();
         runs.retain(|run| run.clock() == Clock::Live);
         for run in &runs {
-            let mut parts = run.parts();
-            let notices = parts.tick(now, wall, behind_ns);
-            self.shared.notify_of(&parts, notices);
+            run.hand(At { now, wall }, Input::Tick { behind_ns });
         }
         let is_awaited = *self.shared.scanned.borrow() && !self.shared.incidents().waiting.is_empty();
         let known: Option<Vec<RunKey>> = is_awaited.then(|| {
@@ -218,9 +219,11 @@ impl Pipeline {
             }
             None => {
                 let key = identity.key;
-                let run = Arc::new(Run::new(identity, settings.clock, now(), self.shared.wall()));
+                let at = self.shared.at(now());
+                let delivery = Arc::downgrade(&self.shared);
+                let run = Arc::new(ObservedRun::new(identity, settings, at, delivery));
                 // It has no rules yet: there are no alerts that this could change.
-                let _no_notices = run.parts().set_metadata(metadata, now());
+                run.hand(at, Input::Metadata(metadata));
                 processes.runs.insert(key, Arc::clone(&run));
                 run
             }
@@ -243,22 +246,28 @@ impl Pipeline {
             if run.clock() == Clock::Recorded {
                 continue;
             }
-            let mut parts = run.parts();
-            let metadata = self.shared.metadata(&parts.identity.who().provenance);
-            let Some(notices) = parts.set_metadata(metadata, now) else {
-                continue;
+            let (metadata, is_news) = {
+                let run = run.look();
+                let metadata = self.shared.metadata(&run.identity.who().provenance);
+                let is_news = run.identity.is_news(&metadata);
+                (metadata, is_news)
             };
-            changed += 1;
-            self.shared.notify_of(&parts, notices);
+            if is_news {
+                changed += 1;
+                run.hand(self.shared.at(now), Input::Metadata(metadata));
+            }
         }
         changed
     }
 
     /// A reading of a run's memory and its container.
-    pub fn measured(&self, run: &Run, measured: Measured, now: Moment) {
-        let mut parts = run.parts();
-        let notices = parts.measured(measured, now);
-        self.shared.notify_of(&parts, notices);
+    pub fn measured(&self, run: &ObservedRun, measured: Measured, now: Moment) {
+        run.hand(self.shared.at(now), Input::Measured(Box::new(measured)));
+    }
+
+    /// How much of the time the finalizer thread of a run had a CPU in the round that began then; `None`: unknown.
+    pub fn finalizer_cpu(&self, run: &ObservedRun, begun: Moment, share: Option<f64>) {
+        run.hand(self.shared.at(now()), Input::FinalizerCpu { begun, share });
     }
 
     /// Sets the state of a process that has no feed (excluded, unattachable).
@@ -266,7 +275,7 @@ impl Pipeline {
         let mut processes = self.shared.processes();
         if let Some(run) = processes.runs.get(&identity.key).map(Arc::clone) {
             drop(processes);
-            run.set_state(state, now());
+            run.hand(self.shared.at(now()), Input::State(state));
             return;
         }
         if processes.noted.len() >= MAX_NOTED && !processes.noted.contains_key(&identity.key) {
@@ -296,7 +305,6 @@ impl Pipeline {
             processes.runs.get(&key).map(Arc::clone)
         };
         if let Some(run) = run {
-            run.set_state(RunState::Ended, now());
             self.shared.end(&run);
         }
     }
@@ -319,7 +327,7 @@ impl Pipeline {
     }
 
     /// Every run that is observed, by pid.
-    pub fn runs(&self) -> Vec<Arc<Run>> {
+    pub fn runs(&self) -> Vec<Arc<ObservedRun>> {
         self.shared.processes().runs.values().map(Arc::clone).collect()
     }
 

@@ -19,7 +19,6 @@
 mod book;
 mod death;
 mod judged;
-mod key;
 #[cfg(test)]
 mod tests;
 
@@ -27,4 +26,3 @@ pub(crate) use book::ServiceBook;
 pub use death::Death;
 pub use judged::SubjectAlert;
 pub(crate) use judged::{Judged, SubjectName, WatcherLog};
-pub use key::ServiceKey;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use delivery::alerts::Notices;
-use gc_rules::incident::recording_id;
+use gc_rules::incident::{Incidents, recording_id};
 use gc_rules::rule::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -16,14 +16,15 @@ use tracing::info;
 use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_owner::IncidentOwner;
-use crate::pipeline::left_incidents::Changes;
+use crate::pipeline::left_incidents::{Changes, LeftIncidents};
+use crate::pipeline::observed_run::{Deliver, ObservedRun};
 use crate::pipeline::outlet::Outlet;
-use crate::pipeline::run::{Parts, RuleCounts, Run};
-use crate::pipeline::settings::{Clock, PipelineSettings};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunKey, RunState};
+use run::settings::{Clock, PipelineSettings};
+use run::{At, Input, Output, RuleCounts, Run};
 use targets::clock::Clocks;
 
 /// Both clocks cannot be read at once: less is no other time that the wall clock shows.
@@ -47,6 +48,8 @@ pub struct Counts {
     pub over_memory: u64,
     /// Processes that were not remembered because of the limit of those.
     pub not_noted: u64,
+    /// What happened to runs and was dropped, because somebody held the run for long; the next one says as much.
+    pub inputs_dropped: u64,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +60,7 @@ pub(crate) struct Counters {
     pub(crate) over_limit: AtomicU64,
     pub(crate) over_memory: AtomicU64,
     pub(crate) not_noted: AtomicU64,
+    pub(crate) inputs_dropped: AtomicU64,
     /// Changes with every change of an incident.
     pub(crate) incident_changes: AtomicU64,
 }
@@ -71,6 +75,7 @@ impl Counters {
             over_limit: get(&self.over_limit),
             over_memory: get(&self.over_memory),
             not_noted: get(&self.not_noted),
+            inputs_dropped: get(&self.inputs_dropped),
         }
     }
 }
@@ -86,7 +91,7 @@ pub(crate) struct Noted {
 /// The processes that are known: those with a feed, and those that are noted only.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    pub(crate) runs: BTreeMap<RunKey, Arc<Run>>,
+    pub(crate) runs: BTreeMap<RunKey, Arc<ObservedRun>>,
     pub(crate) noted: BTreeMap<RunKey, Noted>,
     /// Those that exited, for whoever looks.
     pub(crate) exited: ExitedRuns,
@@ -165,7 +170,7 @@ impl Shared {
     }
 
     /// Adds what a run's rules counted since the last call.
-    pub(crate) fn count_rules(&self, run: &Run) {
+    pub(crate) fn count_rules(&self, run: &ObservedRun) {
         run.count_rules(&mut self.rule_counts());
     }
 
@@ -202,13 +207,6 @@ impl Shared {
     /// Where severe incidents are recorded; `None`: they are not.
     pub(crate) fn black_box(&self) -> Option<&BlackBox> {
         self.black_box.get()
-    }
-
-    /// Sends what changed in a run, which is locked.
-    pub(crate) fn notify_of(&self, parts: &Parts, notices: Notices) {
-        if !notices.is_empty() {
-            self.notify(&mut self.incidents(), (Arc::clone(parts.identity.resource()), notices));
-        }
     }
 
     /// Sends what changed, in order.
@@ -259,6 +257,12 @@ impl Shared {
             .name_recordings(&owner.book, |run| black_box.files().of_dead(run));
     }
 
+    /// That instant, with what the wall clock shows.
+    pub(crate) fn at(&self, now: Moment) -> At {
+        let wall = self.wall();
+        At { now, wall }
+    }
+
     /// What the wall clock shows; of recordings, Unix time.
     pub(crate) fn wall(&self) -> Wall {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
@@ -282,10 +286,10 @@ impl Shared {
     }
 
     /// A second passed for what outlives processes. `known`: the processes of the host, once all were looked at.
-    pub(crate) fn tick_incidents(&self, runs: &[Arc<Run>], known: Option<&[RunKey]>, now: Moment) {
+    pub(crate) fn tick_incidents(&self, runs: &[Arc<ObservedRun>], known: Option<&[RunKey]>, now: Moment) {
         for run in runs {
-            let parts = run.parts();
-            run.enter_service(&parts, &mut self.incidents().book);
+            let run = run.look();
+            self.incidents().book.enter(&run);
         }
         let rules = self.rules();
         let mut owner = self.incidents();
@@ -303,44 +307,51 @@ impl Shared {
     }
 
     /// Exports a run's metrics once, with the temporality of the settings.
-    pub(crate) fn export(&self, run: &Run, now_unix_ns: u64) {
+    pub(crate) fn export(&self, run: &ObservedRun, now_unix_ns: u64) {
         let temporality = self.settings().metrics.temporality;
         if let Some((resource, metrics)) = run.metrics(now_unix_ns, temporality) {
             self.outlet.metrics(&resource, metrics);
         }
     }
 
-    /// The last export of a run, after which its series end. A recorded run ends at its newest event.
-    pub(crate) fn end(&self, run: &Run) {
-        let at = match run.clock() {
-            Clock::Live => now(),
-            Clock::Recorded => run.parts().session.newest,
-        };
-        let mut parts = run.parts();
-        let (notices, left) = parts.end_rules(run.clock(), at);
-        self.notify_of(&parts, notices);
-        if run.clock() == Clock::Live {
-            let in_order = parts.session.closed_in_order();
-            // Before its death can be known.
-            if let Some(black_box) = self.black_box() {
-                black_box.ended(run.key(), parts.identity.share());
-            }
-            let mut owner = self.incidents();
-            // One that ended before the first tick.
-            run.enter_service(&parts, &mut owner.book);
-            owner.book.ended(run.key(), in_order, at);
-            if let Some(left) = left {
-                let changes = owner.exited.put(run.key(), left, at);
-                self.notify_all(&mut owner, changes.into_iter().collect());
-            }
-        }
-        drop(parts);
+    /// The process of a run exited: the last export of the run, after which its series end. A recorded run ends at its
+    /// newest event.
+    pub(crate) fn end(&self, run: &ObservedRun) {
+        let at = self.at(now());
+        run.hand(at, Input::Ended);
         self.count_rules(run);
-        self.export(run, self.wall().unix_ns(at));
+        let ended = match run.clock() {
+            Clock::Live => at.now,
+            Clock::Recorded => run.look().session.newest,
+        };
+        self.export(run, self.wall().unix_ns(ended));
+        run.hand(at, Input::Forgotten);
         let removed = self.processes().runs.remove(&run.key());
-        if let Some(run) = removed.filter(|run| run.has_exited()) {
+        // Of one that nothing was ever read from there is nothing to look at.
+        if let Some(run) = removed.filter(|run| run.look().session.first_attach.is_some()) {
             let listed = self.listed_pids();
             self.processes().exited.put(run, now(), &listed);
+        }
+    }
+
+    /// A live run ended, whose changes were sent: what outlives it has a new owner.
+    fn ended(&self, run: &Run, in_order: Option<bool>, left: Option<(Arc<str>, Box<Incidents>)>, at: Moment) {
+        // Before its death can be known.
+        if let Some(black_box) = self.black_box() {
+            black_box.ended(run.key(), run.identity.share());
+        }
+        let mut owner = self.incidents();
+        // One that ended before the first tick.
+        owner.book.enter(run);
+        owner.book.ended(run.key(), in_order, at);
+        if let Some((process, incidents)) = left {
+            let left = LeftIncidents {
+                process,
+                resource: Arc::clone(run.identity.resource()),
+                incidents: *incidents,
+            };
+            let changes = owner.exited.put(run.key(), left, at);
+            self.notify_all(&mut owner, changes.into_iter().collect());
         }
     }
 
@@ -351,5 +362,28 @@ impl Shared {
         let mut pids: BTreeSet<u32> = ended.collect();
         pids.extend(owner.exited.records(self.wall()).filter_map(|record| record.pid));
         pids
+    }
+}
+
+impl Deliver for Shared {
+    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At) {
+        let resource = run.identity.resource();
+        for output in outputs {
+            match output {
+                Output::Notices(notices) => self.notify(&mut self.incidents(), (Arc::clone(resource), notices)),
+                Output::Spans(spans) => {
+                    self.counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
+                    self.outlet().spans(resource, spans);
+                }
+                Output::OverRate => {
+                    self.counters.over_rate.fetch_add(1, Ordering::Relaxed);
+                }
+                Output::Ended { in_order, left } => self.ended(run, in_order, left, at.now),
+            }
+        }
+    }
+
+    fn dropped(&self) {
+        self.counters.inputs_dropped.fetch_add(1, Ordering::Relaxed);
     }
 }

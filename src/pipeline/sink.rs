@@ -59,7 +59,7 @@ impl RunSink for Feed {
     }
 
     fn requests_unread(&mut self, why: Option<String>) {
-        self.run().parts().requests.set_unread(why);
+        Self::requests_unread(self, why);
     }
 
     fn progress(&mut self, progress: StreamProgress) {

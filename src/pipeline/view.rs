@@ -6,9 +6,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde_json::json;
 
-use crate::pipeline::history::Remembered;
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::Run;
 use crate::pipeline::shared::Noted;
 use api::gc::{GcRecord, Subject};
 use api::view::TargetView;
@@ -16,6 +15,7 @@ use clr_gc::gc::Collection;
 use gc_rules::time::{UnixBase, Wall, rfc3339};
 use gc_telemetry::value::text;
 use processes::{Identity, RunState};
+use run::history::Remembered;
 
 fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since: Option<String>) -> TargetView {
     TargetView {
@@ -48,12 +48,12 @@ fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since: O
     }
 }
 
-fn target_of(run: &Run) -> TargetView {
-    let parts = run.parts();
-    let (session, history) = (&parts.session, &parts.history);
+fn target_of(run: &ObservedRun) -> TargetView {
+    let run = run.look();
+    let (session, history) = (&run.session, &run.history);
     let progress = session.progress();
     TargetView {
-        first_attached: session.first_attach.and_then(|at| parts.wall.rfc3339(at)),
+        first_attached: session.first_attach.and_then(|at| run.wall.rfc3339(at)),
         sessions: session.sessions,
         healings: session.healings,
         bytes: progress.bytes,
@@ -65,12 +65,12 @@ fn target_of(run: &Run) -> TargetView {
         incomplete: history.incomplete,
         last_collection: history.figures().number,
         lag_ns: session.lag_ns,
-        exports_runtime: parts.exports_runtime,
+        exports_runtime: run.exports_runtime,
         ..target(
-            parts.identity.who(),
-            &parts.identity.resource().attributes,
+            run.identity.who(),
+            &run.identity.resource().attributes,
             &session.state,
-            parts.wall.rfc3339(session.since),
+            run.wall.rfc3339(session.since),
         )
     }
 }
@@ -79,7 +79,7 @@ impl Pipeline {
     /// How many processes are in each state, by its word.
     pub fn states(&self) -> BTreeMap<&'static str, u64> {
         let mut states = BTreeMap::new();
-        let words = self.runs().into_iter().map(|run| run.parts().session.state.word());
+        let words = self.runs().into_iter().map(|run| run.look().session.state.word());
         for word in words.chain(self.noted().iter().map(|noted| noted.state.word())) {
             *states.entry(word).or_default() += 1;
         }
@@ -92,7 +92,7 @@ impl Pipeline {
         let runs = self
             .runs()
             .into_iter()
-            .filter_map(|run| run.parts().session.state.not_attached());
+            .filter_map(|run| run.look().session.state.not_attached());
         for reason in runs.chain(self.noted().iter().filter_map(|noted| noted.state.not_attached())) {
             *reasons.entry(reason).or_default() += 1;
         }
@@ -121,9 +121,9 @@ impl Pipeline {
                 continue;
             }
             let (ns_pid, wall, recent) = {
-                let parts = run.parts();
-                let recent: Vec<Remembered> = parts.history.newest().cloned().collect();
-                (parts.identity.who().ns_pid, parts.wall, recent)
+                let run = run.look();
+                let recent: Vec<Remembered> = run.history.newest().cloned().collect();
+                (run.identity.who().ns_pid, run.wall, recent)
             };
             let mut recent: Vec<_> = recent
                 .into_iter()

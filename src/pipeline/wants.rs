@@ -6,13 +6,13 @@ use gc_rules::incident::{Finding, Share, id_of};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
+use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::Run;
-use crate::pipeline::settings::Clock;
-use delivery::alerts::Notices;
 use evidence::automatic::Condition;
 use gc_telemetry::origin::Origin;
 use processes::{RunKey, RunState};
+use run::Input;
+use run::settings::Clock;
 use targets::host::now;
 
 /// The kinds of evidence that take a burst, or a heap dump.
@@ -62,20 +62,16 @@ impl Pipeline {
     /// Whom the telemetry of a run is of; `None`: it is gone.
     pub fn resource(&self, run: RunKey) -> Option<Arc<Origin>> {
         let run = self.shared().processes().runs.get(&run).map(Arc::clone)?;
-        let parts = run.parts();
-        Some(Arc::clone(parts.identity.resource()))
+        let run = run.look();
+        Some(Arc::clone(run.identity.resource()))
     }
 
     /// gcwatch begins a heap dump of a run (`true`), or has ended one: its collections are not the program's.
     pub fn dumps(&self, run: RunKey, begins: bool) {
         let run = self.shared().processes().runs.get(&run).map(Arc::clone);
         let Some(run) = run else { return };
-        let (mut parts, now) = (run.parts(), now());
-        let session = &mut parts.session;
-        session.own_dump = match (begins, session.own_dump) {
-            (true, _) => Some((now, None)),
-            (false, known) => known.map(|(from, _)| (from, Some(now))),
-        };
+        let shared = self.shared();
+        run.hand(shared.at(now()), Input::OwnDump(begins));
     }
 
     /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
@@ -83,19 +79,14 @@ impl Pipeline {
         finding.dated(self.wall().unix_ns(now()));
         let run = self.shared().processes().runs.get(&run).map(Arc::clone);
         let Some(run) = run else { return };
-        let mut parts = run.parts();
-        let notices = match parts.rules.as_mut() {
-            Some(rules) => rules.know_found(incident, finding),
-            None => Notices::default(),
-        };
-        parts.history.revision += 1;
-        self.shared().notify_of(&parts, notices);
+        let (shared, finding) = (self.shared(), Box::new(finding));
+        run.hand(shared.at(now()), Input::Found { incident, finding });
     }
 }
 
-fn of_run(run: &Run) -> Vec<(Severity, Want)> {
-    let parts = run.parts();
-    let Some(rules) = &parts.rules else { return Vec::new() };
+fn of_run(run: &ObservedRun) -> Vec<(Severity, Want)> {
+    let run = run.look();
+    let Some(rules) = &run.rules else { return Vec::new() };
     let mut wants = Vec::new();
     for incident in rules.incidents() {
         if incident.process_ended.is_some() {
@@ -106,8 +97,8 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
             if has_it || !incident.gathers(evidence) {
                 continue;
             }
-            let newest = parts.history.figures();
-            let group = parts.group_figures();
+            let newest = run.history.figures();
+            let group = run.group_figures();
             let memory = group.memory;
             wants.push((
                 incident.severity,
@@ -116,19 +107,19 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
                     incident: incident.number,
                     incident_id: id_of(incident, Some(run.key())),
                     evidence,
-                    share: parts.identity.share(),
+                    share: run.identity.share(),
                     condition: Condition {
-                        is_attached: parts.session.state == RunState::Attached,
-                        is_behind: parts.session.is_behind(),
-                        major: parts.identity.major(),
+                        is_attached: run.session.state == RunState::Attached,
+                        is_behind: run.session.is_behind(),
+                        major: run.identity.major(),
                         heap: newest.committed.max(newest.heap_after()),
-                        heap_limit: parts.heap_limit(),
+                        heap_limit: run.heap_limit(),
                         container: memory.working_set.or(memory.usage),
                         container_limit: group.memory_limit,
                         pinned_objects: newest.pinned_objects,
                         live: newest.heap_after(),
-                        server: parts.identity.is_server(),
-                        native_aot: parts.identity.who().native_aot,
+                        server: run.identity.is_server(),
+                        native_aot: run.identity.who().native_aot,
                         available: None,
                     },
                     account: incident.ledger.clone(),

@@ -7,10 +7,10 @@ use clr_gc::gc::Collection;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::{UnixBase, Wall};
 
-use crate::pipeline::history::{Bucket, Mark};
 use crate::pipeline::process_view;
 use api::view::{HeapPoints, HistoryColumns, PauseColumns};
 use recording::ProcessHistory;
+use run::history::{Bucket, Mark};
 
 /// Places of the charts at most.
 const MOST_PLACES: i64 = 300;

@@ -15,7 +15,7 @@
 //!
 //! 1. `values`, `document`: the types of the keys, from which the schema, the page and the check come
 //! 2. [`environment`], [`flags`], `layers`: the sources, merged, with the origin of each value
-//! 3. `resolve`, [`options`], [`pipeline`]: the options that each part has, of its own types
+//! 3. `resolve`, [`options`]: the options that each part has, of its own types
 //! 4. [`mod@file`], [`rule_files`]: the edge: reads files, and awaits their changes
 //!
 //! # Invariants
@@ -30,11 +30,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::pipeline::{Clock, PipelineSettings};
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use run::settings::{Clock, PipelineSettings};
 use strict_yaml::check::Schema;
 use strict_yaml::path::KeyPath;
 use targets::options::TargetOptions;
@@ -47,7 +47,6 @@ pub mod flags;
 mod layers;
 pub mod options;
 pub mod page;
-pub mod pipeline;
 mod print;
 pub mod problem;
 mod resolve;

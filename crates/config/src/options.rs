@@ -8,11 +8,11 @@ use delivery::otlp::settings::OtlpSettings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use strict_yaml::words;
 
-use crate::pipeline::PipelineSettings;
 use evidence::automatic::BurstOptions;
 use evidence::black_box::BlackBoxOptions;
 use evidence::census::CensusOptions;
 use kubernetes::settings::Settings;
+use run::settings::PipelineSettings;
 use targets::options::TargetOptions;
 use web::options::WebOptions;
 

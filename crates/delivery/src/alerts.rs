@@ -25,7 +25,6 @@ pub mod stats;
 mod board;
 mod labels;
 mod message;
-mod notice;
 mod outbox;
 mod post;
 mod queue;
@@ -45,7 +44,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::alerts::message::Message;
-pub use crate::alerts::notice::{IncidentNotice, Notice, Notices};
 pub use crate::alerts::post::Error;
 use crate::alerts::post::Post;
 pub use crate::alerts::queue::UnsentChange;
@@ -59,6 +57,7 @@ use crate::transport::receiver::Receiver;
 use gc_rules::alert::RunKey;
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
 use gc_rules::time::Wall;
+pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 
 /// Most open incidents that are remembered, for receivers that a reload adds.
 const MOST_FIRING: usize = 10_000;

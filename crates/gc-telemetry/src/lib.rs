@@ -35,6 +35,7 @@
 pub mod anomaly;
 pub mod definition;
 pub mod incident;
+pub mod notice;
 pub mod options;
 pub mod origin;
 pub mod prometheus;

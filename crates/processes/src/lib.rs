@@ -31,6 +31,7 @@ pub use gc_rules::alert::RunKey;
 
 pub mod container;
 pub mod files;
+pub mod service;
 pub mod surroundings;
 pub mod text;
 

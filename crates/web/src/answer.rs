@@ -1,9 +1,19 @@
 //! Answers to requests that cannot be served: what was asked, what is wrong with it, and what can be asked.
 
+use std::time::Duration;
+
+use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Json, Response};
 use dotnet_diagnostics::text::shown;
 use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// How long an answer about processes may take.
+const WITHIN: Duration = Duration::from_secs(2);
 
 /// The paths of the API, as they are listed where another one was asked.
 pub(super) const PATHS: [&str; 17] = [
@@ -44,6 +54,25 @@ pub(super) fn bad(error: &str, remedy: &str) -> Response {
 /// 503.
 pub(super) fn busy(error: &str, remedy: &str) -> Response {
     refusal(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
+}
+
+/// An answer that looks at processes. It may wait for one that is being stepped, so it has a thread to itself; after
+/// [`WITHIN`], 503.
+pub(super) async fn in_time(request: Request, next: Next) -> Response {
+    let runtime = Handle::current();
+    let answering = spawn_blocking(move || runtime.block_on(next.run(request)));
+    match timeout(WITHIN, answering).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_panicked)) => refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the answer failed",
+            "the log of gcwatch has the reason; please report it",
+        ),
+        Err(_late) => busy(
+            &format!("there was no answer within {} s", WITHIN.as_secs()),
+            "ask again; if it stays so, the host has no CPU for gcwatch (/api/v1/self has its lag)",
+        ),
+    }
 }
 
 /// A path that there is not.

@@ -23,6 +23,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod access;
+#[expect(clippy::disallowed_methods, reason = "answers have deadlines")]
 mod answer;
 #[expect(clippy::disallowed_methods, reason = "answers are of now")]
 mod api;
@@ -184,29 +185,36 @@ impl Guard {
     }
 }
 
-fn router(site: Site) -> Router {
-    health()
-        .route("/", get(shell))
-        .route("/rules", get(shell))
-        .route("/self", get(shell))
+/// What looks at processes: an answer within a time.
+fn records() -> Router<Site> {
+    Router::new()
         .route("/processes/{pid}", get(process_shell))
         .route("/processes/{pid}/collections/{number}", get(process_shell))
-        .route("/assets/{name}", get(assets::asset))
-        .route("/metrics", get(metrics::metrics))
-        .route("/api/v1/evidence/", get(evidence::list))
-        .route("/api/v1/evidence/{name}", get(evidence::recording))
-        .route("/api/v1/evidence/requests/{pid}", get(evidence::requests))
         .route("/api/v1/overview", get(api::overview))
         .route("/api/v1/processes", get(api::processes))
         .route("/api/v1/processes/{pid}", get(api::process))
         .route("/api/v1/processes/{pid}/collections/{number}", get(api::collection))
-        .route("/api/v1/processes/{pid}/history", get(evidence::history))
         .route("/api/v1/targets", get(api::targets))
         .route("/api/v1/gcs", get(api::collections))
         .route("/api/v1/rules", get(api::rules))
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/incidents", get(api::incidents))
         .route("/api/v1/self", get(api::watcher))
+        .route_layer(middleware::from_fn(answer::in_time))
+}
+
+fn router(site: Site) -> Router {
+    health()
+        .merge(records())
+        .route("/", get(shell))
+        .route("/rules", get(shell))
+        .route("/self", get(shell))
+        .route("/assets/{name}", get(assets::asset))
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/v1/evidence/", get(evidence::list))
+        .route("/api/v1/evidence/{name}", get(evidence::recording))
+        .route("/api/v1/evidence/requests/{pid}", get(evidence::requests))
+        .route("/api/v1/processes/{pid}/history", get(evidence::history))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/openapi.json", get(openapi::openapi))
         .fallback(nowhere)

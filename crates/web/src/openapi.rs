@@ -185,6 +185,7 @@ fn refusal(description: &str) -> Value {
 fn get(summary: &str, parameters: &[&Value], schema: &Value) -> Value {
     let mut responses = json!({
         "200": { "description": summary, "content": { "application/json": { "schema": schema } } },
+        "503": refusal("There was no answer in time: ask again."),
     });
     if let (Some(responses), false) = (responses.as_object_mut(), parameters.is_empty()) {
         responses.insert("400".to_owned(), refusal("A parameter is no number."));

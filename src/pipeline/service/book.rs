@@ -11,14 +11,17 @@ use gc_rules::incident::IncidentChange;
 use gc_rules::rule::Severity;
 use gc_rules::time::Moment;
 use gc_telemetry::origin::Origin;
+use gc_telemetry::value::text;
 
 use crate::pipeline::service::book::living::Living;
 pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
 use crate::pipeline::service::death::Death;
-use crate::pipeline::service::key::{ServiceKey, place, version};
 use processes::RunKey;
 use processes::container::ContainerIdentity;
+use processes::service::{ServiceKey, place, version};
 use processes::surroundings::Ended;
+use run::Run;
+use run::settings::Clock;
 
 /// Limit of services that are remembered.
 pub(crate) const MAX_SERVICES: usize = 1024;
@@ -43,6 +46,25 @@ pub(crate) struct ServiceBook {
 }
 
 impl ServiceBook {
+    /// A run is among the living of its service, once it was attached to.
+    pub(crate) fn enter(&mut self, run: &Run) {
+        let resource = run.identity.resource();
+        let Some(attached) = run.session.first_attach else {
+            return;
+        };
+        if run.clock() != Clock::Live || self.is_current(run.key(), resource) {
+            return;
+        }
+        let who = run.identity.who();
+        let key = ServiceKey::of(who, &resource.attributes);
+        let began = text(&resource.attributes, "process.creation.time");
+        let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+        let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
+        let began = began.map(|unix_ns| run.wall.moment(unix_ns));
+        let who = (who.name.as_str(), resource, &who.provenance.container);
+        self.belongs(run.key(), key, who, began.unwrap_or(attached));
+    }
+
     /// A process is read, or more is known of who it is: it may belong to another service than before.
     pub(crate) fn belongs(
         &mut self,

@@ -27,8 +27,8 @@ pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::left_incidents::Changes;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
-use crate::pipeline::service::key::ServiceKey;
 use processes::RunKey;
+use processes::service::ServiceKey;
 
 /// The rules of services and of gcwatch itself.
 #[derive(Debug, Default)]

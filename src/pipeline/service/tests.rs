@@ -15,6 +15,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use super::*;
 use processes::container::ContainerIdentity;
+use processes::service::ServiceKey;
 use processes::surroundings::Ended;
 use processes::{Identity, Provenance, RunKey};
 

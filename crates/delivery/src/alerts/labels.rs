@@ -9,7 +9,7 @@ use gc_rules::incident::id_of;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-use crate::alerts::notice::IncidentNotice;
+use gc_telemetry::notice::IncidentNotice;
 
 /// Labels, sorted by name.
 pub(crate) type Labels = BTreeMap<String, String>;

@@ -10,11 +10,11 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde_json::{Value, json};
 
 use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
-use crate::alerts::notice::IncidentNotice;
 use crate::alerts::settings::Links;
 use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
 use gc_rules::time::{Wall, rfc3339};
+use gc_telemetry::notice::IncidentNotice;
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";

@@ -17,8 +17,8 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
-use crate::pipeline::service::key::ServiceKey;
 use processes::RunKey;
+use processes::service::ServiceKey;
 
 /// Attributes of a process that are not its service's.
 const OF_PROCESS: [&str; 7] = [

@@ -4,26 +4,26 @@ use super::bucket::{Bucket, KINDS, class_end_ns};
 
 /// Sums over buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Pauses {
+pub struct Pauses {
     /// For how long the managed threads were suspended.
-    pub(crate) stopped_ns: u64,
+    pub stopped_ns: u64,
     /// The longest pause.
-    pub(crate) longest_ns: Option<u64>,
+    pub longest_ns: Option<u64>,
     /// Collections by generation and type, as in a bucket.
-    pub(crate) collections: [u64; KINDS],
+    pub collections: [u64; KINDS],
     /// Of those, the ones that code asked for.
-    pub(crate) induced: u64,
+    pub induced: u64,
     /// Bytes allocated.
-    pub(crate) allocated: Option<u64>,
+    pub allocated: Option<u64>,
     /// There was more.
-    pub(crate) allocated_lower_bound: bool,
+    pub allocated_lower_bound: bool,
     /// Pauses by class of length.
     classes: Vec<(u8, u64)>,
 }
 
 impl Pauses {
     /// Adds a bucket.
-    pub(crate) fn add(&mut self, bucket: &Bucket) {
+    pub fn add(&mut self, bucket: &Bucket) {
         self.stopped_ns = self.stopped_ns.saturating_add(bucket.stopped_ns);
         self.longest_ns = self.longest_ns.max(bucket.longest_ns);
         for (sum, count) in self.collections.iter_mut().zip(bucket.collections) {
@@ -48,7 +48,7 @@ impl Pauses {
 
     /// A quantile by nearest rank, rounded up to the end of its class (at most half longer), and never longer than
     /// the longest pause. `None` without a known pause.
-    pub(crate) fn quantile(&self, percent: u64) -> Option<u64> {
+    pub fn quantile(&self, percent: u64) -> Option<u64> {
         let known: u64 = self.classes.iter().map(|(_, count)| count).sum();
         let rank = (known * percent).div_ceil(100).max(1);
         let mut seen = 0;

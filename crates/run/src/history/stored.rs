@@ -12,7 +12,7 @@ use super::bucket::Bucket;
 use super::packed::{packed, unpacked};
 
 /// The first bytes of a file. Another version has others.
-pub(crate) const HEAD: &[u8; 8] = b"gcwhist1";
+pub const HEAD: &[u8; 8] = b"gcwhist1";
 
 /// Buckets of a frame that are read: more than two days.
 const MOST_BUCKETS: usize = 20_000;
@@ -22,11 +22,11 @@ const FRAME_HEAD: usize = 8;
 
 /// What is in a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub struct Stored {
     /// In order, each once.
-    pub(crate) buckets: Vec<Bucket>,
+    pub buckets: Vec<Bucket>,
     /// Bytes from the beginning that are whole.
-    pub(crate) whole: usize,
+    pub whole: usize,
 }
 
 fn crc(bytes: &[u8]) -> u32 {
@@ -36,7 +36,7 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 /// Buckets, in order, as a frame.
-pub(crate) fn frame(buckets: &[Bucket]) -> Vec<u8> {
+pub fn frame(buckets: &[Bucket]) -> Vec<u8> {
     let body = packed(buckets);
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     let mut frame = Vec::with_capacity(FRAME_HEAD + body.len());
@@ -47,7 +47,7 @@ pub(crate) fn frame(buckets: &[Bucket]) -> Vec<u8> {
 }
 
 /// What a file has; `None`: it has another head.
-pub(crate) fn read(bytes: &[u8]) -> Option<Stored> {
+pub fn read(bytes: &[u8]) -> Option<Stored> {
     let mut rest = bytes.strip_prefix(HEAD)?;
     let mut buckets = BTreeMap::new();
     while let Some((body, after)) = whole_frame(rest) {
@@ -72,7 +72,7 @@ fn whole_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Buckets as longer ones, each of so many, in order. Its place is that of the first ten seconds of its time.
-pub(crate) fn merged(buckets: impl IntoIterator<Item = Bucket>, times: u64) -> Vec<Bucket> {
+pub fn merged(buckets: impl IntoIterator<Item = Bucket>, times: u64) -> Vec<Bucket> {
     let mut longer: Vec<Bucket> = Vec::new();
     for mut bucket in buckets {
         bucket.index -= bucket.index % times.max(1);

@@ -34,7 +34,7 @@ struct Part {
 
 /// The requests of the last minute.
 #[derive(Debug, Default)]
-pub(crate) struct RecentRequests {
+pub struct RecentRequests {
     parts: [Part; PARTS as usize],
     /// One was judged since the session began: they are observed.
     observed: bool,
@@ -76,7 +76,7 @@ impl RecentRequests {
     }
 
     /// Those of the last half hour, in steps of five minutes; `None`: requests are not observed.
-    pub(crate) fn worst(&self, now: Moment) -> Option<ReportedRequests> {
+    pub fn worst(&self, now: Moment) -> Option<ReportedRequests> {
         let newest = now.ns() / LONG_PART_NS;
         let recent = self.long.iter().filter(|(number, _)| number + LONG_PARTS > newest);
         let is_any = self.observed || !self.long.is_empty();
@@ -110,7 +110,7 @@ impl RecentRequests {
     }
 
     /// Those of the last minute; `None`: requests are not observed.
-    pub(crate) fn facts(&self, now: Moment) -> Option<RequestFacts> {
+    pub fn facts(&self, now: Moment) -> Option<RequestFacts> {
         let newest = now.ns() / PART_NS;
         let recent = self.parts.iter();
         let recent = recent.filter(|part| part.number + PARTS > newest && part.number <= newest);
@@ -132,7 +132,7 @@ impl RecentRequests {
     }
 
     /// Why they are not read now; `None`: they are, or nobody asked for them.
-    pub(crate) fn unread(&self) -> Option<&str> {
+    pub fn unread(&self) -> Option<&str> {
         self.unread.as_deref()
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
-use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
@@ -14,6 +13,7 @@ use gc_rules::rule::{Evidence, Rule, RuleSet, Severity};
 use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::definition::{Attribute, anomaly};
+use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -33,7 +33,7 @@ pub struct RuleCounts {
 
 /// The rules of a run, from its first attach on.
 #[derive(Debug)]
-pub(crate) struct RunRules {
+pub struct RunRules {
     run: RunKey,
     /// The name of the process, as notices have it.
     process: Arc<str>,
@@ -50,6 +50,8 @@ pub(crate) struct RunRules {
     incidents_counted: BTreeMap<(Arc<str>, Severity), u64>,
     /// What was counted already of each rule, by place: evaluations, failures.
     counted: Vec<(u64, u64)>,
+    /// What earlier rules came to, and was not counted.
+    uncounted: BTreeMap<Arc<str>, RuleCounts>,
 }
 
 impl RunRules {
@@ -65,6 +67,7 @@ impl RunRules {
             fired: BTreeMap::new(),
             incidents_counted: BTreeMap::new(),
             counted: Vec::new(),
+            uncounted: BTreeMap::new(),
         }
     }
 
@@ -95,11 +98,14 @@ impl RunRules {
         self.notices(transitions, None, now)
     }
 
-    /// Other rules from now on. What the old ones counted has to be taken before, see [`Self::count`].
+    /// Other rules from now on.
     pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Notices {
         if Arc::ptr_eq(rules, &self.rules) {
             return Notices::default();
         }
+        let mut counted = std::mem::take(&mut self.uncounted);
+        self.count(&mut counted);
+        self.uncounted = counted;
         let transitions = self.engine.adopt(Arc::clone(rules), now);
         self.rules = Arc::clone(rules);
         self.counted = self.engine.states().iter().map(counts).collect();
@@ -128,12 +134,12 @@ impl RunRules {
     }
 
     /// Whether an alert fires or an incident is open.
-    pub(crate) fn is_any_open(&self) -> bool {
+    pub fn is_any_open(&self) -> bool {
         !self.incidents.is_empty() || !self.alerts().is_empty()
     }
 
     /// The incidents that are open, in the order in which they began.
-    pub(crate) fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
+    pub fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
         self.incidents.open()
     }
 
@@ -158,7 +164,7 @@ impl RunRules {
     }
 
     /// Whether an incident is open that gathers this.
-    pub(crate) fn gather(&self, evidence: Evidence) -> bool {
+    pub fn gather(&self, evidence: Evidence) -> bool {
         self.incidents.gather(evidence)
     }
 
@@ -282,24 +288,24 @@ impl RunRules {
     }
 
     /// The alerts that fire.
-    pub(crate) fn alerts(&self) -> Vec<Arc<Alert>> {
+    pub fn alerts(&self) -> Vec<Arc<Alert>> {
         self.engine.alerts()
     }
 
     /// The name of a rule's group.
-    pub(crate) fn group(&self, alert: &Alert) -> Option<Arc<str>> {
+    pub fn group(&self, alert: &Alert) -> Option<Arc<str>> {
         let group = self.rules.groups.get(alert.rule.group?)?;
         Some(Arc::clone(&group.name))
     }
 
     /// The root span of the collection on which an alert began.
-    pub(crate) fn span(&self, alert: &Alert) -> Option<SpanIds> {
+    pub fn span(&self, alert: &Alert) -> Option<SpanIds> {
         let mut spans = self.spans.iter();
         spans.find(|(number, _)| *number == alert.number).map(|(_, ids)| *ids)
     }
 
     /// Each enabled rule with its state.
-    pub(crate) fn states(&self) -> impl Iterator<Item = (&Arc<Rule>, RuleState)> {
+    pub fn states(&self) -> impl Iterator<Item = (&Arc<Rule>, RuleState)> {
         let each = self.rules.rules.iter().zip(self.engine.states());
         each.filter(|(rule, _)| rule.enabled)
     }
@@ -322,6 +328,12 @@ impl RunRules {
 
     /// Adds what was counted since the last call.
     pub(crate) fn count(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
+        for (id, counts) in std::mem::take(&mut self.uncounted) {
+            let total = totals.entry(id).or_default();
+            total.evaluations += counts.evaluations;
+            total.failures += counts.failures;
+            total.last_failure = counts.last_failure.or(total.last_failure.take());
+        }
         let states = self.engine.states();
         self.counted.resize(states.len(), (0, 0));
         for ((rule, state), before) in self.rules.rules.iter().zip(states).zip(&mut self.counted) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gc_telemetry::value::{text, texts};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use processes::{Identity, Provenance, RunKey};
+use crate::{Identity, Provenance, RunKey};
 
 /// What owns a pod, the one that outlives rollouts first.
 const OWNERS: [&str; 6] = [
@@ -28,7 +28,7 @@ pub struct ServiceKey(Arc<str>);
 
 impl ServiceKey {
     /// That of a process with this resource, metadata included.
-    pub(crate) fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
+    pub fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
         let attribute = |name: &str| text(resource, name).unwrap_or_default();
         let Provenance {
             own_names,
@@ -56,13 +56,13 @@ impl ServiceKey {
     }
 
     /// The key as text.
-    pub(crate) fn text(&self) -> &Arc<str> {
+    pub fn text(&self) -> &Arc<str> {
         &self.0
     }
 }
 
 /// The version of the service that a process is one of: `service.version`, else the image of its container with tags.
-pub(super) fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
+pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     let image = || {
         let tags = texts(resource, "container.image.tags").map_or_else(String::new, |tags| format!(":{tags}"));
         Some(format!("{}{tags}", text(resource, "container.image.name")?))
@@ -71,7 +71,7 @@ pub(super) fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
 }
 
 /// Which process of a service it is, for people: its pod and container, else its pid.
-pub(super) fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
+pub fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
     let place = match text(resource, "k8s.pod.name") {
         Some(pod) => {
             let container = text(resource, "k8s.container.name");

@@ -25,26 +25,27 @@ const CLOCKS_DIFFER_NS: u64 = 500_000_000;
 
 /// How a run is read.
 #[derive(Debug)]
-pub(crate) struct RunSession {
-    pub(crate) state: RunState,
+pub struct RunSession {
+    /// What is done with the process.
+    pub state: RunState,
     /// When the state began.
-    pub(crate) since: Moment,
+    pub since: Moment,
     /// Where the run's totals begin.
-    pub(crate) first_attach: Option<Moment>,
+    pub first_attach: Option<Moment>,
     /// Sessions begun.
-    pub(crate) sessions: u64,
+    pub sessions: u64,
     /// How often what another tool's session left behind was healed.
-    pub(crate) healings: u64,
+    pub healings: u64,
     /// The sum over the sessions that ended, without the present one.
     ended_sessions: StreamProgress,
     present_session: StreamProgress,
     /// When the newest event of a collection was, over all sessions; [`Moment::FIRST`] before the
     /// first.
-    pub(crate) newest: Moment,
+    pub newest: Moment,
     /// The same of the present session; `None` before its first collection.
     newest_of_session: Option<Moment>,
     /// From the end of the newest collection until it was processed.
-    pub(crate) lag_ns: Option<u64>,
+    pub lag_ns: Option<u64>,
     /// The same as the rules see it: of the present session, and unknown where it is gcwatch's own.
     lag_of_target_ns: Option<u64>,
     /// The reader is behind, see the [module](self): the time that the rules may know.
@@ -56,11 +57,11 @@ pub(crate) struct RunSession {
     /// The time of the rules.
     rules_at: Moment,
     /// What has begun and not ended.
-    pub(crate) open: Open,
+    pub open: Open,
     /// The newest heap dump of gcwatch's own: from when, until when (`None`: it goes on).
-    pub(crate) own_dump: Option<(Moment, Option<Moment>)>,
+    pub own_dump: Option<(Moment, Option<Moment>)>,
     /// Objects whose finalizers have not run.
-    pub(crate) finalizers_waiting: Option<u64>,
+    pub finalizers_waiting: Option<u64>,
     /// The share of the time for which the finalizer thread had a CPU, of the round of finalizers that is open.
     finalizer_cpu: Option<f64>,
 }
@@ -119,7 +120,7 @@ impl RunSession {
     }
 
     /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
-    pub(crate) fn closed_in_order(&self) -> Option<bool> {
+    pub fn closed_in_order(&self) -> Option<bool> {
         self.closed_in_order
     }
 
@@ -161,7 +162,7 @@ impl RunSession {
     }
 
     /// The time of the rules.
-    pub(crate) fn rules_at(&self) -> Moment {
+    pub fn rules_at(&self) -> Moment {
         self.rules_at
     }
 
@@ -179,13 +180,13 @@ impl RunSession {
     }
 
     /// No collection has come for [`RESTS_AFTER_NS`], or none at all.
-    pub(crate) fn rests(&self, now: Moment) -> bool {
+    pub fn rests(&self, now: Moment) -> bool {
         self.newest_of_session
             .is_none_or(|newest| now.since(newest) > RESTS_AFTER_NS)
     }
 
     /// Over all sessions.
-    pub(crate) fn progress(&self) -> StreamProgress {
+    pub fn progress(&self) -> StreamProgress {
         let (a, b) = (self.ended_sessions, self.present_session);
         StreamProgress {
             bytes: a.bytes + b.bytes,
@@ -199,7 +200,7 @@ impl RunSession {
     }
 
     /// gcwatch has not read all that its stream brought.
-    pub(crate) fn is_behind(&self) -> bool {
+    pub fn is_behind(&self) -> bool {
         self.known_until.is_some()
     }
 
@@ -213,7 +214,7 @@ impl RunSession {
     }
 
     /// What the rules know of how it is read.
-    pub(crate) fn facts(&self, container: ContainerFacts, memory: MemoryFacts) -> StreamFacts {
+    pub fn facts(&self, container: ContainerFacts, memory: MemoryFacts) -> StreamFacts {
         let progress = self.progress();
         // Whether a process that is not read is silent is unknown.
         let attached = self.state == RunState::Attached;
@@ -243,7 +244,7 @@ impl RunSession {
     }
 
     /// The round of finalizers that is open, by its beginning, if that is longer ago than `longer_ns`.
-    pub(crate) fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
+    pub fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
         let is_long = |begun: &Moment| now.since(*begun) > longer_ns;
         self.open
             .finalizers
@@ -256,8 +257,16 @@ impl RunSession {
         self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
 
+    /// gcwatch begins a heap dump of it (`true`), or has ended one.
+    pub(crate) fn dumps(&mut self, begins: bool, now: Moment) {
+        self.own_dump = match (begins, self.own_dump) {
+            (true, _) => Some((now, None)),
+            (false, known) => known.map(|(from, _)| (from, Some(now))),
+        };
+    }
+
     /// Whether a collection of that time is that of a heap dump of gcwatch's own.
-    pub(crate) fn is_own_dump(&self, at: Moment) -> bool {
+    pub fn is_own_dump(&self, at: Moment) -> bool {
         self.own_dump.is_some_and(|(from, until)| {
             let until = until.map_or(Moment::NEVER, |until| until.after(CLOCKS_DIFFER_NS));
             (from.before(CLOCKS_DIFFER_NS)..=until).contains(&at)

@@ -10,12 +10,12 @@ use gc_telemetry::value::{facts, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-use crate::pipeline::service::ServiceKey;
 use processes::Identity;
+use processes::service::ServiceKey;
 
 /// What a runtime says of the limit of its heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SaidLimit {
+pub enum SaidLimit {
     /// Nothing: it does not send its settings, or they have not been read.
     Nothing,
     /// There is none. It sees none of a container either: it would have taken a part of that.
@@ -26,7 +26,7 @@ pub(crate) enum SaidLimit {
 
 /// Who a run is.
 #[derive(Debug)]
-pub(crate) struct RunIdentity {
+pub struct RunIdentity {
     /// Without its attributes, which are in `resource` alone.
     identity: Identity,
     resource: Arc<Origin>,
@@ -48,21 +48,22 @@ impl RunIdentity {
     }
 
     /// Its identity; the attributes are in [`Self::resource`].
-    pub(crate) fn who(&self) -> &Identity {
+    pub fn who(&self) -> &Identity {
         &self.identity
     }
 
-    pub(crate) fn resource(&self) -> &Arc<Origin> {
+    /// The resource that all its telemetry has.
+    pub fn resource(&self) -> &Arc<Origin> {
         &self.resource
     }
 
     /// The first number of its runtime's version.
-    pub(crate) fn major(&self) -> Option<u32> {
+    pub fn major(&self) -> Option<u32> {
         self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
     }
 
     /// It has the server collector, by what the runtime says of its settings.
-    pub(crate) fn is_server(&self) -> Option<bool> {
+    pub fn is_server(&self) -> Option<bool> {
         let mut attributes = self.resource.attributes.iter();
         let server = attributes.find(|attribute| attribute.key == settings::SERVER.name)?;
         match server.value.as_ref()?.value.as_ref()? {
@@ -72,7 +73,7 @@ impl RunIdentity {
     }
 
     /// What the runtime says of the limit of its heap.
-    pub(crate) fn said_limit(&self) -> SaidLimit {
+    pub fn said_limit(&self) -> SaidLimit {
         let value = |name: &str| {
             let attribute = self.resource.attributes.iter().find(|known| known.key == name)?;
             attribute.value.as_ref()?.value.as_ref()
@@ -86,20 +87,20 @@ impl RunIdentity {
     }
 
     /// The runtime is configured to assume a size of the memory, whatever its container's limit is.
-    pub(crate) fn assumes_memory(&self) -> bool {
+    pub fn assumes_memory(&self) -> bool {
         let mut attributes = self.resource.attributes.iter();
         attributes.any(|attribute| attribute.key == settings::PHYSICAL_MEMORY.name)
     }
 
     /// Whether its container or its pod is known.
-    pub(crate) fn is_in_container(&self) -> bool {
+    pub fn is_in_container(&self) -> bool {
         let of_container = [row::CONTAINER_ID.name, row::K8S_POD_UID.name];
         let mut attributes = self.resource.attributes.iter();
         attributes.any(|attribute| of_container.contains(&attribute.key.as_str()))
     }
 
     /// What the rules know of it; `further` is laid beside the attributes of the resource.
-    pub(crate) fn facts(&self, further: impl Iterator<Item = KeyValue>) -> ProcessFacts {
+    pub fn facts(&self, further: impl Iterator<Item = KeyValue>) -> ProcessFacts {
         let Identity { key, name, runtime, .. } = &self.identity;
         let attributes: Vec<KeyValue> = self.resource.attributes.iter().cloned().chain(further).collect();
         ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
@@ -118,7 +119,7 @@ impl RunIdentity {
 
     /// Whose part of what all processes have in common it takes. An orchestrator's namespace is a tenant, too: pods come
     /// and go in it.
-    pub(crate) fn share(&self) -> Share {
+    pub fn share(&self) -> Share {
         let namespace = text(&self.metadata, "k8s.namespace.name");
         let tenant = namespace.map_or_else(
             || self.identity.provenance.tenant.clone(),
@@ -131,10 +132,15 @@ impl RunIdentity {
         }
     }
 
+    /// Whether that is more than is known of it: metadata that is other, and not none.
+    pub fn is_news(&self, metadata: &[KeyValue]) -> bool {
+        // What was known last stays: a pod that is deleted is forgotten before its processes have ended.
+        !metadata.is_empty() && metadata != self.metadata
+    }
+
     /// What an orchestrator knows of it from now on. Returns whether that differs from what it was.
     pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>) -> bool {
-        // What was known last stays: a pod that is deleted is forgotten before its processes have ended.
-        if metadata.is_empty() || metadata == self.metadata {
+        if !self.is_news(&metadata) {
             return false;
         }
         self.metadata = metadata;

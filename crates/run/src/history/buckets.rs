@@ -8,7 +8,7 @@ use super::{BUCKETS, HISTORY_NS, MOST_BUCKET_BYTES};
 
 /// The buckets in which there was something.
 #[derive(Debug)]
-pub(super) struct Buckets {
+pub(crate) struct Buckets {
     closed: Queue<Bucket>,
     open: Option<Bucket>,
 }
@@ -24,12 +24,12 @@ impl Default for Buckets {
 
 impl Buckets {
     /// All of them, in order.
-    pub(super) fn all(&self) -> impl Iterator<Item = Bucket> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.closed.iter().chain(self.open.clone())
     }
 
     /// Changes the bucket of that time. One before the oldest is not there any more.
-    pub(super) fn at(&mut self, at: Moment, change: impl FnOnce(&mut Bucket)) {
+    pub(crate) fn at(&mut self, at: Moment, change: impl FnOnce(&mut Bucket)) {
         self.in_bucket(bucket_of(at), change);
     }
 
@@ -88,7 +88,7 @@ impl Buckets {
     }
 
     /// The threads were suspended for so long from then on: each bucket gets the part that lies in it.
-    pub(super) fn stopped(&mut self, from: Moment, length_ns: u64, now: Moment) {
+    pub(crate) fn stopped(&mut self, from: Moment, length_ns: u64, now: Moment) {
         let to = from.after(length_ns).min(now).ns();
         let mut from = from.ns().max(to.saturating_sub(HISTORY_NS));
         while from < to {
@@ -104,7 +104,7 @@ impl Buckets {
 
     /// So many bytes were allocated between two instants, evenly as far as is known: each bucket gets the part that
     /// lies in it. What is shorter than a bucket counts where it ended.
-    pub(super) fn allocated(&mut self, (from, to): (Moment, Moment), bytes: u64) {
+    pub(crate) fn allocated(&mut self, (from, to): (Moment, Moment), bytes: u64) {
         let (from, to) = (from.ns(), to.ns().max(1));
         let last = to.saturating_sub(1);
         let whole = to.saturating_sub(from);
@@ -132,12 +132,12 @@ impl Buckets {
     }
 
     #[cfg(test)]
-    pub(super) fn size(&self) -> (usize, usize) {
+    pub(crate) fn size(&self) -> (usize, usize) {
         self.closed.size()
     }
 
     #[cfg(test)]
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let open = self.open.as_ref();
         self.closed.memory_bytes() + open.map_or(0, |open| open.pauses.capacity() * size_of::<(u8, u32)>())
     }

@@ -8,7 +8,7 @@ const STEP_NS: u64 = 150 * 1_000_000_000;
 
 /// Sums of fixed size.
 #[derive(Debug, Default)]
-pub(super) struct Stopped {
+pub(crate) struct Stopped {
     all: StoppedTime,
     /// All as it was at two earlier times, the older first; [`Moment::FIRST`]: not yet.
     earlier: [(Moment, StoppedTime); 2],
@@ -16,24 +16,24 @@ pub(super) struct Stopped {
 
 impl Stopped {
     /// Takes a collection that ended then.
-    pub(super) fn collection(&mut self, collection: &Collection, at: Moment) {
+    pub(crate) fn collection(&mut self, collection: &Collection, at: Moment) {
         self.remember(at);
         self.all.add(collection);
     }
 
     /// Takes a suspension in which no collection ran.
-    pub(super) fn suspension(&mut self, suspension: &Suspension, at: Moment) {
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, at: Moment) {
         self.remember(at);
         self.all.add_suspension(suspension);
     }
 
     /// Since the first attach.
-    pub(super) fn all(&self) -> &StoppedTime {
+    pub(crate) fn all(&self) -> &StoppedTime {
         &self.all
     }
 
     /// In the last minutes, and since when that is; `None`: nothing was seen.
-    pub(super) fn recent(&self) -> Option<(Moment, StoppedTime)> {
+    pub(crate) fn recent(&self) -> Option<(Moment, StoppedTime)> {
         let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > Moment::FIRST)?;
         Some((*at, self.all.since(earlier)))
     }

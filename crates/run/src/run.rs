@@ -1,98 +1,80 @@
-//! The parts of a run, and what passes between them.
+//! The run: what is known of it, and its steps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, Suspension};
-use delivery::alerts::Notices;
+use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
-use gc_rules::engine::collection_at;
-use gc_rules::field::{HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::engine::{collection_at, suspension_at};
+use gc_rules::field::{self, HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::incident::IncidentEnding;
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, RuleSet};
 use gc_rules::time::{Moment, TimeBase, Wall};
+use gc_telemetry::notice::Notices;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
-use gc_telemetry::spans::{Encoded, NotExported};
+use gc_telemetry::spans::NotExported;
 use gc_telemetry::value::key_value;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-
-use crate::pipeline::history::History;
-use crate::pipeline::left_incidents::LeftIncidents;
-use crate::pipeline::run::container::RunContainer;
-use crate::pipeline::run::identity::{RunIdentity, SaidLimit};
-use crate::pipeline::run::ledger::RunLedger;
-use crate::pipeline::run::requests::RecentRequests;
-use crate::pipeline::run::rules::RunRules;
-use crate::pipeline::run::session::RunSession;
-use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
-use crate::pipeline::settings::Clock;
-use crate::pipeline::settings::PipelineSettings;
-use gc_rules::incident::IncidentEnding;
-use processes::RunState;
 use processes::container::Figures;
 use processes::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
-use processes::{Identity, StreamProgress};
+use processes::{Identity, RunKey, RunState, StreamProgress};
 
-/// Everything of a run that changes.
+use crate::container::RunContainer;
+use crate::history::History;
+use crate::identity::{RunIdentity, SaidLimit};
+use crate::input::{At, Attachment, Input, Measured};
+use crate::ledger::RunLedger;
+use crate::output::Output;
+use crate::requests::RecentRequests;
+use crate::rules::{RuleCounts, RunRules};
+use crate::session::RunSession;
+use crate::settings::{Clock, PipelineSettings};
+use crate::telemetry::{RunTelemetry, anomalies};
+
+/// One run of a process. Its parts are for looking at; [`Run::step`] changes them.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) identity: RunIdentity,
-    pub(crate) session: RunSession,
-    pub(crate) container: RunContainer,
-    pub(crate) memory: MemoryFacts,
+pub struct Run {
+    /// Who it is.
+    pub identity: RunIdentity,
+    /// How it is read.
+    pub session: RunSession,
+    container: RunContainer,
+    /// The newest reading of its memory.
+    pub memory: MemoryFacts,
     host: HostFacts,
     /// Maximum bytes that its heap can commit, as it looks from outside.
     seen_heap_limit: Option<u64>,
     /// The memory of the machine.
     machine: Option<u64>,
     /// What shows that it exports the metrics of its runtime itself.
-    pub(crate) exports_runtime: Option<&'static str>,
+    pub exports_runtime: Option<&'static str>,
     /// A collection showed that the limit which its surroundings name is not in force.
     has_no_such_limit: bool,
-    pub(crate) ledger: RunLedger,
-    pub(crate) requests: RecentRequests,
+    /// Where its memory is.
+    pub ledger: RunLedger,
+    /// Its requests.
+    pub requests: RecentRequests,
     /// From the first attach on.
-    pub(crate) rules: Option<RunRules>,
+    pub rules: Option<RunRules>,
     telemetry: RunTelemetry,
-    pub(crate) history: History,
-    /// What the wall clock shows, as of the last second or collection.
-    pub(crate) wall: Wall,
+    /// The last half hour.
+    pub history: History,
+    /// What the wall clock shows, as of the newest input.
+    pub wall: Wall,
+    clock: Clock,
+    settings: Arc<PipelineSettings>,
 }
 
-/// A reading from outside of a process.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Measured {
-    /// Of its container; `None`: it could not be read.
-    pub figures: Option<Figures>,
-    /// Of its memory.
-    pub memory: MemoryFacts,
-    /// Maximum bytes that its heap can commit, as far as that is seen from outside.
-    pub heap_limit: Option<u64>,
-    /// The memory of the machine, bytes.
-    pub machine: Option<u64>,
-    /// What the host has to do.
-    pub host: HostFacts,
-    /// What shows that it exports the metrics of its runtime itself.
-    pub exports_runtime: Option<&'static str>,
-}
-
-/// What came of a collection.
-#[derive(Debug)]
-pub(crate) struct Observed {
-    /// Its spans, if it is among those that become spans.
-    pub(crate) spans: Result<Encoded, NotExported>,
-    /// The changes of alerts that it made.
-    pub(crate) notices: Notices,
-}
-
-impl Parts {
-    pub(crate) fn new(identity: Identity, now: Moment, wall: Wall) -> Self {
+impl Run {
+    /// A run that nothing has happened to.
+    pub fn new(identity: Identity, settings: Arc<PipelineSettings>, at: At) -> Self {
         Self {
             identity: RunIdentity::new(identity),
-            session: RunSession::new(now),
+            session: RunSession::new(at.now),
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
             host: HostFacts::default(),
@@ -105,29 +87,174 @@ impl Parts {
             rules: None,
             telemetry: RunTelemetry::new(),
             history: History::default(),
-            wall,
+            wall: at.wall,
+            clock: settings.clock,
+            settings,
         }
     }
 
-    /// Nothing will be observed any more: rules and series go.
-    pub(crate) fn forget_all_but_history(&mut self) {
-        self.rules = None;
-        self.telemetry = RunTelemetry::new();
+    /// Pid and start time.
+    pub fn key(&self) -> RunKey {
+        self.identity.who().key
+    }
+
+    /// Live, or of a recording.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The time as it is for this run: of one that ended, its end; of a recording, that of its events.
+    pub fn present(&self, now: Moment) -> Moment {
+        match self.clock {
+            // Its last half hour is that before its end.
+            Clock::Live if self.session.state == RunState::Ended => self.session.since.min(now),
+            Clock::Live => now,
+            Clock::Recorded => self.session.newest,
+        }
+    }
+
+    /// Something happens. What follows is added to `outputs`, in order.
+    pub fn step(&mut self, at: At, input: Input, outputs: &mut Vec<Output>) {
+        self.wall = at.wall;
+        let notices = match input {
+            Input::State(state) => {
+                self.session.set_state(state, at.now);
+                Notices::default()
+            }
+            Input::Attached(attachment) => {
+                self.attached(*attachment, at.now);
+                Notices::default()
+            }
+            Input::ReaderLeft => {
+                self.reader_left(at.now);
+                Notices::default()
+            }
+            Input::Learned { runtime, attributes } => {
+                self.identity.learned(runtime, attributes);
+                let is_judged = self.clock == Clock::Recorded && self.session.newest > Moment::FIRST;
+                let now = if is_judged { self.session.newest } else { at.now };
+                self.update_rules(now)
+            }
+            Input::Metadata(metadata) => match self.identity.set_metadata(metadata) {
+                true => self.update_rules(at.now),
+                false => Notices::default(),
+            },
+            Input::Collection {
+                collection,
+                base,
+                held_back_ns,
+            } => {
+                let passed = self.time_of_collection(&collection, base, at.now, held_back_ns);
+                put(outputs, passed);
+                self.collection(collection, base, at.now, outputs)
+            }
+            Input::Suspension { suspension, base } => self.suspension(&suspension, base, at.now),
+            Input::Requests { requests, base } => {
+                let encoded = requests.iter().filter_map(|request| self.request(request, base));
+                outputs.extend(encoded);
+                Notices::default()
+            }
+            Input::RequestsUnread(why) => {
+                self.requests.set_unread(why);
+                Notices::default()
+            }
+            Input::Open { open, base } => {
+                self.open(open, base);
+                Notices::default()
+            }
+            Input::Progress(progress) => {
+                self.set_progress(progress);
+                Notices::default()
+            }
+            Input::Undrained(is) => {
+                self.session.set_undrained(is, at.now);
+                Notices::default()
+            }
+            Input::Closed { in_order } => {
+                self.session.set_closed(in_order);
+                Notices::default()
+            }
+            Input::Healed => {
+                self.session.healings += 1;
+                Notices::default()
+            }
+            Input::Tick { behind_ns } => self.tick(at.now, behind_ns),
+            Input::Measured(measured) => self.measured(*measured, at.now),
+            Input::Counted(reading) => {
+                self.counted(reading.map(|reading| *reading), at.now);
+                Notices::default()
+            }
+            Input::FinalizerCpu { begun, share } => {
+                self.session.know_finalizer_cpu(begun, share);
+                Notices::default()
+            }
+            Input::OwnDump(begins) => {
+                self.session.dumps(begins, at.now);
+                Notices::default()
+            }
+            Input::Found { incident, finding } => {
+                self.history.revision += 1;
+                let rules = self.rules.as_mut();
+                rules.map_or_else(Notices::default, |rules| rules.know_found(incident, *finding))
+            }
+            Input::Rules(rules) => self.adopt(&rules, at.now),
+            Input::Settings(settings) => {
+                self.settings = settings;
+                Notices::default()
+            }
+            Input::HistoryKept { until } => {
+                self.history.kept_until = until;
+                Notices::default()
+            }
+            Input::Unwatched => self.unwatched(at.now),
+            Input::Ended => {
+                self.ended(at.now, outputs);
+                Notices::default()
+            }
+            Input::Forgotten => {
+                self.rules = None;
+                self.telemetry = RunTelemetry::new();
+                Notices::default()
+            }
+        };
+        put(outputs, notices);
     }
 
     /// A session begins. The first one begins the rules and the series, too.
-    pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start: Moment) {
+    fn attached(&mut self, attachment: Attachment, now: Moment) {
+        if self.session.state == RunState::Attached {
+            return;
+        }
+        let start = match (self.clock, attachment.base) {
+            (Clock::Recorded, Some(base)) => base.moment(0),
+            _ => now,
+        };
         self.session.begin(start);
         self.requests = RecentRequests::default();
-        if self.rules.is_none() {
-            let facts = self.process_facts();
-            self.rules = Some(RunRules::new(self.identity.who(), rules, facts, start));
+        let (facts, share) = (self.process_facts(), self.identity.share());
+        let who = self.identity.who();
+        let rules = self
+            .rules
+            .get_or_insert_with(|| RunRules::new(who, attachment.rules, facts, start));
+        if let Some(incidents) = attachment.incidents {
+            rules.resume(incidents);
         }
-        self.telemetry.begin(&settings.metrics, self.wall.unix_ns(start));
+        if let Some(recordings) = attachment.recordings {
+            rules.keep_events(share, recordings);
+        }
+        self.telemetry.begin(&self.settings.metrics, self.wall.unix_ns(start));
+        self.session.set_state(RunState::Attached, now);
+    }
+
+    fn reader_left(&mut self, now: Moment) {
+        if matches!(self.session.state, RunState::Attached | RunState::Attaching) {
+            let detail = "its reader ended".to_owned();
+            self.session.set_state(RunState::Detached { detail }, now);
+        }
     }
 
     /// Maximum bytes that its heap can commit: the runtime's own word, else what follows from outside.
-    pub(crate) fn heap_limit(&self) -> Option<u64> {
+    pub fn heap_limit(&self) -> Option<u64> {
         match self.identity.said_limit() {
             SaidLimit::Bytes(limit) => Some(limit),
             SaidLimit::NoLimit => None,
@@ -138,7 +265,7 @@ impl Parts {
     /// The limit of its container, where the runtime does not see it: then it says that its heap has none. Seen on 9.0
     /// to 10.0.10 where its control group is the root of what is mounted (runtime issue 130092), and on all where the
     /// limit came after the start.
-    pub(crate) fn unseen_limit(&self) -> Option<u64> {
+    pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
         let is_unseen = self.identity.said_limit() == SaidLimit::NoLimit && !self.identity.assumes_memory();
@@ -168,7 +295,7 @@ impl Parts {
 
     /// The figures of its container, or of its control group where that has a limit: those of the whole host say
     /// nothing of a process.
-    pub(crate) fn group_figures(&self) -> Figures {
+    pub fn group_figures(&self) -> Figures {
         let figures = self.container.figures();
         if self.identity.is_in_container() || figures.memory_limit.is_some() {
             *figures
@@ -180,65 +307,61 @@ impl Parts {
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
     /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
     /// end here.
-    ///
-    /// `behind_ns`: how long ago all streams were read to their end.
-    pub(crate) fn tick(&mut self, now: Moment, wall: Wall, behind_ns: u64) -> Notices {
-        self.wall = wall;
+    fn tick(&mut self, now: Moment, behind_ns: u64) -> Notices {
         self.session.tick(now, behind_ns);
         match self.session.state {
-            RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
-                let rules = self.rules.as_mut().filter(|rules| rules.is_any_open());
-                rules.map_or_else(Notices::default, |rules| rules.unwatch(now))
-            }
+            RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => self.unwatched(now),
             _ => self.advance(now),
         }
     }
 
+    /// Nobody watches it: what is open ends.
+    fn unwatched(&mut self, now: Moment) -> Notices {
+        let rules = self.rules.as_mut().filter(|rules| rules.is_any_open());
+        rules.map_or_else(Notices::default, |rules| rules.unwatch(now))
+    }
+
     /// Other rules from now on.
-    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, clock: Clock, now: Moment) -> Notices {
-        let now = match clock {
+    fn adopt(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Notices {
+        let now = match self.clock {
             Clock::Live => now,
             Clock::Recorded => self.session.newest,
         };
         let now = self.session.advances(now);
-        let notices = self.rules.as_mut().map(|known| known.adopt(rules, now));
-        notices.unwrap_or_default()
+        let known = self.rules.as_mut();
+        known.map_or_else(Notices::default, |known| known.adopt(rules, now))
     }
 
-    /// The process exited: its alerts end. With it come the incidents that outlive it.
-    pub(crate) fn end_rules(&mut self, clock: Clock, at: Moment) -> (Notices, Option<LeftIncidents>) {
-        // What was in progress when it was read last is over with it.
-        let mut notices = match clock {
-            Clock::Live => self.advance(at),
-            Clock::Recorded => Notices::default(),
-        };
-        let in_order = self.session.closed_in_order() == Some(true);
-        let Some(rules) = self.rules.as_mut() else {
-            return (notices, None);
-        };
-        match clock {
-            // Nothing was killed and nobody has to restart it: what was wrong is over.
-            Clock::Live if in_order => {
-                notices.extend(rules.finish(IncidentEnding::ProcessEnded, at));
-                (notices, None)
-            }
-            Clock::Live => {
-                notices.extend(rules.end(at));
-                let (incidents, process) = rules.take_incidents(at);
-                let left = LeftIncidents {
-                    process,
-                    resource: Arc::clone(self.identity.resource()),
-                    incidents,
-                };
-                (notices, Some(left))
-            }
+    /// The process exited, a recorded one at its newest event: its alerts end, and what outlives it is handed out.
+    fn ended(&mut self, now: Moment, outputs: &mut Vec<Output>) {
+        self.session.set_state(RunState::Ended, now);
+        if self.clock == Clock::Recorded {
             // A recording says nothing of what came after.
-            Clock::Recorded => (rules.finish(IncidentEnding::ProcessEnded, at), None),
+            let at = self.session.newest;
+            let rules = self.rules.as_mut();
+            let ended = rules.map(|rules| rules.finish(IncidentEnding::ProcessEnded, at));
+            put(outputs, ended.unwrap_or_default());
+            return;
         }
+        // What was in progress when it was read last is over with it.
+        put(outputs, self.advance(now));
+        let in_order = self.session.closed_in_order();
+        let mut left = None;
+        match self.rules.as_mut() {
+            // Nothing was killed and nobody has to restart it: what was wrong is over.
+            Some(rules) if in_order == Some(true) => put(outputs, rules.finish(IncidentEnding::ProcessEnded, now)),
+            Some(rules) => {
+                put(outputs, rules.end(now));
+                let (incidents, process) = rules.take_incidents(now);
+                left = Some((process, Box::new(incidents)));
+            }
+            None => {}
+        }
+        outputs.push(Output::Ended { in_order, left });
     }
 
     /// Advances the time of the rules.
-    pub(crate) fn advance(&mut self, now: Moment) -> Notices {
+    fn advance(&mut self, now: Moment) -> Notices {
         let now = self.session.advances(now);
         let stream = self.stream_facts();
         let Some(rules) = &mut self.rules else {
@@ -265,7 +388,7 @@ impl Parts {
 
     /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is
     /// brought up to it, and where their time is far behind it, that passes first.
-    pub(crate) fn catch_up(&mut self, at: Moment, now: Moment) -> Notices {
+    fn catch_up(&mut self, at: Moment, now: Moment) -> Notices {
         if let Some(at) = self.session.catches_up(at, now) {
             return self.advance(at);
         }
@@ -289,7 +412,7 @@ impl Parts {
     }
 
     /// A reading of its memory and its container. The rules get limits that changed.
-    pub(crate) fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
+    fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
         self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
         self.telemetry.set_exports_runtime(self.exports_runtime.is_some());
@@ -355,7 +478,7 @@ impl Parts {
     }
 
     /// Its pages were counted; `None`: that failed.
-    pub(crate) fn counted(&mut self, reading: Option<Reading>, at: Moment) {
+    fn counted(&mut self, reading: Option<Reading>, at: Moment) {
         let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
         let ledger = ledger.map(|ledger| self.dated(ledger, at));
         self.ledger.counted(at, ledger);
@@ -365,40 +488,70 @@ impl Parts {
     }
 
     /// Whether its pages may be counted now; if so, that begins. What its newest collection shows of its heap.
-    pub(crate) fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
+    pub fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person || self.rules.as_ref().is_some_and(|rules| rules.gather(Evidence::Ledger));
         let begins = is_wanted && self.ledger.begin(now, for_person);
         begins.then(|| self.heap_figures(now))
     }
 
-    /// What an orchestrator knows of it from now on. `None`: the same as before.
-    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>, now: Moment) -> Option<Notices> {
-        let changed = self.identity.set_metadata(metadata);
-        changed.then(|| self.update_rules(now))
+    /// What has begun and not ended.
+    fn open(&mut self, open: Open, base: TimeBase) {
+        let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
+        self.session.finalizers_waiting = open.finalizers_waiting;
+        self.session.open = field::Open {
+            stop: moment(open.stop),
+            collection: moment(open.collection),
+            background: moment(open.background),
+            finalizers: moment(open.finalizers),
+            requested_by_tool: open.requested_by_tool,
+        };
     }
 
-    /// More is known of who it is.
-    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>, now: Moment) -> Notices {
-        self.identity.learned(runtime, attributes);
-        self.update_rules(now)
-    }
-
-    pub(crate) fn set_progress(&mut self, progress: StreamProgress) {
+    fn set_progress(&mut self, progress: StreamProgress) {
         // Where the runtime numbers nothing, losses are unknown: the metric is absent.
         if let Some(lost) = self.session.set_progress(progress) {
             self.telemetry.lost(lost);
         }
     }
 
+    /// No event of a live process is later than now.
+    fn latest(&self, now: Moment) -> Moment {
+        match self.clock {
+            Clock::Live => now,
+            Clock::Recorded => Moment::NEVER,
+        }
+    }
+
+    /// The time passes up to a collection. How late it came is known then.
+    fn time_of_collection(
+        &mut self,
+        collection: &Collection,
+        base: TimeBase,
+        now: Moment,
+        held_back_ns: u64,
+    ) -> Notices {
+        let at = base.moment(collection_at(collection));
+        if self.clock == Clock::Recorded {
+            return self.advance(at);
+        }
+        let passed = self.catch_up(at, now);
+        if let Some(end) = collection.end {
+            let end = base.moment(end);
+            let lag = (end <= now).then(|| now.since(end).saturating_sub(held_back_ns));
+            self.session.set_lag(lag);
+        }
+        passed
+    }
+
     /// One collection: judged by the rules, counted, measured, remembered, and made into spans if it is among those.
-    /// `now`: no event is later; [`Moment::NEVER`] for a recording.
-    pub(crate) fn collection(
+    /// What alerts began on it is returned, for after its spans.
+    fn collection(
         &mut self,
         mut collection: Box<Collection>,
         base: TimeBase,
-        settings: &Arc<PipelineSettings>,
         now: Moment,
-    ) -> Observed {
+        outputs: &mut Vec<Output>,
+    ) -> Notices {
         self.session.observe(base.moment(collection.last_event));
         let at = base.moment(collection_at(&collection));
         let own_dump = self.claim(&mut collection, at);
@@ -430,9 +583,9 @@ impl Parts {
             .is_some_and(|rules| rules.incidents().next().is_some());
         let (span, spans) = self
             .telemetry
-            .collection(&collection, unix, &anomalies, in_incident, settings);
-        let number = collection.number;
-        self.history.observe(collection, base, settings.recent, now);
+            .collection(&collection, unix, &anomalies, in_incident, &self.settings);
+        let (number, latest) = (collection.number, self.latest(now));
+        self.history.observe(collection, base, self.settings.recent, latest);
         if let Some(ids) = span {
             self.history.traced(number, ids.trace_id);
         }
@@ -441,7 +594,12 @@ impl Parts {
             notices.extend(rules.notices(verdict.transitions, span, at));
             self.keep_of_incidents();
         }
-        Observed { spans, notices }
+        match spans {
+            Ok(spans) => outputs.push(Output::Spans(spans)),
+            Err(NotExported::OverRate) => outputs.push(Output::OverRate),
+            Err(NotExported::NotSelected) => {}
+        }
+        notices
     }
 
     /// Whether it is that of a heap dump of gcwatch's own, which is a tool's also where the stream does not say so.
@@ -460,28 +618,38 @@ impl Parts {
         committed.is_some_and(|(committed, limit)| committed > limit.saturating_add(limit / 4))
     }
 
-    /// A request that ended.
-    pub(crate) fn request(
-        &mut self,
-        request: &Request,
-        base: TimeBase,
-        settings: &Arc<PipelineSettings>,
-    ) -> Result<Encoded, NotExported> {
+    /// A request that ended: counted, and if it lost much, the pauses as spans of its own trace.
+    fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
-        self.telemetry.request(request, base.unix(self.wall), settings)
+        let spans = self.telemetry.request(request, base.unix(self.wall), &self.settings);
+        spans.ok().map(Output::Spans)
     }
 
     /// A suspension in which no collection ran.
-    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) {
-        self.history.suspension(suspension, base, now);
+    fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) -> Notices {
+        let at = suspension_at(suspension).map(|at| base.moment(at));
+        let passed = match (self.clock, at) {
+            (Clock::Recorded, Some(at)) => self.advance(at),
+            (Clock::Live, Some(at)) => self.catch_up(at, now),
+            (_, None) => Notices::default(),
+        };
+        self.history.suspension(suspension, base, self.latest(now));
         if let Some(rules) = self.rules.as_mut() {
             rules.suspension(suspension, base);
         }
         self.telemetry.suspension(suspension);
+        passed
     }
 
-    /// Its metrics; `None` before the first attach.
-    pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
+    /// What each rule's evaluations came to since the last call is added to `totals`.
+    pub fn count_rules(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
+        if let Some(rules) = self.rules.as_mut() {
+            rules.count(totals);
+        }
+    }
+
+    /// Its metrics, of a delta since the last call; `None` before the first attach.
+    pub fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
         let (mut metrics, start_unix_ns) = self.telemetry.metrics(now_unix_ns, temporality)?;
         let mut snapshot = MetricSnapshot::new(start_unix_ns, now_unix_ns);
         self.session.metrics(&mut snapshot);
@@ -495,5 +663,12 @@ impl Parts {
         }
         metrics.extend(snapshot.into_metrics());
         Some(metrics)
+    }
+}
+
+/// Adds notices, if there are any.
+fn put(outputs: &mut Vec<Output>, notices: Notices) {
+    if !notices.is_empty() {
+        outputs.push(Output::Notices(notices));
     }
 }

@@ -12,7 +12,7 @@ use gc_telemetry::series::Series;
 use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Traced, Tracer};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::pipeline::settings::PipelineSettings;
+use crate::settings::PipelineSettings;
 
 /// The spans and the series of a run.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ const GOOD_FOR_NS: u64 = 45_000_000_000;
 
 /// What is known of a run's memory.
 #[derive(Debug, Default)]
-pub(crate) struct RunLedger {
+pub struct RunLedger {
     estimated: Series,
     /// Most processes are never asked for.
     counted: Option<Box<Series>>,
@@ -74,12 +74,12 @@ impl RunLedger {
     }
 
     /// The highest usage that was seen.
-    pub(crate) fn peak(&self) -> Option<u64> {
+    pub fn peak(&self) -> Option<u64> {
         self.peak
     }
 
     /// What is known best.
-    pub(crate) fn newest(&self) -> Option<Ledger> {
+    pub fn newest(&self) -> Option<Ledger> {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {
             (Some((counted_at, counted)), Some((at, estimated))) => {

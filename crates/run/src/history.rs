@@ -26,7 +26,7 @@ mod mark;
 mod packed;
 mod pauses;
 mod stopped;
-pub(crate) mod stored;
+pub mod stored;
 
 #[cfg(test)]
 mod tests;
@@ -36,23 +36,23 @@ use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::{Moment, TimeBase};
 
-pub(crate) use bucket::{BUCKET_NS, Bucket, bucket_of};
+pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
-pub(crate) use causes::{Cause, Causes};
+pub use causes::{Cause, Causes};
 use kept::Kept;
-pub(crate) use kept::Remembered;
-pub(crate) use mark::Mark;
+pub use kept::Remembered;
+pub use mark::Mark;
 use packed::Queue;
-pub(crate) use pauses::Pauses;
+pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
 use stopped::Stopped;
 
 /// How far back the buckets go, the one that is open included.
-pub(crate) const BUCKETS: u64 = 180;
+pub const BUCKETS: u64 = 180;
 /// How far back the history goes.
-pub(crate) const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
+pub const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
 /// Limit of the points.
-pub(crate) const MOST_MARKS: usize = 512;
+pub const MOST_MARKS: usize = 512;
 /// Limit of the buckets' packed bytes. A busy one takes 30 to 60: of the busiest, the history goes back a little less.
 const MOST_BUCKET_BYTES: usize = 10 << 10;
 /// Limit of the points' packed bytes. One takes 7 to 9.
@@ -60,36 +60,36 @@ const MOST_MARK_BYTES: usize = 4608;
 
 /// What is remembered of a run.
 #[derive(Debug)]
-pub(crate) struct History {
+pub struct History {
     buckets: Buckets,
     marks: Queue<Mark>,
     causes: Causes,
     stopped: Stopped,
     kept: Kept,
     /// Collections observed.
-    pub(crate) collections: u64,
+    pub collections: u64,
     /// Suspensions without a collection.
-    pub(crate) suspensions: u64,
+    pub suspensions: u64,
     /// Of the collections, those that lie in a loss.
-    pub(crate) lossy: u64,
+    pub lossy: u64,
     /// Of the collections, those of which a part was never seen.
-    pub(crate) incomplete: u64,
+    pub incomplete: u64,
     /// Changes with everything that is taken in: whoever has seen this number has seen all.
-    pub(crate) revision: u64,
+    pub revision: u64,
     /// Buckets before this one are on the disk.
-    pub(crate) kept_until: u64,
+    pub kept_until: u64,
     newest: Newest,
 }
 
 /// Figures of the newest collection that has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Newest {
+pub struct Newest {
     /// Number of the newest collection.
-    pub(crate) number: Option<u32>,
+    pub number: Option<u32>,
     /// When it was.
-    pub(crate) at: Option<Moment>,
+    pub at: Option<Moment>,
     /// Bytes in each generation after a collection.
-    pub(crate) heap: [Option<u64>; 5],
+    pub heap: [Option<u64>; 5],
     /// When that was; [`Moment::FIRST`]: never.
     heap_at: Moment,
     /// Bytes of old objects: generation 2, large and pinned ones, without free space.
@@ -97,26 +97,26 @@ pub(crate) struct Newest {
     /// The same after the newest full collection, and when that was.
     looked_at: Option<(u64, Moment)>,
     /// Free bytes inside them.
-    pub(crate) fragmentation: Option<u64>,
+    pub fragmentation: Option<u64>,
     /// Bytes that the heap has committed, in use or kept.
-    pub(crate) committed: Option<u64>,
+    pub committed: Option<u64>,
     /// Of those, the ones in use.
     in_use: Option<u64>,
     /// Bytes committed for regions without objects.
-    pub(crate) kept: Option<u64>,
+    pub kept: Option<u64>,
     /// Bytes of the collector's tables.
-    pub(crate) bookkeeping: Option<u64>,
+    pub bookkeeping: Option<u64>,
     /// Pinned objects that it found.
-    pub(crate) pinned_objects: Option<u32>,
+    pub pinned_objects: Option<u32>,
     /// Number of heaps.
-    pub(crate) heap_count: Option<u32>,
+    pub heap_count: Option<u32>,
     /// Load of the machine's or the container's memory as the runtime sees it, percent.
-    pub(crate) memory_load_percent: Option<u32>,
+    pub memory_load_percent: Option<u32>,
 }
 
 impl Newest {
     /// Bytes in all generations.
-    pub(crate) fn heap_after(&self) -> Option<u64> {
+    pub fn heap_after(&self) -> Option<u64> {
         let known = self.heap.iter().flatten();
         known.fold(None, |sum: Option<u64>, bytes| {
             Some(sum.unwrap_or(0).saturating_add(*bytes))
@@ -124,7 +124,7 @@ impl Newest {
     }
 
     /// Its memory at a time; the process is watched since another one.
-    pub(crate) fn heap_figures(&self, now: Moment, since: Moment) -> HeapFigures {
+    pub fn heap_figures(&self, now: Moment, since: Moment) -> HeapFigures {
         let ago_ns = |at: Moment| now.since(at);
         let looked_at = self.looked_at.map(|(bytes, at)| (bytes, ago_ns(at)));
         let not_looked_at = |old| not_looked_at(old, looked_at, ago_ns(since));
@@ -258,20 +258,20 @@ impl History {
     }
 
     /// The buckets in which there was something and that are not older than half an hour, in order.
-    pub(crate) fn buckets(&self, now: Moment) -> Vec<Bucket> {
+    pub fn buckets(&self, now: Moment) -> Vec<Bucket> {
         let from = (bucket_of(now) + 1).saturating_sub(BUCKETS);
         self.buckets.all().filter(|bucket| bucket.index >= from).collect()
     }
 
     /// Those of them that are not on the disk.
-    pub(crate) fn unkept(&self, now: Moment) -> Vec<Bucket> {
+    pub fn unkept(&self, now: Moment) -> Vec<Bucket> {
         let mut buckets = self.buckets(now);
         buckets.retain(|bucket| bucket.index >= self.kept_until);
         buckets
     }
 
     /// The pauses since then, of whole buckets.
-    pub(crate) fn pauses_since(&self, from: Moment) -> Pauses {
+    pub fn pauses_since(&self, from: Moment) -> Pauses {
         let mut pauses = Pauses::default();
         let from = bucket_of(from);
         for bucket in self.buckets.all().filter(|bucket| bucket.index >= from) {
@@ -281,32 +281,32 @@ impl History {
     }
 
     /// The newest collections as points, in the order in which they were observed.
-    pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
+    pub fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
         self.marks.iter()
     }
 
     /// Why it collected, since the first attach: what stopped it longest first.
-    pub(crate) fn causes(&self) -> Vec<Cause> {
+    pub fn causes(&self) -> Vec<Cause> {
         self.causes.all()
     }
 
     /// What it was stopped for, since the first attach.
-    pub(crate) fn stopped(&self) -> &StoppedTime {
+    pub fn stopped(&self) -> &StoppedTime {
         self.stopped.all()
     }
 
     /// The same in the last minutes, and since when that is; `None`: it was never stopped.
-    pub(crate) fn recently_stopped(&self) -> Option<(Moment, StoppedTime)> {
+    pub fn recently_stopped(&self) -> Option<(Moment, StoppedTime)> {
         self.stopped.recent()
     }
 
     /// The newest collections in full, in the order in which they were observed.
-    pub(crate) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
+    pub fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
         self.kept.newest()
     }
 
     /// The longest of the last half hour in full, the longest first.
-    pub(crate) fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
+    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
         self.kept.longest(now.before(HISTORY_NS))
     }
 
@@ -321,18 +321,18 @@ impl History {
     }
 
     /// The ones that incidents refer to.
-    pub(crate) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+    pub fn pinned(&self) -> impl Iterator<Item = &Remembered> {
         self.kept.pinned()
     }
 
     /// Figures of the newest collection.
-    pub(crate) fn figures(&self) -> &Newest {
+    pub fn figures(&self) -> &Newest {
         &self.newest
     }
 
     /// Bytes that this takes, itself included.
     #[cfg(test)]
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.buckets.memory_bytes()
             + self.marks.memory_bytes()

@@ -11,7 +11,7 @@ use processes::container::{Figures, Usage};
 
 /// The figures of a run's container.
 #[derive(Debug, Default)]
-pub(crate) struct RunContainer {
+pub struct RunContainer {
     usage: Usage,
     /// The newest ones; nothing is known while it cannot be read.
     figures: Figures,
@@ -33,17 +33,17 @@ impl RunContainer {
     }
 
     /// The newest figures.
-    pub(crate) fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &Figures {
         &self.figures
     }
 
     /// What the rules know of its usage.
-    pub(crate) fn facts(&self) -> ContainerFacts {
+    pub fn facts(&self) -> ContainerFacts {
         (&self.figures).into()
     }
 
     /// Its limits as attributes, for the rules.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = KeyValue> + use<> {
+    pub fn limits(&self) -> impl Iterator<Item = KeyValue> + use<> {
         let memory = self.figures.memory_limit;
         let memory = memory.map(|limit| Value::IntValue(limit.try_into().unwrap_or(i64::MAX)));
         let cpu = self.figures.cpu_limit.map(Value::DoubleValue);

@@ -9,26 +9,26 @@ use super::{length, type_of};
 
 /// A collection as a point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub struct Mark {
     /// Its number.
-    pub(crate) number: u64,
+    pub number: u64,
     /// When it began, milliseconds of the clock of [`Moment`]s.
     start_ms: u64,
     /// How long it stopped the process; `None`: not seen.
-    pub(crate) pause_ns: Option<u64>,
+    pub pause_ns: Option<u64>,
     /// Its generation.
-    pub(crate) generation: Option<u64>,
+    pub generation: Option<u64>,
     /// Its type; one that became blocking is blocking.
     gc_type: Option<u64>,
     /// Why it began.
     reason: Option<u64>,
     /// It lies in a loss of events.
-    pub(crate) lossy: bool,
+    pub lossy: bool,
 }
 
 impl Mark {
     /// A collection that began then.
-    pub(crate) fn of(collection: &Collection, start: Moment) -> Self {
+    pub fn of(collection: &Collection, start: Moment) -> Self {
         Self {
             number: collection.number.into(),
             start_ms: start.ns() / 1_000_000,
@@ -41,17 +41,17 @@ impl Mark {
     }
 
     /// When it began, to a millisecond.
-    pub(crate) fn start(&self) -> Moment {
+    pub fn start(&self) -> Moment {
         Moment::from_ns(self.start_ms.saturating_mul(1_000_000))
     }
 
     /// Its type.
-    pub(crate) fn gc_type(&self) -> Option<GcType> {
+    pub fn gc_type(&self) -> Option<GcType> {
         self.gc_type.map(|code| GcType(code as u32))
     }
 
     /// Why it began.
-    pub(crate) fn reason(&self) -> Option<GcReason> {
+    pub fn reason(&self) -> Option<GcReason> {
         self.reason.map(|code| GcReason(code as u32))
     }
 }

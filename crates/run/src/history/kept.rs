@@ -10,27 +10,29 @@ use super::{HISTORY_NS, length};
 /// Limit of the longest.
 const MOST_LONGEST: usize = 3;
 /// Limit of the newest ones' packed bytes; the newest alone may have any size.
-pub(super) const MOST_NEWEST_BYTES: usize = 2048;
+pub(crate) const MOST_NEWEST_BYTES: usize = 2048;
 /// Limit of the longest ones' packed bytes.
-pub(super) const MOST_LONGEST_BYTES: usize = 768;
+pub(crate) const MOST_LONGEST_BYTES: usize = 768;
 
 /// Limit of those that incidents refer to.
 const MOST_PINNED: usize = 4;
 /// Limit of their packed bytes.
-pub(super) const MOST_PINNED_BYTES: usize = 1536;
+pub(crate) const MOST_PINNED_BYTES: usize = 1536;
 
 /// A collection that is remembered, with the time of its stream.
 #[derive(Debug, Clone)]
-pub(crate) struct Remembered {
-    pub(crate) collection: CompactCollection,
-    pub(crate) base: TimeBase,
+pub struct Remembered {
+    /// The collection.
+    pub collection: CompactCollection,
+    /// Where its offsets lie.
+    pub base: TimeBase,
     /// Its trace, where it became spans.
-    pub(crate) trace_id: Option<[u8; 16]>,
+    pub trace_id: Option<[u8; 16]>,
 }
 
 /// Those that are kept.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// In the order in which they were observed.
     newest: VecDeque<Remembered>,
     /// With pause and time, the longest first.
@@ -45,7 +47,7 @@ fn bytes<'a>(kept: impl Iterator<Item = &'a Remembered>) -> usize {
 
 impl Kept {
     /// Keeps a collection in the place of the oldest of `limit`.
-    pub(super) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at: Moment) {
+    pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at: Moment) {
         let pause = length(collection.pause_ns);
         let remembered = Remembered {
             collection: CompactCollection::new(*collection),
@@ -89,7 +91,7 @@ impl Kept {
     }
 
     /// The collection observed last became spans of this trace.
-    pub(super) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
+    pub(crate) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
         let newest = self.newest.back_mut();
         let longest = self.longest.iter_mut().map(|(_, _, kept)| kept);
         for kept in newest.into_iter().chain(longest) {
@@ -100,7 +102,7 @@ impl Kept {
     }
 
     /// Keeps one of those that are there for as long as the run is remembered. The oldest leave for newer ones.
-    pub(super) fn pin(&mut self, number: u32) {
+    pub(crate) fn pin(&mut self, number: u32) {
         let is_it = |kept: &&Remembered| kept.collection.number() == number;
         if self.pinned.iter().any(|kept| is_it(&kept)) {
             return;
@@ -121,21 +123,21 @@ impl Kept {
         self.pinned.push(kept);
     }
 
-    pub(super) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
         self.pinned.iter()
     }
 
-    pub(super) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
+    pub(crate) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
         self.newest.iter()
     }
 
-    pub(super) fn longest(&self, from: Moment) -> impl Iterator<Item = &Remembered> {
+    pub(crate) fn longest(&self, from: Moment) -> impl Iterator<Item = &Remembered> {
         let young = self.longest.iter().filter(move |(_, at, _)| *at >= from);
         young.map(|(_, _, kept)| kept)
     }
 
     #[cfg(test)]
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let packed = bytes(self.newest.iter()) + bytes(self.longest.iter().map(|(_, _, kept)| kept));
         let newest = self.newest.capacity() * size_of::<Remembered>();
         let pinned = bytes(self.pinned.iter()) + self.pinned.capacity() * size_of::<Remembered>();

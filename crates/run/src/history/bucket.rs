@@ -9,10 +9,10 @@ use super::packed::{Pass, Record};
 use super::{committed, type_of};
 
 /// Length of a bucket.
-pub(crate) const BUCKET_NS: u64 = 10_000_000_000;
+pub const BUCKET_NS: u64 = 10_000_000_000;
 
 /// The bucket of an instant.
-pub(crate) fn bucket_of(at: Moment) -> u64 {
+pub fn bucket_of(at: Moment) -> u64 {
     at.ns() / BUCKET_NS
 }
 
@@ -26,31 +26,31 @@ const UNIT_BITS: u32 = 12;
 /// What happened in ten seconds. Sums are over the collections that ended in them; the time stopped is that which lies
 /// in them, and so is what was allocated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// Which ten seconds: of the clock of [`Moment`]s; of one that is shown or stored, of Unix time.
-    pub(crate) index: u64,
+    pub index: u64,
     /// For how long the managed threads were suspended.
-    pub(crate) stopped_ns: u64,
+    pub stopped_ns: u64,
     /// The longest pause of a collection.
-    pub(crate) longest_ns: Option<u64>,
+    pub longest_ns: Option<u64>,
     /// Pauses by class of length: class and count, in order.
-    pub(crate) pauses: Vec<(u8, u32)>,
+    pub pauses: Vec<(u8, u32)>,
     /// Collections by [`kind_of`].
-    pub(crate) collections: [u32; KINDS],
+    pub collections: [u32; KINDS],
     /// Of those, the ones that code asked for.
-    pub(crate) induced: u32,
+    pub induced: u32,
     /// Of those, the ones that lie in a loss of events.
-    pub(crate) lossy: u32,
+    pub lossy: u32,
     /// Bytes allocated, as far as collections show it.
-    pub(crate) allocated: Option<u64>,
+    pub allocated: Option<u64>,
     /// Of a collection that ended in it, it is not known how much was allocated before: there was more.
-    pub(crate) allocated_lower_bound: bool,
+    pub allocated_lower_bound: bool,
     /// Bytes in each generation after the last collection.
-    pub(crate) heap: [Option<u64>; 5],
+    pub heap: [Option<u64>; 5],
     /// Bytes that the heap had committed.
-    pub(crate) committed: Option<u64>,
+    pub committed: Option<u64>,
     /// Bytes that the container used.
-    pub(crate) container_memory: Option<u64>,
+    pub container_memory: Option<u64>,
 }
 
 /// The place in [`Bucket::collections`]: three for each generation (blocking, background, foreground), then one for
@@ -72,7 +72,7 @@ pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize
 }
 
 /// The class of a length.
-pub(super) fn class_of(ns: u64) -> u8 {
+pub(crate) fn class_of(ns: u64) -> u8 {
     let units = ns >> UNIT_BITS;
     let Some(power) = units.checked_ilog2().and_then(|power| power.checked_sub(1)) else {
         return 0;
@@ -82,7 +82,7 @@ pub(super) fn class_of(ns: u64) -> u8 {
 }
 
 /// The shortest length that is longer than those of a class.
-pub(super) fn class_end_ns(class: u8) -> u64 {
+pub(crate) fn class_end_ns(class: u8) -> u64 {
     let Some(place) = class.checked_sub(1) else {
         return 2 << UNIT_BITS;
     };
@@ -92,19 +92,19 @@ pub(super) fn class_end_ns(class: u8) -> u64 {
 
 impl Bucket {
     /// When it begins, nanoseconds of its clock.
-    pub(crate) fn start_ns(&self) -> u64 {
+    pub fn start_ns(&self) -> u64 {
         self.index.saturating_mul(BUCKET_NS)
     }
 
     /// As it is shown and stored: in the nearest ten seconds of Unix time.
-    pub(crate) fn on(mut self, wall: Wall) -> Self {
+    pub fn on(mut self, wall: Wall) -> Self {
         let middle = Moment::from_ns(self.start_ns()).after(BUCKET_NS / 2);
         self.index = wall.unix_ns(middle) / BUCKET_NS;
         self
     }
 
     /// Takes a later one.
-    pub(super) fn add(&mut self, later: &Self) {
+    pub(crate) fn add(&mut self, later: &Self) {
         self.stopped_ns = self.stopped_ns.saturating_add(later.stopped_ns);
         self.longest_ns = self.longest_ns.max(later.longest_ns);
         for (class, count) in &later.pauses {
@@ -134,12 +134,12 @@ impl Bucket {
     }
 
     /// Takes bytes that were allocated in it.
-    pub(crate) fn allocated(&mut self, bytes: u64) {
+    pub fn allocated(&mut self, bytes: u64) {
         self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
     }
 
     /// Takes a collection that ended in it; what was allocated before it may belong to others, too.
-    pub(crate) fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
+    pub fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));
         if let Some(count) = self.collections.get_mut(kind) {
             *count = count.saturating_add(1);

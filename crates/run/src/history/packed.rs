@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 
 /// What a queue may hold.
-pub(super) trait Record: Clone + Default {
+pub(crate) trait Record: Clone + Default {
     /// Goes over all fields. `before`: the record before this one.
     fn pass(&mut self, before: &Self, pass: &mut impl Pass);
 }
 
 /// Writes or reads numbers.
-pub(super) trait Pass {
+pub(crate) trait Pass {
     /// Passes one number.
     fn number(&mut self, value: &mut u128);
 
@@ -127,7 +127,7 @@ impl<I: Iterator<Item = u8>> Pass for Reader<I> {
 }
 
 /// Records as bytes, the first after none.
-pub(super) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
+pub(crate) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
     let mut writer = Writer(Vec::new());
     let mut before = R::default();
     for record in records {
@@ -139,7 +139,7 @@ pub(super) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
 }
 
 /// The records of bytes that [`packed`] made, at most so many. Any bytes are some.
-pub(super) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
+pub(crate) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
     let mut reader = Reader {
         bytes: bytes.iter().copied(),
         read: 0,
@@ -156,7 +156,7 @@ pub(super) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
 
 /// The queue.
 #[derive(Debug)]
-pub(super) struct Queue<R> {
+pub(crate) struct Queue<R> {
     bytes: VecDeque<u8>,
     count: usize,
     most: usize,
@@ -172,7 +172,7 @@ const STEP: usize = 512;
 
 impl<R: Record> Queue<R> {
     /// An empty queue. It keeps `most` records of `most_bytes` in all.
-    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
+    pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
         Self {
             bytes: VecDeque::new(),
             count: 0,
@@ -184,7 +184,7 @@ impl<R: Record> Queue<R> {
     }
 
     /// Adds a record; the oldest give way.
-    pub(super) fn push(&mut self, mut record: R) {
+    pub(crate) fn push(&mut self, mut record: R) {
         let mut writer = Writer(Vec::with_capacity(64));
         record.pass(&self.last, &mut writer);
         let Writer(bytes) = writer;
@@ -202,7 +202,7 @@ impl<R: Record> Queue<R> {
     }
 
     /// Forgets the oldest one.
-    pub(super) fn pop(&mut self) {
+    pub(crate) fn pop(&mut self) {
         let mut reader = Reader {
             bytes: self.bytes.iter().copied(),
             read: 0,
@@ -216,12 +216,12 @@ impl<R: Record> Queue<R> {
     }
 
     /// The oldest one.
-    pub(super) fn first(&self) -> Option<R> {
+    pub(crate) fn first(&self) -> Option<R> {
         self.iter().next()
     }
 
     /// Forgets all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self {
             bytes: std::mem::take(&mut self.bytes),
             ..Self::new(self.most, self.most_bytes)
@@ -230,7 +230,7 @@ impl<R: Record> Queue<R> {
     }
 
     /// All of them, the oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = R> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = R> + '_ {
         let mut reader = Reader {
             bytes: self.bytes.iter().copied(),
             read: 0,
@@ -246,13 +246,13 @@ impl<R: Record> Queue<R> {
 
     /// Bytes beside itself.
     #[cfg(test)]
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// How many there are, and their bytes.
     #[cfg(test)]
-    pub(super) fn size(&self) -> (usize, usize) {
+    pub(crate) fn size(&self) -> (usize, usize) {
         (self.count, self.bytes.len())
     }
 }

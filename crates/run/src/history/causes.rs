@@ -6,38 +6,38 @@ use clr_gc::gc::Collection;
 use super::{length, type_of};
 
 /// Limit of rows; services have five to ten. What comes on top is one row.
-pub(super) const MOST_CAUSES: usize = 16;
+pub(crate) const MOST_CAUSES: usize = 16;
 
 /// The collections of one reason, generation and type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cause {
+pub struct Cause {
     /// Why they began; `None`: not seen.
-    pub(crate) reason: Option<GcReason>,
+    pub reason: Option<GcReason>,
     /// Their generation.
-    pub(crate) generation: Option<u32>,
+    pub generation: Option<u32>,
     /// Their type.
-    pub(crate) gc_type: Option<GcType>,
+    pub gc_type: Option<GcType>,
     /// A tool asked for them, for heap dumps.
-    pub(crate) requested_by_tool: bool,
+    pub requested_by_tool: bool,
     /// This row is for all that have no row of their own.
-    pub(crate) is_rest: bool,
+    pub is_rest: bool,
     /// How many.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Of those, of how many the pause is unknown.
-    pub(crate) unknown_pauses: u64,
+    pub unknown_pauses: u64,
     /// Sum of the known pauses.
-    pub(crate) pause_ns: u64,
+    pub pause_ns: u64,
     /// The longest one.
-    pub(crate) longest_ns: Option<u64>,
+    pub longest_ns: Option<u64>,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Causes(Vec<Cause>);
+pub struct Causes(Vec<Cause>);
 
 impl Causes {
     /// Takes a collection.
-    pub(crate) fn observe(&mut self, collection: &Collection) {
+    pub fn observe(&mut self, collection: &Collection) {
         let mut new = Cause {
             reason: collection.reason,
             generation: collection.generation,
@@ -73,14 +73,14 @@ impl Causes {
     }
 
     /// What stopped it longest first.
-    pub(crate) fn all(&self) -> Vec<Cause> {
+    pub fn all(&self) -> Vec<Cause> {
         let mut all = self.0.clone();
         all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));
         all
     }
 
     #[cfg(test)]
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.0.capacity() * size_of::<Cause>()
     }
 }
