@@ -1,14 +1,15 @@
 //! From the outcomes of a stream to spans, metrics and alerts: the same for a live process and for a recording.
 //!
 //! ```text
-//! targets (live) --+                       +--> rules: which collection is an anomaly --+
-//!                  +--> Feed, one per run --+--> telemetry: spans, series <-------------+--> Outlet (export)
-//! replay (files) --+                       +--> Run: state, last collections, alerts --> web
+//! targets (live) --+                                                  +--> Outlet: spans, metrics, notices
+//!                  +--> Feed --> ObservedRun: inbox --> Run::step --+
+//! replay (files) --+                  ^       |                      +--> IncidentOwner: what outlives a process
+//! tick, host, bursts, rules ----------'       '--> look: the records of API and page
 //! ```
 //!
-//! A [`Feed`] belongs to the one task that reads the process; a [`Run`] is what all others see of it, behind a lock
-//! that is taken per collection, never per event. Nothing here waits: what cannot leave fast enough is dropped from the
-//! exporter's queues and counted there.
+//! A [`Feed`] belongs to the one task that reads the process. What is known of a run, and what follows from each thing
+//! that happens to it, is in the crate `run`; here it is shared ([`ObservedRun`]), and what follows is delivered.
+//! Nothing here waits: what cannot leave fast enough is dropped from the exporter's queues and counted there.
 //!
 //! Invariants:
 //! * a run's totals live as long as the run: a session that ends and begins again does not restart them, and their
@@ -22,7 +23,7 @@
 //! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
 //! * an incident that no living process has is in one place, and all changes are sent in order (`incident_owner`);
 //! * open incidents outlive gcwatch itself, where there is a place for them (`incident_store`);
-//! * the numbers of runs and what is remembered of each are limited: 21 KiB of history a run (`history`).
+//! * the numbers of runs and what is remembered of each are limited.
 
 mod alert_view;
 mod exited;
@@ -44,7 +45,6 @@ pub mod replay;
 mod resumed;
 mod service;
 mod shared;
-mod sink;
 mod view;
 mod wants;
 

@@ -10,7 +10,7 @@
 //!     '------ gone    judged (services, gcwatch) --------'
 //! ```
 //!
-//! Changes are sent in the order in which they happened: those of a run while it is locked, all others while the owner
+//! Changes are sent in the order in which they happened: those of a run while it is held, all others while the owner
 //! is. So no end overtakes a beginning, and an incident that passes from a run to the exited is in one of the two for
 //! whoever looks.
 //!

@@ -27,7 +27,7 @@ use processes::{Identity, RunKey, RunState};
 use run::settings::{Clock, PipelineSettings};
 use run::{At, Input, Measured, RuleCounts};
 use targets::clock::Clocks;
-use targets::sink::Full;
+use targets::sink::{Full, Sink};
 
 /// Most processes that are remembered although nothing is read from them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;
@@ -192,45 +192,6 @@ impl Pipeline {
         self.shared.incidents().book.oom_killed(dead, killed);
     }
 
-    /// Begins to observe a run, or goes on with one that was observed before (its totals go on, too).
-    ///
-    /// # Errors
-    ///
-    /// When the limit of runs is reached.
-    pub fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
-        let settings = self.shared.settings();
-        for attribute in &settings.resource {
-            if identity.resource.iter().all(|own| own.key != attribute.key) {
-                identity.resource.push(attribute.clone());
-            }
-        }
-        let metadata = self.shared.metadata(&identity.provenance);
-        let mut processes = self.shared.processes();
-        processes.noted.remove(&identity.key);
-        let known = processes.runs.get(&identity.key).map(Arc::clone);
-        let run = match known {
-            Some(run) => run,
-            None if processes.runs.len() >= settings.max_runs => {
-                drop(processes);
-                self.shared.counters.over_limit.fetch_add(1, Ordering::Relaxed);
-                return Err(Full {
-                    limit: settings.max_runs,
-                });
-            }
-            None => {
-                let key = identity.key;
-                let at = self.shared.at(now());
-                let delivery = Arc::downgrade(&self.shared);
-                let run = Arc::new(ObservedRun::new(identity, settings, at, delivery));
-                // It has no rules yet: there are no alerts that this could change.
-                run.hand(at, Input::Metadata(metadata));
-                processes.runs.insert(key, Arc::clone(&run));
-                run
-            }
-        };
-        Ok(Feed::new(run, Arc::clone(&self.shared)))
-    }
-
     /// Whose metadata is added to processes from now on; it is asked at once, and with each
     /// [`Self::surroundings_changed`].
     pub fn set_surroundings(&self, surroundings: Option<Arc<dyn Surroundings>>) {
@@ -270,56 +231,7 @@ impl Pipeline {
         run.hand(self.shared.at(now()), Input::FinalizerCpu { begun, share });
     }
 
-    /// Sets the state of a process that has no feed (excluded, unattachable).
-    pub fn note(&self, identity: &Identity, state: RunState) {
-        let mut processes = self.shared.processes();
-        if let Some(run) = processes.runs.get(&identity.key).map(Arc::clone) {
-            drop(processes);
-            run.hand(self.shared.at(now()), Input::State(state));
-            return;
-        }
-        if processes.noted.len() >= MAX_NOTED && !processes.noted.contains_key(&identity.key) {
-            drop(processes);
-            self.shared.counters.not_noted.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let now = now();
-        let since = processes
-            .noted
-            .get(&identity.key)
-            .filter(|noted| noted.state == state)
-            .map_or(now, |noted| noted.since);
-        let noted = Noted {
-            identity: identity.clone(),
-            state,
-            since,
-        };
-        processes.noted.insert(identity.key, noted);
-    }
-
-    /// Forgets a process that has no feed: it exited. A run that was observed before gets its last export.
-    pub fn forget(&self, key: RunKey) {
-        let run = {
-            let mut processes = self.shared.processes();
-            processes.noted.remove(&key);
-            processes.runs.get(&key).map(Arc::clone)
-        };
-        if let Some(run) = run {
-            self.shared.end(&run);
-        }
-    }
-
-    /// A session was ended because its stream took more memory than it may.
-    pub fn over_memory(&self) {
-        self.shared.counters.over_memory.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// All processes of the host were looked at: those that are there are known.
-    pub fn scanned(&self) {
-        self.shared.scanned.send_replace(true);
-    }
-
-    /// Waits until [`scanned`](Self::scanned) was called for the first time.
+    /// Waits until [`scanned`](Sink::scanned) was called for the first time.
     pub async fn first_scan(&self) {
         let mut scanned = self.shared.scanned.subscribe();
         // The sender lives as long as the pipeline.
@@ -369,5 +281,88 @@ impl Pipeline {
     /// What was counted since the pipeline began.
     pub fn counts(&self) -> Counts {
         self.shared.counters.now()
+    }
+}
+
+impl Sink for Pipeline {
+    type Run = Feed;
+
+    fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
+        let settings = self.shared.settings();
+        for attribute in &settings.resource {
+            if identity.resource.iter().all(|own| own.key != attribute.key) {
+                identity.resource.push(attribute.clone());
+            }
+        }
+        let metadata = self.shared.metadata(&identity.provenance);
+        let mut processes = self.shared.processes();
+        processes.noted.remove(&identity.key);
+        let known = processes.runs.get(&identity.key).map(Arc::clone);
+        let run = match known {
+            Some(run) => run,
+            None if processes.runs.len() >= settings.max_runs => {
+                drop(processes);
+                self.shared.counters.over_limit.fetch_add(1, Ordering::Relaxed);
+                return Err(Full {
+                    limit: settings.max_runs,
+                });
+            }
+            None => {
+                let key = identity.key;
+                let at = self.shared.at(now());
+                let delivery = Arc::downgrade(&self.shared);
+                let run = Arc::new(ObservedRun::new(identity, settings, at, delivery));
+                // It has no rules yet: there are no alerts that this could change.
+                run.hand(at, Input::Metadata(metadata));
+                processes.runs.insert(key, Arc::clone(&run));
+                run
+            }
+        };
+        Ok(Feed::new(run, Arc::clone(&self.shared)))
+    }
+
+    fn note(&self, identity: &Identity, state: RunState) {
+        let mut processes = self.shared.processes();
+        if let Some(run) = processes.runs.get(&identity.key).map(Arc::clone) {
+            drop(processes);
+            run.hand(self.shared.at(now()), Input::State(state));
+            return;
+        }
+        if processes.noted.len() >= MAX_NOTED && !processes.noted.contains_key(&identity.key) {
+            drop(processes);
+            self.shared.counters.not_noted.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let now = now();
+        let since = processes
+            .noted
+            .get(&identity.key)
+            .filter(|noted| noted.state == state)
+            .map_or(now, |noted| noted.since);
+        let noted = Noted {
+            identity: identity.clone(),
+            state,
+            since,
+        };
+        processes.noted.insert(identity.key, noted);
+    }
+
+    fn forget(&self, key: RunKey) {
+        let run = {
+            let mut processes = self.shared.processes();
+            processes.noted.remove(&key);
+            processes.runs.get(&key).map(Arc::clone)
+        };
+        if let Some(run) = run {
+            self.shared.end(&run);
+        }
+    }
+
+    fn over_memory(&self) {
+        self.shared.counters.over_memory.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn scanned(&self) {
+        self.shared.scanned.send_replace(true);
     }
 }

@@ -18,7 +18,7 @@ use gc_telemetry::value::key_value;
 use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
-use targets::sink::Full;
+use targets::sink::{Full, RunSink as _, Sink as _};
 
 /// The outcomes of a recording, one by one.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use processes::{Identity, RunKey, RunState};
 use serde_json::Value;
+use targets::sink::{RunSink as _, Sink as _};
 use tempfile::TempDir;
 
 use crate::gcwatch::{gcwatch, stderr};

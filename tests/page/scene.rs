@@ -16,6 +16,7 @@ use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::container::{Figures, Memory};
 use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use targets::sink::{RunSink as _, Sink as _};
 use test_support::recordings;
 use web::options::WebOptions;
 

@@ -21,6 +21,7 @@ use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use recording::Recording;
 use recording::source::Source;
+use targets::sink::{RunSink as _, Sink as _};
 
 /// Keeps what leaves.
 #[derive(Debug, Default)]

@@ -24,6 +24,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use processes::{Identity, RunKey, RunState};
 use targets::clocks;
+use targets::sink::{RunSink as _, Sink as _};
 
 use test_support::notices::{self, rules};
 

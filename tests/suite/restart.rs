@@ -17,6 +17,7 @@ use gcwatch::pipeline::{Clock, Feed, PipelineSettings};
 use processes::{Identity, Provenance, RunKey, RunState};
 use serde_json::Value;
 use targets::clocks;
+use targets::sink::{RunSink as _, Sink as _};
 use tempfile::TempDir;
 
 use test_support::receiver::{LONG, Receiver, Reply};

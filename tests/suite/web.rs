@@ -13,6 +13,7 @@ use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use processes::{Identity, RunKey, RunState};
 use report::top;
+use targets::sink::Sink as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use web::options::{Protects, TlsFiles, WebOptions};

@@ -10,9 +10,9 @@
 //!               Output: changes of alerts and incidents, spans, what it leaves  v
 //! ```
 //!
-//! [`Run`] is one value. Whatever changes it is an [`Input`], with the time at which it happened; what follows comes out
-//! as [`Output`]s, in order. A live session, a recording and a test call the same [`Run::step`]. Whoever shares a run
-//! decides how: in the daemon, `src/pipeline/observed_run.rs`.
+//! [`Run`] is one value. Whatever changes it is an [`Input`], with the time at which it happened; what follows comes
+//! out as [`Output`]s, in order. A live session, a recording and a test call the same [`Run::step`]. Whoever shares a
+//! run decides how: in the daemon, `src/pipeline/observed_run.rs`.
 //!
 //! # Parts
 //!
@@ -33,8 +33,8 @@
 //!
 //! * **One way in.** Nothing but `step` changes what rules, spans and history know. Questions that remember that they
 //!   were asked ([`Run::metrics`], [`Run::begin_count`], [`Run::count_rules`]) change only that.
-//! * **No clock, no lock, no I/O.** The same inputs with the same times give the same outputs, but for the random ids of
-//!   traces.
+//! * **No clock, no lock, no I/O.** The same inputs with the same times give the same outputs, but for the random ids
+//!   of traces.
 //! * **Bounded.** Each part says its limit; [`history`] is at most 21 KiB.
 
 // Time is a value, and state has one owner: no clock, no lock (clippy.toml).

@@ -12,7 +12,7 @@
 //! `DOTNET_GCHeapHardLimit=0x6000000`, 89 with `6000000`); 11 takes both.
 //!
 //! All of this is a guess, which the runtime's own word refutes where there is one (`settings`): see
-//! `pipeline::run::Parts::heap_limit`.
+//! `run::Run::heap_limit`.
 //!
 //! What is compared is the lesser of two figures that are never below what the collector has committed and used. The
 //! process's anonymous memory, which has everything else of the process too. And what is writable of the range that the
