@@ -116,8 +116,10 @@ impl RunSink for Feed {
     }
 
     fn requests(&mut self, requests: &[Request], base: TimeBase) {
-        let requests = requests.to_vec();
-        self.hand(Input::Requests { requests, base });
+        if !requests.is_empty() {
+            let requests = requests.to_vec();
+            self.hand(Input::Requests { requests, base });
+        }
     }
 
     fn requests_unread(&mut self, why: Option<String>) {

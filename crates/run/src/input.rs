@@ -132,11 +132,7 @@ impl Input {
     /// Whether another one like it comes soon and says as much: where there is no room, this one may be dropped.
     pub fn is_renewed(&self) -> bool {
         match self {
-            Self::Tick { .. }
-            | Self::Measured(_)
-            | Self::Open { .. }
-            | Self::Progress(_)
-            | Self::HistoryKept { .. } => true,
+            Self::Tick { .. } | Self::Measured(_) => true,
             Self::State(_)
             | Self::Attached(_)
             | Self::ReaderLeft
@@ -146,6 +142,8 @@ impl Input {
             | Self::Suspension { .. }
             | Self::Requests { .. }
             | Self::RequestsUnread(_)
+            | Self::Open { .. }
+            | Self::Progress(_)
             | Self::Undrained(_)
             | Self::Closed { .. }
             | Self::Healed
@@ -155,6 +153,7 @@ impl Input {
             | Self::Found { .. }
             | Self::Rules(_)
             | Self::Settings(_)
+            | Self::HistoryKept { .. }
             | Self::Unwatched
             | Self::Ended
             | Self::Forgotten => false,

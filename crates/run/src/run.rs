@@ -311,6 +311,8 @@ impl Run {
         self.session.tick(now, behind_ns);
         match self.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => self.unwatched(now),
+            // All of it ended with the process.
+            RunState::Ended => Notices::default(),
             _ => self.advance(now),
         }
     }
