@@ -116,108 +116,64 @@ impl Run {
     /// Something happens. What follows is added to `outputs`, in order.
     pub fn step(&mut self, at: At, input: Input, outputs: &mut Vec<Output>) {
         self.wall = at.wall;
-        let notices = match input {
-            Input::State(state) => {
-                self.session.set_state(state, at.now);
-                Notices::default()
-            }
-            Input::Attached(attachment) => {
-                self.attached(*attachment, at.now);
-                Notices::default()
-            }
-            Input::ReaderLeft => {
-                self.reader_left(at.now);
-                Notices::default()
-            }
+        match input {
+            Input::State(state) => self.session.set_state(state, at.now),
+            Input::Attached(attachment) => self.attached(*attachment, at.now),
+            Input::ReaderLeft => self.reader_left(at.now),
             Input::Learned { runtime, attributes } => {
                 self.identity.learned(runtime, attributes);
                 let is_judged = self.clock == Clock::Recorded && self.session.newest > Moment::FIRST;
                 let now = if is_judged { self.session.newest } else { at.now };
-                self.update_rules(now)
+                put(outputs, self.update_rules(now));
             }
-            Input::Metadata(metadata) => match self.identity.set_metadata(metadata) {
-                true => self.update_rules(at.now),
-                false => Notices::default(),
-            },
+            Input::Metadata(metadata) => {
+                if self.identity.set_metadata(metadata) {
+                    put(outputs, self.update_rules(at.now));
+                }
+            }
             Input::Collection {
                 collection,
                 base,
                 held_back_ns,
             } => {
-                let passed = self.time_of_collection(&collection, base, at.now, held_back_ns);
-                put(outputs, passed);
-                self.collection(collection, base, at.now, outputs)
+                put(
+                    outputs,
+                    self.time_of_collection(&collection, base, at.now, held_back_ns),
+                );
+                let notices = self.collection(collection, base, at.now, outputs);
+                put(outputs, notices);
             }
-            Input::Suspension { suspension, base } => self.suspension(&suspension, base, at.now),
+            Input::Suspension { suspension, base } => put(outputs, self.suspension(&suspension, base, at.now)),
             Input::Requests { requests, base } => {
-                let encoded = requests.iter().filter_map(|request| self.request(request, base));
-                outputs.extend(encoded);
-                Notices::default()
+                outputs.extend(requests.iter().filter_map(|request| self.request(request, base)));
             }
-            Input::RequestsUnread(why) => {
-                self.requests.set_unread(why);
-                Notices::default()
-            }
-            Input::Open { open, base } => {
-                self.open(open, base);
-                Notices::default()
-            }
-            Input::Progress(progress) => {
-                self.set_progress(progress);
-                Notices::default()
-            }
-            Input::Undrained(is) => {
-                self.session.set_undrained(is, at.now);
-                Notices::default()
-            }
-            Input::Closed { in_order } => {
-                self.session.set_closed(in_order);
-                Notices::default()
-            }
-            Input::Healed => {
-                self.session.healings += 1;
-                Notices::default()
-            }
-            Input::Tick { behind_ns } => self.tick(at.now, behind_ns),
-            Input::Measured(measured) => self.measured(*measured, at.now),
-            Input::Counted(reading) => {
-                self.counted(reading.map(|reading| *reading), at.now);
-                Notices::default()
-            }
-            Input::FinalizerCpu { begun, share } => {
-                self.session.know_finalizer_cpu(begun, share);
-                Notices::default()
-            }
-            Input::OwnDump(begins) => {
-                self.session.dumps(begins, at.now);
-                Notices::default()
-            }
+            Input::RequestsUnread(why) => self.requests.set_unread(why),
+            Input::Open { open, base } => self.open(open, base),
+            Input::Progress(progress) => self.set_progress(progress),
+            Input::Undrained(is) => self.session.set_undrained(is, at.now),
+            Input::Closed { in_order } => self.session.set_closed(in_order),
+            Input::Healed => self.session.healings += 1,
+            Input::Tick { behind_ns } => put(outputs, self.tick(at.now, behind_ns)),
+            Input::Measured(measured) => put(outputs, self.measured(*measured, at.now)),
+            Input::Counted(reading) => self.counted(reading.map(|reading| *reading), at.now),
+            Input::FinalizerCpu { begun, share } => self.session.know_finalizer_cpu(begun, share),
+            Input::OwnDump(begins) => self.session.dumps(begins, at.now),
             Input::Found { incident, finding } => {
                 self.history.revision += 1;
-                let rules = self.rules.as_mut();
-                rules.map_or_else(Notices::default, |rules| rules.know_found(incident, *finding))
+                if let Some(rules) = self.rules.as_mut() {
+                    put(outputs, rules.know_found(incident, *finding));
+                }
             }
-            Input::Rules(rules) => self.adopt(&rules, at.now),
-            Input::Settings(settings) => {
-                self.settings = settings;
-                Notices::default()
-            }
-            Input::HistoryKept { until } => {
-                self.history.kept_until = until;
-                Notices::default()
-            }
-            Input::Unwatched => self.unwatched(at.now),
-            Input::Ended => {
-                self.ended(at.now, outputs);
-                Notices::default()
-            }
+            Input::Rules(rules) => put(outputs, self.adopt(&rules, at.now)),
+            Input::Settings(settings) => self.settings = settings,
+            Input::HistoryKept { until } => self.history.kept_until = until,
+            Input::Unwatched => put(outputs, self.unwatched(at.now)),
+            Input::Ended => self.ended(at.now, outputs),
             Input::Forgotten => {
                 self.rules = None;
                 self.telemetry = RunTelemetry::new();
-                Notices::default()
             }
-        };
-        put(outputs, notices);
+        }
     }
 
     /// A session begins. The first one begins the rules and the series, too.
