@@ -98,37 +98,11 @@ fn words(death: &Death) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use gc_rules::time::Wall;
-
     use super::*;
-    use crate::pipeline::observed_run::Deliver;
-    use processes::{Identity, Provenance};
-    use run::{At, Output, Run};
-    use std::sync::Weak;
-
-    #[derive(Debug)]
-    struct Nowhere;
-
-    impl Deliver for Nowhere {
-        fn deliver(&self, _: &Run, _: Vec<Output>, _: At) {}
-        fn dropped(&self) {}
-    }
+    use crate::pipeline::observed_run::tests::observed;
 
     fn run(pid: u32) -> Arc<ObservedRun> {
-        let identity = Identity {
-            key: RunKey { pid, start_time: 1 },
-            ns_pid: None,
-            name: "shop".to_owned(),
-            runtime: None,
-            native_aot: None,
-            resource: Vec::new(),
-            provenance: Provenance::default(),
-        };
-        let at = At {
-            now: Moment::FIRST,
-            wall: Wall::UNIX,
-        };
-        Arc::new(ObservedRun::new(identity, Arc::default(), at, Weak::<Nowhere>::new()))
+        Arc::new(observed(pid, &Arc::default()))
     }
 
     /// Scenario: more processes exit than are kept; two of them, the first and the tenth, are those of listed incidents.

@@ -202,7 +202,7 @@ impl Drop for HandedMeanwhile<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
@@ -218,7 +218,7 @@ mod tests {
 
     /// Counts what was dropped.
     #[derive(Debug, Default)]
-    struct Nowhere(AtomicU64);
+    pub(crate) struct Nowhere(AtomicU64);
 
     impl Deliver for Nowhere {
         fn deliver(&self, _: &Run, _: Vec<Output>, _: At) {}
@@ -228,9 +228,10 @@ mod tests {
         }
     }
 
-    fn observed(delivery: &Arc<Nowhere>) -> ObservedRun {
+    /// A run of that pid that nothing has happened to.
+    pub(crate) fn observed(pid: u32, delivery: &Arc<Nowhere>) -> ObservedRun {
         let identity = Identity {
-            key: RunKey { pid: 1, start_time: 1 },
+            key: RunKey { pid, start_time: 1 },
             ns_pid: None,
             name: "shop".to_owned(),
             runtime: None,
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn who_looks_holds_nobody_up() {
         let delivery = Arc::default();
-        let run = observed(&delivery);
+        let run = observed(1, &delivery);
         let look = run.look();
         for _ in 0..3 {
             run.hand(AT, Input::Healed);
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn a_full_inbox_drops_what_is_renewed_and_no_more() {
         let delivery = Arc::default();
-        let run = observed(&delivery);
+        let run = observed(1, &delivery);
         let look = run.look();
         for _ in 0..MOST_INPUTS {
             run.hand(AT, Input::Healed);
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn nothing_is_lost_between_many() {
         let delivery = Arc::default();
-        let run = observed(&delivery);
+        let run = observed(1, &delivery);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..500).for_each(|_| run.hand(AT, Input::Healed)));

@@ -9,7 +9,7 @@
 //! To a receiver an incident is one alert: one message when it begins, one for each rise of its severity, one when it
 //! ends. What an Alertmanager gets again has the newest texts.
 //!
-//! Layers, each using only those before it: `settings`, `stats`, `notice`; `labels`, `message`, `board` and `outbox`,
+//! Layers, each using only those before it: `settings`, `stats`; `labels`, `message`, `board` and `outbox`,
 //! which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
 //!
 //! # Invariants

@@ -14,7 +14,8 @@
 //!
 //! 1. `definition`, `options`: what is exported, and which part of it
 //! 2. `wire`, `names`, `value`, `ids`, `histogram`: encoding, words, ids, distributions
-//! 3. `anomaly`, `spans`: the spans of a collection and the records of its anomalies
+//! 3. `anomaly`, `spans`: the spans of a collection and the records of its anomalies; `notice`: changes of alerts and
+//!    incidents, with the spans that they began on
 //! 4. `series`, `snapshot`: the metrics
 //! 5. `prometheus`, `origin`: metrics as text, and the resource that everything is exported with
 //!

@@ -1,4 +1,4 @@
-//! What the pipeline gives: changes of alerts, and of the incidents that they make.
+//! What receivers are notified of: changes of alerts, and of the incidents that they make.
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@
 //! 1. [`container`], [`files`], [`mod@text`]: know nothing of each other
 //! 2. [`surroundings`]: what an orchestrator knows of a container
 //! 3. this module: plain values
+//! 4. [`service`]: which service one is of
 //!
 //! # Invariants
 //!
