@@ -18,12 +18,14 @@ mod build;
 mod compose;
 mod draft;
 mod file;
+mod groups;
 mod lint;
 mod measure;
 mod memory;
 mod params;
 mod place;
 mod report;
+mod rough;
 mod sample;
 mod shipped;
 #[cfg(test)]

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compose::{Composer, Rough};
+use super::compose::Composer;
 use super::draft::Draft;
 use super::report::Placed;
+use super::rough::Rough;
 use super::text::{entries, entry, items, scalar};
 use crate::compile::Wanted;
 use crate::document::is_name;

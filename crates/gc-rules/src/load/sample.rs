@@ -1,10 +1,11 @@
 //! The windows under `let`: what is sampled, and checks of their keys.
 
-use super::compose::{Composer, Local, Rough, roots_of};
+use super::compose::{Composer, roots_of};
 use super::draft::Draft;
 use super::file::typed;
 use super::measure::of_window;
 use super::report::Placed;
+use super::rough::{Local, Rough};
 use super::text::{entries, entry};
 use crate::compile::{Compiled, Measure, Wanted};
 use crate::document::{WindowKeys, is_name};

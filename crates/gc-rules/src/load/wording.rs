@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compose::{Composer, Rough};
+use super::compose::Composer;
 use super::draft::Draft;
 use super::report::Placed;
+use super::rough::Rough;
 use super::text::{entries, scalar, template_trap};
 use super::{Level, lint};
 use crate::compile::{Wanted, compile};
