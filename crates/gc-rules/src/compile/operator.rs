@@ -2,7 +2,7 @@
 
 use super::check::{Checker, Part, a};
 use super::measure::{Measure, Unit};
-use super::name::{ATTRIBUTES, FIRING, words};
+use super::name::{ATTRIBUTES, FIRING};
 use super::syntax::{Shape, Tree};
 use super::{attribute, lint};
 use crate::expression::{Arithmetic, Comparison, Node};
@@ -115,7 +115,7 @@ impl<'a> Checker<'a> {
         let (Node::Field(field), Node::Text(text)) = (field, text) else {
             return false;
         };
-        let known = words(field);
+        let known = field.texts();
         if known.is_empty() || known.contains(&&**text) {
             return false;
         }
