@@ -1,8 +1,8 @@
 //! From CEL text to a checked [`Expression`].
 //!
 //! ```text
-//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; order says what cannot
-//! stand where it does)
+//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; its child order says what
+//! cannot stand where it does)
 //!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
@@ -20,7 +20,6 @@ mod literal;
 mod measure;
 mod name;
 mod operator;
-mod order;
 mod parser;
 mod quote;
 mod syntax;
@@ -153,7 +152,7 @@ impl Macro {
 pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
     Ok(Macro {
         text: text.into(),
-        tree: syntax::parse(text)?,
+        tree: parser::parse(text)?,
     })
 }
 
@@ -169,6 +168,6 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
 ///
 /// Every mistake in it, by place.
 pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
-    let tree = syntax::parse(text)?;
+    let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)
 }
