@@ -4,6 +4,7 @@
 //! reference page and the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns`
 //! (integer nanoseconds) and as `*_ms` (milliseconds, a double).
 
+mod facts;
 mod gc;
 mod process;
 mod service;
@@ -18,12 +19,11 @@ use clr_gc::gc::{Collection, Suspension};
 use super::time::Moment;
 use super::value::{Type, Value};
 
-pub(crate) use gc::STOPPED_PARTS;
-pub use process::{
-    ContainerFacts, FactValue, HEAP_LIMIT, HostFacts, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts,
-    UNSEEN_LIMIT,
+pub use facts::{
+    AFFECTED_RULE, ContainerFacts, EXPECTED, FIRING, FactValue, HEAP_LIMIT, HostFacts, LAST_DEATH, MemoryFacts,
+    OF_VERSION, Open, ProcessFacts, RequestFacts, ServiceFacts, StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
-pub use service::{AFFECTED_RULE, EXPECTED, FIRING, LAST_DEATH, OF_VERSION, ServiceFacts, WatcherFacts};
+pub(crate) use gc::STOPPED_PARTS;
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
