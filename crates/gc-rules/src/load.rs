@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::rule::RuleSet;
+use super::rule_set::RuleSet;
 
 mod build;
 mod compose;

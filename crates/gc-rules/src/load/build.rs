@@ -10,9 +10,7 @@ use super::groups::groups;
 use super::report::{Placed, Report};
 use super::window::Windows;
 use super::{Loaded, MOST_FILES, Problem, SourceFile, lint, memory};
-use crate::plan::Plan;
-use crate::rule::RuleSet;
-use crate::turns::Turns;
+use crate::rule_set::RuleSet;
 use strict_yaml::yaml::Position;
 
 /// See [`super::load`].
@@ -74,13 +72,7 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         return Err(report.finish());
     }
     let groups: Vec<_> = groups.all.into_iter().map(|(group, ..)| group).collect();
-    let rules = RuleSet {
-        turns: Turns::of(&rules, groups.len()),
-        rules,
-        plan: Plan::new(&windows.windows),
-        windows: windows.windows,
-        groups,
-    };
+    let rules = RuleSet::new(rules, windows.windows, groups);
     memory::check(&rules, &windows.origins, &mut report);
     if report.errors() > 0 {
         return Err(report.finish());
