@@ -152,3 +152,26 @@ fn imports_are_read_as_they_are_written() {
     let found: Vec<String> = named(&module, &code(text)).iter().map(|path| path.join("::")).collect();
     assert_eq!(found, ["a", "b::c", "b", "e::G", "one::d::f"]);
 }
+
+/// Scenario: three modules that import each other in a ring, one of them from below; a parent and its child that do.
+/// Guarantee: the ring is found, and nothing else.
+#[test]
+fn a_circle_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("lib.rs", "mod one;\nmod two;\nmod three;\nmod top;\n"),
+        ("one.rs", "mod below;\n"),
+        ("one/below.rs", "use crate::two::Two;\n"),
+        ("two.rs", "use super::three::Three;\n"),
+        ("three.rs", "use crate::{one::One, two};\n"),
+        ("top.rs", "mod child;\nuse crate::one::One;\nuse child::Child;\n"),
+        ("top/child.rs", "use super::Top;\n"),
+    ];
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let found: Vec<String> = circles(folder.path()).into_iter().collect();
+    assert_eq!(found, [": one three two"]);
+}
