@@ -3,7 +3,7 @@
 //! ```text
 //! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; its child order says what
 //! cannot stand where it does)
-//!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint) -> Expression
+//!      -> types, names, macros (check and its children) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
 //! All mistakes are reported at once, each where it is. A syntax mistake hides those after it: there is one.
@@ -13,13 +13,10 @@
 //! any text.
 
 mod attribute;
-mod call;
 mod check;
 mod lint;
 mod literal;
 mod measure;
-mod name;
-mod operator;
 mod parser;
 mod quote;
 mod syntax;

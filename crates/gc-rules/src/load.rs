@@ -3,7 +3,7 @@
 //! ```text
 //! files -> file: trees, checked against the schema -> draft: rules after defaults and overrides, each value with its
 //! position
-//!       -> compose, sample: expressions and templates compiled, keys checked against each other -> RuleSet
+//!       -> compose: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
 //! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its
@@ -22,17 +22,14 @@ mod groups;
 mod lint;
 mod measure;
 mod memory;
-mod params;
 mod place;
 mod report;
 mod rough;
-mod sample;
 mod shipped;
 #[cfg(test)]
 mod tests;
 mod text;
 mod window;
-mod wording;
 
 pub use memory::MOST_WINDOW_BYTES;
 pub use shipped::{shipped, shipped_tests};

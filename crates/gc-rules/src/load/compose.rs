@@ -2,7 +2,10 @@
 
 mod condition;
 mod exception;
+mod params;
 pub(super) mod role;
+mod sample;
+mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -333,7 +336,7 @@ impl Composer<'_, '_> {
 }
 
 /// The fields in an expression that determine when a window is sampled.
-pub(super) fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
+fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
     fields
         .iter()
         .filter_map(|field| match field.root {

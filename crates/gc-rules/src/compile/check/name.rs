@@ -1,6 +1,6 @@
 //! What a name means, and what is said of one that means nothing.
 
-use super::check::{Checker, Part};
+use super::{Checker, Part};
 use crate::expression::Node;
 use crate::field::{ALL, Field, Root};
 use crate::value::Type;

@@ -1,10 +1,10 @@
 //! Operators: which operands they take.
 
-use super::check::{Checker, Part, a};
-use super::measure::{Measure, Unit};
 use super::name::{ATTRIBUTES, FIRING};
-use super::syntax::{Shape, Tree};
-use super::{attribute, lint};
+use super::{Checker, Part, a};
+use crate::compile::measure::{Measure, Unit};
+use crate::compile::syntax::{Shape, Tree};
+use crate::compile::{attribute, lint};
 use crate::expression::{Arithmetic, Comparison, Node};
 use crate::field::Root;
 use crate::value::Type;

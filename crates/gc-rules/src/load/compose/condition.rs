@@ -54,7 +54,7 @@ impl Composer<'_, '_> {
     }
 
     /// Compiles an expression; its faults are reported.
-    pub(in crate::load) fn expression(
+    pub(super) fn expression(
         &mut self,
         placed: Placed<'_>,
         rough: &mut Rough<'_>,
@@ -125,7 +125,7 @@ impl Composer<'_, '_> {
 }
 
 impl Words {
-    pub(in crate::load) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
+    pub(super) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &self.macros,
             lists: &self.lists,
