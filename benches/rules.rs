@@ -20,7 +20,7 @@ use divan::counter::ItemsCount;
 use gc_rules::engine::Engine;
 use gc_rules::field::ProcessFacts;
 use gc_rules::load::{SourceFile, load, shipped};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase};
 
 /// How many rules there are.

@@ -29,7 +29,7 @@ use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::Wall;
 use recording::{ProcessHistory, Recording};
 use report::intervals::{Interval, Intervals};

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gc_rules::time::Moment;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use crate::daemon::state::{NO_SURPRISE, boot_id};
 use crate::pipeline::{Pipeline, StoredState};
 use delivery::alerts::{Notifier, UnsentChange};
 use delivery::otlp::Note;
@@ -169,12 +169,12 @@ impl IncidentFile {
         });
     }
 
-    /// Writes what is open and what was not sent, for the next daemon. False: that was not possible.
-    pub(super) async fn close(&self, pipeline: &Pipeline, unsent: Vec<UnsentChange>) -> bool {
+    /// Writes what is open and what was not sent, for the next daemon. False: that was not possible `within` that time.
+    pub(super) async fn close(&self, pipeline: &Pipeline, unsent: Vec<UnsentChange>, within: Duration) -> bool {
         let content = self.content(pipeline, unsent);
         let (path, shared) = (self.path.clone(), Arc::clone(&self.shared));
         let written = tokio::task::spawn_blocking(move || shared.write(&path, &content));
-        let written = tokio::time::timeout(super::services::FLUSH, written).await;
+        let written = tokio::time::timeout(within, written).await;
         matches!(written, Ok(Ok(true)))
     }
 
@@ -242,15 +242,6 @@ impl Shared {
         is_written
     }
 }
-
-/// Which boot of the machine it is; `None`: unknown.
-pub(super) fn boot_id() -> Option<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_owned())
-}
-
-/// No link is followed out of the directory, and nothing waits for the other end of a FIFO.
-pub(super) const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 fn read(path: &Path) -> io::Result<Option<Content>> {
     let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {

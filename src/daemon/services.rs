@@ -37,7 +37,7 @@ use targets::host::now;
 use web::{LiveInfo as _, OwnMetrics as _, PartAge};
 
 /// Limit on flushing the queues at shutdown.
-pub(super) const FLUSH: Duration = Duration::from_secs(4);
+const FLUSH: Duration = Duration::from_secs(4);
 
 /// gcwatch is behind from then on: streams are read several times a second.
 const BEHIND: Duration = Duration::from_secs(5);
@@ -234,7 +234,7 @@ impl Services {
         match &self.state {
             Some((state, incidents)) if !state.goes_with_pod() => {
                 incidents
-                    .close(&self.pipeline, self.notifier.unsent(Duration::ZERO))
+                    .close(&self.pipeline, self.notifier.unsent(Duration::ZERO), FLUSH)
                     .await
             }
             state => {
@@ -264,7 +264,7 @@ impl Services {
         let count = kept.len() as u64;
         let is_kept = match &self.state {
             // Also where all were sent meanwhile: the file has those that waited before.
-            Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept).await,
+            Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept, FLUSH).await,
             _ => false,
         };
         if is_kept && count > 0 {

@@ -5,13 +5,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::process::geteuid;
-
-use crate::daemon::incident_file::NO_SURPRISE;
 
 /// The file that is locked.
 const LOCK: &str = "lock";
+
+/// No link is followed out of the directory, and nothing waits for the other end of a FIFO.
+pub(super) const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// A directory that no other daemon uses as long as this lives.
 #[derive(Debug)]
@@ -61,6 +62,12 @@ impl StateDirectory {
     pub(crate) fn goes_with_pod(&self) -> bool {
         self.goes_with_pod
     }
+}
+
+/// Which boot of the machine it is; `None`: unknown.
+pub(super) fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
 }
 
 /// Whether nobody else can put anything there. A volume of a container (a mount at the very place) belongs to whom the

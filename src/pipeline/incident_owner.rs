@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use delivery::alerts::{Notices, subject};
 use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gc_rules::engine::RuleState;
-use gc_rules::rule::{Rule, RuleSet};
+use gc_rules::rule::Rule;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord, Incidents, StoredIncident};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;

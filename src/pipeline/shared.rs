@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use delivery::alerts::Notices;
 use gc_rules::incident::{Incidents, recording_id};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use targets::host::now;

@@ -16,7 +16,7 @@ use gc_rules::alert::Ending;
 use gc_rules::field::ProcessFacts;
 use gc_rules::load::{load, shipped};
 use gc_rules::review::{Review, Reviewed, repeated};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase};
 use recording::Recording;
 use recording::source::Source;

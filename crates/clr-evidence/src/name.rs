@@ -19,8 +19,7 @@
 //! become U+FFFD, and nesting is bounded.
 
 mod compiler_generated;
-mod member;
-mod type_syntax;
+mod syntax;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,8 +29,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use self::compiler_generated::{fsharp_closure, state_machine};
-use self::member::Own;
-use self::type_syntax::parse;
+use self::syntax::{Own, parse};
 use crate::budget::MOST_SHOWN;
 use crate::module::Owner;
 

@@ -41,23 +41,24 @@ mod collection;
 mod compact;
 mod cpu_wait;
 mod forming;
+mod history;
 mod impact;
 mod loss;
 mod machine;
-mod plausible;
 mod stop;
 mod totals;
 mod trail;
 
-pub use account::{Account, Asker, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, Part, PartKind, StoppedTime};
+pub use account::{Account, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, Part, PartKind};
 pub use allocated::{Allocated, AllocatedUnknown};
 pub use collection::{
-    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Pause, PauseKind,
-    Phases, StopEdges, Suspension,
+    Asker, Collection, Committed, FIGURES, Figure, GenerationSizes, HeapGeneration, Implausible, Missing, MissingParts,
+    Pause, Suspension,
 };
 pub use compact::CompactCollection;
 pub use cpu_wait::CpuWait;
 pub use forming::MAX_HEAPS;
+pub use history::{GlobalHistory, Phases};
 pub use impact::{RequestImpact, WorstRequest};
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
@@ -65,6 +66,6 @@ pub use machine::{
     Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED,
     MAX_STOPS, Machine, Open, OtherStops, Outcome, PATIENCE_NS, Settling,
 };
-pub use plausible::{FIGURES, Figure, Implausible};
-pub use totals::{Group, PauseQuantiles, Totals};
+pub use stop::{PauseKind, StopEdges};
+pub use totals::{Group, PauseQuantiles, StoppedTime, Totals};
 pub use trail::MAX_THREADS;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use strict_yaml::words;
 
+use super::field::Scope;
 use super::rule::{Rule, Severity};
+use super::template::UNKNOWN;
 use super::time::Moment;
 
 /// One run of a process: pids are reused, a pid with its start time is not.
@@ -54,6 +56,51 @@ pub struct Alert {
 }
 
 impl Alert {
+    /// That of a rule at the time when it begins to hold. `collection`: the number of the one that it holds on.
+    pub(crate) fn of(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Self {
+        let labels = rule.labels.iter();
+        let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
+        let lasted = rule.lasting.as_ref().and_then(|lasting| lasting.number(scope));
+        let lasted_ns = lasted.map_or(0, |seconds| (seconds.max(0.0) * 1e9) as u64);
+        let active = active.min(scope.now.before(lasted_ns));
+        let mut alert = Self {
+            rule: Arc::clone(rule),
+            number: 0,
+            active,
+            started: active,
+            last: active,
+            ended: None,
+            labels: labels.collect(),
+            summary: Arc::default(),
+            annotations: Arc::default(),
+            values: Arc::default(),
+            collection,
+            count: 1,
+            suppressed: 0,
+            peak: rule.summary.figure(scope),
+            amount: None,
+            severity: rule.severity_now(scope),
+        };
+        alert.render(rule, scope);
+        alert
+    }
+
+    /// Its texts and values become what they are now, by its rule. Its labels identify it and stay.
+    pub(crate) fn render(&mut self, rule: &Rule, scope: &Scope<'_>) {
+        let annotations = rule.annotations.iter();
+        let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
+        let values = rule.windows.iter();
+        let values = values.map(|(name, place)| (Arc::clone(name), scope.window(*place)));
+        let summary = rule.summary.render(scope);
+        // Of a figure that is unknown now, the last known one says more.
+        if self.summary.is_empty() || !summary.contains(UNKNOWN) || self.summary.contains(UNKNOWN) {
+            self.summary = summary.into();
+        }
+        self.amount = rule.amount_now(scope).or(self.amount);
+        self.annotations = annotations.collect();
+        self.values = values.collect();
+    }
+
     /// Its severity.
     pub fn severity(&self) -> Severity {
         self.severity
@@ -97,6 +144,15 @@ impl Transition {
             Self::Fired(alert) | Self::Ended(alert, _) => alert,
         }
     }
+}
+
+/// A rule that holds.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    /// Its alert as it is now.
+    pub alert: Arc<Alert>,
+    /// False: another rule of its group fires instead.
+    pub firing: bool,
 }
 
 /// The result of the rules for one collection.

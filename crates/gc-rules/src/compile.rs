@@ -1,9 +1,9 @@
 //! From CEL text to a checked [`Expression`].
 //!
 //! ```text
-//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; order says what cannot
-//! stand where it does)
-//!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint) -> Expression
+//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; its child order says what
+//! cannot stand where it does)
+//!      -> types, names, macros (check and its children) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
 //! All mistakes are reported at once, each where it is. A syntax mistake hides those after it: there is one.
@@ -13,14 +13,10 @@
 //! any text.
 
 mod attribute;
-mod call;
 mod check;
 mod lint;
 mod literal;
 mod measure;
-mod name;
-mod operator;
-mod order;
 mod parser;
 mod quote;
 mod syntax;
@@ -153,7 +149,7 @@ impl Macro {
 pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
     Ok(Macro {
         text: text.into(),
-        tree: syntax::parse(text)?,
+        tree: parser::parse(text)?,
     })
 }
 
@@ -169,6 +165,6 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
 ///
 /// Every mistake in it, by place.
 pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
-    let tree = syntax::parse(text)?;
+    let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)
 }

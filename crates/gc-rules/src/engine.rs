@@ -72,11 +72,11 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 
-use super::alert::{Alert, Ending, Transition, Verdict};
+use super::alert::{Alert, Ending, Holding, Transition, Verdict};
 use super::field::{ProcessFacts, Scope, StreamFacts};
-use super::incident::Holding;
 use super::plan::When;
-use super::rule::{On, Rule, RuleSet};
+use super::rule::{On, Rule};
+use super::rule_set::RuleSet;
 use super::window::Key;
 use crate::time::{Moment, TimeBase, Wall};
 use groups::Groups;

@@ -4,6 +4,7 @@
 //! reference page and the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns`
 //! (integer nanoseconds) and as `*_ms` (milliseconds, a double).
 
+mod facts;
 mod gc;
 mod process;
 mod service;
@@ -12,17 +13,17 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
+use clr_gc::event::{CondemnReasons1, PauseMode, SuspendReason};
 use clr_gc::gc::{Collection, Suspension};
 
 use super::time::Moment;
 use super::value::{Type, Value};
 
-pub(crate) use gc::STOPPED_PARTS;
-pub use process::{
-    ContainerFacts, FactValue, HEAP_LIMIT, HostFacts, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts,
-    UNSEEN_LIMIT,
+pub use facts::{
+    AFFECTED_RULE, ContainerFacts, EXPECTED, FIRING, FactValue, HEAP_LIMIT, HostFacts, LAST_DEATH, MemoryFacts,
+    OF_VERSION, Open, ProcessFacts, RequestFacts, ServiceFacts, StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
-pub use service::{AFFECTED_RULE, EXPECTED, FIRING, LAST_DEATH, OF_VERSION, ServiceFacts, WatcherFacts};
+pub(crate) use gc::STOPPED_PARTS;
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +83,16 @@ impl Hash for Field {
     }
 }
 
+/// What was never seen of a collection, as `clr_gc` names it.
+const MISSING: [&str; 6] = [
+    "start",
+    "end",
+    "heap_stats",
+    "suspension",
+    "global_history",
+    "per_heap_history",
+];
+
 impl Field {
     /// Its value now; `None`: unknown.
     pub fn read<'a>(&self, scope: &Scope<'a>) -> Option<Value<'a>> {
@@ -91,6 +102,18 @@ impl Field {
     /// The field of that name.
     pub fn of(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|field| field.name == name).copied()
+    }
+
+    /// The texts that it can have, or that can be among its texts; empty where they are not a closed set.
+    pub(crate) fn texts(&self) -> Vec<&'static str> {
+        let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
+        match self.name {
+            "gc.condemned_reasons" => CondemnReasons1::NAMES.to_vec(),
+            "gc.missing" => MISSING.to_vec(),
+            "gc.pause_mode" => known(|number| PauseMode(number).name()),
+            "suspension.reason" => known(|number| SuspendReason(number).name()),
+            _ => self.words.to_vec(),
+        }
     }
 }
 
@@ -199,6 +222,8 @@ use fields;
 mod tests {
     use std::collections::HashSet;
 
+    use clr_gc::gc::Missing;
+
     use super::*;
 
     /// Scenario: the whole table.
@@ -216,5 +241,32 @@ mod tests {
         }
         assert_eq!(Field::of("gc.pause_ms").map(|field| field.kind), Some(Type::Double));
         assert!(Field::of("gc.nope").is_none());
+    }
+
+    /// Scenario: the parts of a collection that may be missing.
+    /// Guarantee: the check knows them by the names that they have in records.
+    #[test]
+    fn missing_parts_have_their_names() {
+        let parts = [
+            Missing::Start,
+            Missing::End,
+            Missing::HeapStats,
+            Missing::Suspension,
+            Missing::GlobalHistory,
+            Missing::PerHeapHistory,
+        ];
+        assert_eq!(parts.map(Missing::name), MISSING);
+        let modes = Field::of("gc.pause_mode").unwrap().texts();
+        assert_eq!(
+            modes,
+            [
+                "Batch",
+                "Interactive",
+                "LowLatency",
+                "SustainedLowLatency",
+                "NoGC",
+                "Unknown"
+            ]
+        );
     }
 }

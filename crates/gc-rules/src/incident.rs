@@ -112,15 +112,6 @@ words! {
     }
 }
 
-/// A rule that holds.
-#[derive(Debug, Clone)]
-pub struct Holding {
-    /// Its alert as it is now.
-    pub alert: Arc<Alert>,
-    /// False: another rule of its group fires instead.
-    pub firing: bool,
-}
-
 /// A rule of an incident.
 #[derive(Debug, Clone)]
 pub struct Member {

@@ -13,12 +13,13 @@
 //! | [`field`] | all fields that a rule can use: type, unit, description, accessor |
 //! | [`expression`] | checked expressions: typed trees that are evaluated without allocation |
 //! | [`compile`] | from CEL to a checked expression |
-//! | [`rule`] | checked rules, windows and groups: a [`rule::RuleSet`] |
+//! | [`rule`] | checked rules, windows and groups |
 //! | [`template`] | strings with values in them: parser and rendering |
 //! | [`document`], [`load`] | rule files: types, reading and checks, all errors at once |
 //! | [`page`] | the reference page, generated from the tables and the types |
 //! | `plan` | which samples feed which windows, computed once for all processes |
 //! | `turns` | which rules are evaluated when, and which share a group, computed once for all processes |
+//! | [`rule_set`] | all checked rules, with both of these |
 //! | [`window`], [`engine`] | the state of every rule for one process |
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
 //! | [`account`] | what a process was stopped for, as a record |
@@ -57,6 +58,7 @@ mod plan;
 pub mod record;
 pub mod review;
 pub mod rule;
+pub mod rule_set;
 pub mod template;
 pub mod test_file;
 pub mod time;

@@ -3,7 +3,7 @@
 //! ```text
 //! files -> file: trees, checked against the schema -> draft: rules after defaults and overrides, each value with its
 //! position
-//!       -> compose, sample: expressions and templates compiled, keys checked against each other -> RuleSet
+//!       -> compose: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
 //! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its
@@ -12,25 +12,24 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::rule::RuleSet;
+use super::rule_set::RuleSet;
 
 mod build;
 mod compose;
 mod draft;
 mod file;
+mod groups;
 mod lint;
 mod measure;
 mod memory;
-mod params;
 mod place;
 mod report;
-mod sample;
+mod rough;
 mod shipped;
 #[cfg(test)]
 mod tests;
 mod text;
 mod window;
-mod wording;
 
 pub use memory::MOST_WINDOW_BYTES;
 pub use shipped::{shipped, shipped_tests};

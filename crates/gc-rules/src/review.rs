@@ -12,7 +12,8 @@ use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
-use super::rule::{On, Rule, RuleSet};
+use super::rule::{On, Rule};
+use super::rule_set::RuleSet;
 use super::time::{Moment, TimeBase, Wall};
 use judged::Judged;
 

@@ -1,13 +1,10 @@
 //! Checked rules.
 
-use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::expression::Expression;
 use super::field::{Root, Scope};
-use super::plan::Plan;
-use super::turns::Turns;
 
 mod function;
 mod word;
@@ -305,32 +302,5 @@ impl Rule {
         let mut worse = self.worse.iter().rev();
         let holds = worse.find(|(_, condition)| condition.holds(scope) == Ok(Some(true)));
         holds.map_or(self.severity, |(severity, _)| *severity)
-    }
-}
-
-/// All checked rules.
-#[derive(Debug, Clone, Default)]
-pub struct RuleSet {
-    /// Rules, in the order of the files.
-    pub rules: Vec<Arc<Rule>>,
-    /// The windows that they use.
-    pub windows: Vec<Window>,
-    /// How the windows are fed.
-    pub(crate) plan: Plan,
-    /// Which rules are evaluated when.
-    pub(crate) turns: Turns,
-    /// Groups.
-    pub groups: Vec<Group>,
-}
-
-impl RuleSet {
-    /// The rule of that id.
-    pub fn rule(&self, id: &str) -> Option<&Arc<Rule>> {
-        self.rules.iter().find(|rule| &*rule.id == id)
-    }
-
-    /// Rules by id.
-    pub fn by_id(&self) -> HashMap<&str, &Arc<Rule>> {
-        self.rules.iter().map(|rule| (&*rule.id, rule)).collect()
     }
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 use gc_requests::route::Routes;
 use strict_yaml::words;
 
-use crate::spans::VictimOptions;
-
 /// Which collections become spans, and with how much detail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
@@ -40,6 +38,30 @@ impl Default for SpanOptions {
             children: true,
             phases: true,
             requests: VictimOptions::default(),
+        }
+    }
+}
+
+/// Which requests get the pauses into their traces.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VictimOptions {
+    /// None at all when false.
+    pub enabled: bool,
+    /// Requests that lost at least this much.
+    pub min_lost: Duration,
+    /// Or at least this share of their time, 0 to 1.
+    pub min_share: f64,
+    /// Limit of requests of one process in one second; the others are counted.
+    pub max_per_second: u32,
+}
+
+impl Default for VictimOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            min_lost: Duration::from_millis(10),
+            min_share: 0.2,
+            max_per_second: 20,
         }
     }
 }

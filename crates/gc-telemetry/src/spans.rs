@@ -36,7 +36,6 @@ use gc_requests::request::Request;
 
 pub use crate::ids::SpanIds;
 pub use selection::NotExported;
-pub use victim::VictimOptions;
 
 use self::selection::{Selection, TokenBucket};
 use super::anomaly::Anomaly;
@@ -142,7 +141,7 @@ impl Tracer {
     ///
     /// Why it does not.
     pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<Encoded, NotExported> {
-        let is_meant = self.options.enabled && self.options.requests.means(request);
+        let is_meant = self.options.enabled && victim::is_meant(&self.options.requests, request);
         if !is_meant {
             return Err(NotExported::NotSelected);
         }

@@ -6,7 +6,7 @@ use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
 use gc_rules::field::{HostFacts, MemoryFacts};
 use gc_rules::incident::{Finding, Incidents, Recordings};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase, Wall};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::container::Figures;

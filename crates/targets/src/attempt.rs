@@ -11,16 +11,17 @@
 //! is at its limit, the first session waits (`heap_limit`). The settings' own session has no part in it, comes second,
 //! and is not begun while memory is scarce.
 
+mod session;
+
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument as _;
@@ -31,37 +32,20 @@ use crate::carryover::Carryover;
 use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::heap_limit;
-use crate::host::Host;
 use crate::identity::{identity, placed};
 use crate::inspect::{Inspected, inspect};
 use crate::lease::{Leases, NoLease};
-use crate::look::NamedSockets;
-use crate::memory::Account;
 use crate::options::TargetOptions;
-use crate::others::{Watched, Watching};
+use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
+use crate::others::Watched;
 use crate::requests;
-use crate::rounds::Readers;
+use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
-use crate::threads::Threads;
 use processes::text::bounded;
 use processes::{Identity, RunKey, RunState};
 
-/// How long a session may take to end once it is asked to.
-pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
-
 /// How long the inspection of one process may take; it is a few files of `/proc`, and the open of its socket.
 const INSPECT_WITHIN: Duration = Duration::from_secs(5);
-
-/// What a task is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// To read.
-    Read,
-    /// To stop the session: the daemon ends.
-    ShutDown,
-    /// To stop the session: the configuration excludes the process now.
-    Exclude,
-}
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,30 +64,6 @@ pub(crate) enum End {
     },
     /// It was ordered to stop, and did. A text: it did not end in order.
     Stopped(Option<String>),
-}
-
-/// What all tasks share.
-#[derive(Debug)]
-pub(crate) struct Shared<S> {
-    pub(crate) sink: S,
-    pub(crate) host: Host,
-    /// Inspections at a time: each takes a thread.
-    pub(crate) inspections: Semaphore,
-    /// That leases cannot be taken was logged.
-    pub(crate) lease_reported: AtomicBool,
-    pub(crate) readers: Readers,
-    /// What reads files that others provide.
-    pub(crate) threads: Threads,
-    /// The sockets at the paths of the configuration, as the last look found them.
-    pub(crate) named: Mutex<Arc<NamedSockets>>,
-    /// Where commands are given to runtimes: at once, not in rounds.
-    pub(crate) commands: Handle,
-    /// What all streams hold.
-    pub(crate) memory: Arc<Account>,
-    /// The processes that are looked at for other tools' connections.
-    pub(crate) watching: Watching,
-    /// What all sessions are read through, [`READ_BYTES`](crate::session::READ_BYTES) long.
-    pub(crate) buffer: Mutex<Box<[u8]>>,
 }
 
 /// One attempt.
@@ -126,15 +86,15 @@ pub(crate) struct Attempt<S: Sink> {
 
 /// A session that has begun.
 #[derive(Debug)]
-pub(crate) struct Begun {
-    pub(crate) session: Session,
-    pub(crate) client: Arc<Client>,
+struct Begun {
+    session: Session,
+    client: Arc<Client>,
     /// What the process's monotonic clock is ahead of ours by.
-    pub(crate) ahead_ns: Option<i64>,
+    ahead_ns: Option<i64>,
     /// Looked at for other tools' connections; `None`: they cannot be seen.
-    pub(crate) watched: Option<Arc<Watched>>,
+    watched: Option<Arc<Watched>>,
     /// Its requests are read, too.
-    pub(crate) reads_requests: bool,
+    reads_requests: bool,
 }
 
 impl<S: Sink> Attempt<S> {
@@ -158,7 +118,7 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    pub(crate) fn key(&self) -> RunKey {
+    fn key(&self) -> RunKey {
         self.sketch.key
     }
 
@@ -337,7 +297,7 @@ impl<S: Sink> Attempt<S> {
         Ok(())
     }
 
-    pub(crate) fn unattachable(&mut self, obstacle: Obstacle) -> End {
+    fn unattachable(&mut self, obstacle: Obstacle) -> End {
         if obstacle.reason == Reason::Exited {
             // Retried shortly; then the process is gone, or answers.
             return End::Again { lived: Duration::ZERO };
@@ -345,7 +305,7 @@ impl<S: Sink> Attempt<S> {
         self.unattachable_because(obstacle.reason.as_str(), obstacle.sentence())
     }
 
-    pub(crate) fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
+    fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
         self.report(RunState::Unattachable {
             reason: reason.to_owned(),
             detail,
@@ -353,12 +313,7 @@ impl<S: Sink> Attempt<S> {
         End::Again { lived: Duration::ZERO }
     }
 
-    pub(crate) fn report(&mut self, state: RunState) {
+    fn report(&mut self, state: RunState) {
         self.carryover.report(&self.shared.sink, &self.sketch, state);
     }
-}
-
-/// Waits until something else than reading is ordered; a supervisor that is gone orders to stop.
-pub(crate) async fn ordered_to_stop(orders: &mut watch::Receiver<Order>) {
-    let _gone = orders.wait_for(|order| *order != Order::Read).await;
 }

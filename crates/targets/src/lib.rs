@@ -30,18 +30,23 @@
 //!
 //! 1. `proc_file`, `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the host
 //! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
-//! 3. [`guard`], [`black_box`], `rounds`, `reading`: streams
-//! 4. `attempt`, `session`, `requests`, `others`: one process
+//! 3. [`guard`], [`black_box`], `buffer`, `rounds`: how streams are read
+//! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process, each after what it
+//!    uses
 //! 5. [`supervise()`]: all of them
 
 // Time is a value: only the modules that allow it, and tests, ask a clock (clippy.toml).
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod alive;
-#[expect(clippy::disallowed_methods, reason = "connecting has deadlines and is retried")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "connecting has deadlines and is retried; sessions have deadlines"
+)]
 mod attempt;
 mod backoff;
 pub mod black_box;
+mod buffer;
 mod carryover;
 pub mod clock;
 #[expect(
@@ -76,6 +81,7 @@ mod memory;
 )]
 mod newcomers;
 pub mod options;
+mod order;
 #[expect(
     clippy::disallowed_methods,
     reason = "what other tools leave is healed after a delay"
@@ -91,10 +97,9 @@ mod requests;
 mod reverse;
 #[expect(clippy::disallowed_methods, reason = "rounds begin at intervals")]
 mod rounds;
-#[expect(clippy::disallowed_methods, reason = "sessions have deadlines")]
-mod session;
 #[expect(clippy::disallowed_methods, reason = "settings are read within a deadline")]
 pub mod settings;
+mod shared;
 pub mod silence;
 pub mod sink;
 pub mod standing;

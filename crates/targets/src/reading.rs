@@ -10,6 +10,7 @@ use gc_rules::time::TimeBase;
 use nettrace::Ending;
 use tokio::time::Instant;
 
+use crate::buffer::READ_BYTES;
 use crate::clock::Source;
 use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
@@ -18,7 +19,6 @@ use crate::memory::{OverMemory, Share};
 use crate::others::Watched;
 use crate::requests::Batch;
 use crate::rounds::{Pace, Rounds};
-use crate::session::READ_BYTES;
 use crate::settings;
 use crate::sink::RunSink;
 use crate::threads::Threads;

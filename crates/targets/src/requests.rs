@@ -28,10 +28,11 @@ use gc_requests::session;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::attempt::{Order, STOP_WITHIN, Shared, ordered_to_stop};
 use crate::options::{Filter, RequestOptions};
+use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
 use crate::requests::sdk::has_sdk;
 use crate::requests::stream::RequestStream;
+use crate::shared::Shared;
 use crate::sink::Sink;
 
 /// Batches that wait for the task of the process.

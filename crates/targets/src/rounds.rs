@@ -15,8 +15,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::alive::Alive;
 use crate::black_box::BlackBoxes;
+use crate::buffer::READ_BYTES;
 use crate::guard::{BEAT_EVERY, Guard};
-use crate::session::READ_BYTES;
 use processes::RunKey;
 
 /// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,

@@ -30,7 +30,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::alive::SAYS_EVERY;
-use crate::attempt::Shared;
+use crate::buffer::SharedBuffer;
 use crate::filter::asks_for_environment;
 use crate::host::Host;
 use crate::lease::Leases;
@@ -41,7 +41,7 @@ use crate::others::Watching;
 use crate::registry::Registry;
 use crate::reverse::{Arrival, Listening};
 use crate::rounds::Readers;
-use crate::session::READ_BYTES;
+use crate::shared::Shared;
 use crate::sink::Sink;
 use crate::supervise::directories::WatchedDirectories;
 use crate::supervise::known::KnownRun;
@@ -144,7 +144,7 @@ impl<S: Sink> Supervisor<S> {
             commands: Handle::current(),
             memory: Arc::default(),
             watching,
-            buffer: Mutex::new(vec![0; READ_BYTES].into_boxed_slice()),
+            buffer: SharedBuffer::default(),
         };
         let mut supervisor = Self {
             options,

@@ -13,7 +13,7 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
 use gc_rules::load::{load, shipped};
 use gc_rules::review::Review;
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{TimeBase, Wall};
 use recording::{ProcessHistory, Recording};
 use report::anomalies::JudgedRecord;

@@ -13,7 +13,7 @@ use super::reported::reported;
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::view;
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::Wall;
 use processes::files::Beside;
 use recording::source::Source;

@@ -10,7 +10,7 @@ use crate::commands::cli::{Format, RulesTestArgs};
 use crate::commands::output::{Output, say};
 use config::rule_files;
 use gc_rules::load::{Level, Problem, SourceFile, load};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::test_file::document::Test;
 use gc_rules::test_file::{TestFile, run as run_test};
 use recording::source::Source;

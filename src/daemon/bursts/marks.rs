@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::incident_file::{NO_SURPRISE, boot_id};
+use crate::daemon::state::{NO_SURPRISE, boot_id};
 use processes::RunKey;
 use processes::files::Beside;
 

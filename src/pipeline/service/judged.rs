@@ -16,7 +16,8 @@ use delivery::alerts::Notices;
 use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
 use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord};
-use gc_rules::rule::{On, Rule, RuleSet};
+use gc_rules::rule::{On, Rule};
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 

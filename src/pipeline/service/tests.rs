@@ -6,7 +6,7 @@ use std::time::Duration;
 use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Ending, Transition};
 use gc_rules::load::{SourceFile, load, shipped};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;

@@ -215,7 +215,7 @@ fn the_form_of_a_file_does_not_matter() {
     for text in [example().replace('\n', "\r\n"), format!("\u{feff}{}", example())] {
         let other = fine(&[file("a.yaml", text)]).rules;
         let meanings =
-            |rules: &gc_rules::rule::RuleSet| -> Vec<u64> { rules.rules.iter().map(|rule| rule.meaning).collect() };
+            |rules: &gc_rules::rule_set::RuleSet| -> Vec<u64> { rules.rules.iter().map(|rule| rule.meaning).collect() };
         assert_eq!(meanings(&other), meanings(&plain));
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::alert::{Alert, Ending, Transition};
-use gc_rules::incident::{Holding, IncidentEnding, Incidents};
+use gc_rules::alert::{Alert, Ending, Holding, Transition};
+use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::load::{SourceFile, load};
-use gc_rules::rule::{Rule, RuleSet};
+use gc_rules::rule::Rule;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

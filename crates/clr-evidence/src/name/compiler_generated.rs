@@ -1,7 +1,5 @@
 //! Names that compilers make: state machines, closures, lambdas, types of one file.
 
-use super::member::Own;
-
 /// Hexadecimal digits of SHA-256, which the C# compiler puts into the name of a type that only its file sees.
 const FILE_DIGEST: usize = 64;
 
@@ -71,20 +69,4 @@ pub(super) fn lambda(number: &str) -> String {
         Some(before @ 1..) => format!("lambda {}", u64::from(before) + 1),
         _ => "lambda".to_owned(),
     }
-}
-
-/// What the compiler made of code, for who reads of types.
-pub(super) fn made(segment: &str) -> Option<String> {
-    if let Some(number) = segment.strip_prefix("<>c__DisplayClass") {
-        return Some(format!("closure {number}"));
-    }
-    if let Some(of) = state_machine(segment) {
-        let of = Own::of(&of);
-        let suffix = of.suffix.map(|suffix| format!("{suffix}, ")).unwrap_or_default();
-        return Some(format!("{} ({suffix}state machine)", of.base));
-    }
-    let name = segment
-        .strip_prefix("<>f__")
-        .or_else(|| segment.strip_prefix("<>z__"))?;
-    Some(name.to_owned())
 }

@@ -1,10 +1,10 @@
 //! The account of stopped time: what each stop was spent on, in parts that add up to it.
 //!
 //! ```text
-//! edges of the stop, GCStart, marks of one heap, phase times -> divide -> Account of one stop -> StoppedTime
+//! edges of the stop, GCStart, marks of one heap, phase times -> divide -> Account of one stop
 //! ```
 //!
-//! Where each part comes from ([`Cause`] names them):
+//! [`StoppedTime`](crate::gc::StoppedTime) is their sum over stops. Where each part comes from ([`Cause`] names them):
 //!
 //! | From | To | Part |
 //! |---|---|---|
@@ -30,18 +30,14 @@
 //! What no event says is [`Cause::Unexplained`]. Marks that are not complete are not used: a mark that is missing would
 //! give its time to another kind.
 
-mod asker;
 mod cause;
 mod divide;
 mod marks;
 mod parts;
-mod total;
 
-pub use asker::Asker;
 pub use cause::Cause;
 pub use divide::MARKED_BYTE_NS;
 pub(crate) use divide::Stopped;
 pub use marks::MAX_MARKED_HEAPS;
 pub(crate) use marks::{Marking, Marks};
 pub use parts::{Account, Part, PartKind};
-pub use total::StoppedTime;

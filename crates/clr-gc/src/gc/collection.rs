@@ -1,22 +1,25 @@
 //! The record of one collection, and the values derived from it.
 
+mod asker;
 mod generation;
-mod history;
 mod missing;
 mod pause;
+pub(crate) mod plausible;
 
+pub use asker::Asker;
 pub(crate) use generation::PerHeapSums;
 pub use generation::{GenerationSizes, HeapGeneration};
-pub use history::{GlobalHistory, Phases};
 pub use missing::{Missing, MissingParts};
-pub use pause::{Pause, PauseKind, StopEdges};
+pub use pause::Pause;
+pub use plausible::{FIGURES, Figure, Implausible};
 
 use crate::event::{GcReason, GcType, HeapStats, SuspendReason};
 use crate::gc::account::{Account, Cause, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::cpu_wait::CpuWait;
+use crate::gc::history::{GlobalHistory, Phases};
 use crate::gc::impact::RequestImpact;
-use crate::gc::plausible::Implausible;
+use crate::gc::stop::{PauseKind, StopEdges};
 
 /// CommittedUsage around a collection, bytes (.NET 8 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

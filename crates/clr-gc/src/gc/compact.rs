@@ -111,9 +111,11 @@ mod tests {
     use super::blank::{NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
     use super::*;
     use crate::event::{CondemnReasons1, GcType, HeapStats};
-    use crate::gc::collection::{GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, StopEdges};
+    use crate::gc::collection::{GenerationSizes, Missing, MissingParts, Pause};
     use crate::gc::cpu_wait::CpuWait;
+    use crate::gc::history::GlobalHistory;
     use crate::gc::impact::{RequestImpact, WorstRequest};
+    use crate::gc::stop::{PauseKind, StopEdges};
 
     /// A collection with extreme values in fields of each kind.
     fn with(number: u64, time: i64, some: bool) -> Collection {

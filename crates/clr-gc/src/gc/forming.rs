@@ -4,12 +4,11 @@ use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory};
 use crate::gc::account::{Account, Marking, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
 use crate::gc::collection::{
-    Collection, Committed, GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, PerHeapSums,
-    Phases, StopEdges,
+    Collection, Committed, GenerationSizes, Implausible, Missing, MissingParts, Pause, PerHeapSums, plausible,
 };
+use crate::gc::history::{GlobalHistory, Phases};
 use crate::gc::loss::LossIntervals;
-use crate::gc::plausible::{self, Implausible};
-use crate::gc::stop::{Part, Stop, StopId};
+use crate::gc::stop::{Part, PauseKind, Stop, StopEdges, StopId};
 
 /// Heaps that are distinguished; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_HEAPS: u32 = 4096;
@@ -356,17 +355,5 @@ impl Forming {
             compact_is_a_clock: global.phases.compact > lasted && lasted.is_some(),
             spaces: self.spaces,
         })
-    }
-}
-
-impl StopEdges {
-    pub(crate) fn of(stop: &Stop) -> Self {
-        Self {
-            suspend_begin: stop.begin,
-            suspend_end: stop.suspended,
-            restart_begin: stop.restarting,
-            restart_end: stop.restarted,
-            thread: stop.thread,
-        }
     }
 }

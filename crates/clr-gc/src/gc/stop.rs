@@ -85,6 +85,55 @@ impl Part {
     }
 }
 
+/// What a stop was for, from the view of one collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PauseKind {
+    /// The collection ran in it from start to end.
+    Blocking,
+    /// A background collection began in it.
+    Initial,
+    /// A background collection's own later stop (SuspendEEBegin reason 6).
+    Final,
+}
+
+impl PauseKind {
+    /// `blocking`, `initial` or `final`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blocking => "blocking",
+            Self::Initial => "initial",
+            Self::Final => "final",
+        }
+    }
+}
+
+/// The events around a stop, nanoseconds since the sync point.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StopEdges {
+    /// SuspendEEBegin.
+    pub suspend_begin: Option<i64>,
+    /// SuspendEEEnd.
+    pub suspend_end: Option<i64>,
+    /// RestartEEBegin.
+    pub restart_begin: Option<i64>,
+    /// RestartEEEnd.
+    pub restart_end: Option<i64>,
+    /// The thread that stopped and restarted the others.
+    pub thread: u64,
+}
+
+impl StopEdges {
+    pub(crate) fn of(stop: &Stop) -> Self {
+        Self {
+            suspend_begin: stop.begin,
+            suspend_end: stop.suspended,
+            restart_begin: stop.restarting,
+            restart_end: stop.restarted,
+            thread: stop.thread,
+        }
+    }
+}
+
 impl Stop {
     /// A stop whose SuspendEEBegin is this event.
     pub(crate) fn begun(id: StopId, thread: u64, at: i64, reason: SuspendReason, count: Option<u32>) -> Self {

@@ -1,7 +1,10 @@
 //! What all collections of a process add up to.
 
+mod stopped_time;
+
+pub use stopped_time::StoppedTime;
+
 use crate::event::GcType;
-use crate::gc::account::StoppedTime;
 use crate::gc::collection::{Collection, Suspension};
 
 /// Quantiles of pauses by nearest rank: each is a pause that was. Nanoseconds.

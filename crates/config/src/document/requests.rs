@@ -3,7 +3,7 @@
 use super::targets::FilterKeys;
 use super::{Deserialize, Duration, JsonSchema, Serialize};
 use gc_requests::route::{Route, Routes};
-use gc_telemetry::spans::VictimOptions;
+use gc_telemetry::options::VictimOptions;
 use strict_yaml::pattern::Pattern;
 use strict_yaml::units::HumanDuration;
 use strict_yaml::words;

@@ -1,5 +1,9 @@
 //! Types and names of a tree, and what it becomes.
 
+mod call;
+mod name;
+mod operator;
+
 use super::measure::Measure;
 use super::syntax::{Shape, Tree};
 use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, lint, place};
@@ -59,15 +63,15 @@ fn sorted(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
 
 /// A part that was checked.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) node: Node,
-    pub(super) kind: Type,
+struct Part {
+    node: Node,
+    kind: Type,
     /// It was said already that it, or a part of it, is always or never true.
-    pub(super) reported: bool,
+    reported: bool,
 }
 
 impl Part {
-    pub(super) fn new(node: Node, kind: Type) -> Self {
+    fn new(node: Node, kind: Type) -> Self {
         Self {
             node,
             kind,
@@ -77,11 +81,11 @@ impl Part {
 }
 
 /// One check of one text.
-pub(super) struct Checker<'a> {
-    pub(super) names: &'a Names<'a>,
-    pub(super) fields: Vec<&'static Field>,
-    pub(super) windows: Vec<usize>,
-    pub(super) used: Vec<String>,
+struct Checker<'a> {
+    names: &'a Names<'a>,
+    fields: Vec<&'static Field>,
+    windows: Vec<usize>,
+    used: Vec<String>,
     text: &'a str,
     mistakes: Vec<Mistake>,
     warnings: Vec<Mistake>,
@@ -92,11 +96,11 @@ pub(super) struct Checker<'a> {
     depth: usize,
     nodes: usize,
     /// Whether conditions that are always or never true are reported.
-    pub(super) certain: bool,
+    certain: bool,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(text: &'a str, names: &'a Names<'a>, certain: bool) -> Self {
+    fn new(text: &'a str, names: &'a Names<'a>, certain: bool) -> Self {
         Self {
             names,
             fields: Vec::new(),
@@ -113,12 +117,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn mistake(&mut self, at: usize, message: String) {
+    fn mistake(&mut self, at: usize, message: String) {
         let mistake = self.located(at, message);
         self.mistakes.push(mistake);
     }
 
-    pub(super) fn warning(&mut self, at: usize, message: String) {
+    fn warning(&mut self, at: usize, message: String) {
         let warning = self.located(at, message);
         self.warnings.push(warning);
     }
@@ -136,13 +140,13 @@ impl<'a> Checker<'a> {
     }
 
     /// A mistake that leaves nothing to check on.
-    pub(super) fn refuse<T>(&mut self, at: usize, message: impl Into<String>) -> Option<T> {
+    fn refuse<T>(&mut self, at: usize, message: impl Into<String>) -> Option<T> {
         self.mistake(at, message.into());
         None
     }
 
     /// A macro in place of its name.
-    pub(super) fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<Part> {
+    fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<Part> {
         if self.inside.iter().any(|(outer, _)| *outer == name) {
             let way: Vec<&str> = self.inside.iter().map(|(outer, _)| *outer).chain([name]).collect();
             return self.refuse(at, format!("macro `{name}` uses itself: {}", way.join(" -> ")));
@@ -157,7 +161,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Any part.
-    pub(super) fn check(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn check(&mut self, tree: &'a Tree) -> Option<Part> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || self.depth >= MAX_DEPTH {
             // Said once: after it no part is looked at.
@@ -210,7 +214,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A part that has to be true or false.
-    pub(super) fn condition(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn condition(&mut self, tree: &'a Tree) -> Option<Part> {
         let part = self.check(tree)?;
         let how = match part.kind {
             Type::Bool => return Some(part),
@@ -226,7 +230,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A part that has to be a number.
-    pub(super) fn number(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn number(&mut self, tree: &'a Tree) -> Option<Part> {
         let part = self.check(tree)?;
         if part.kind.is_number() {
             return Some(part);
@@ -235,7 +239,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A part that has to be a text.
-    pub(super) fn text(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn text(&mut self, tree: &'a Tree) -> Option<Part> {
         let part = self.check(tree)?;
         if part.kind == Type::Text {
             return Some(part);
@@ -244,7 +248,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A node whose operands may all be constants: then its value. Else as it is.
-    pub(super) fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<Part> {
+    fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<Part> {
         if !lint::has_constant_operands(&node) {
             return Some(Part::new(node, kind));
         }
@@ -340,7 +344,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A comparison, membership or test that nothing stands in but itself: said where it is always or never true.
-    pub(super) fn certain_leaf(&mut self, tree: &Tree, part: Part) -> Part {
+    fn certain_leaf(&mut self, tree: &Tree, part: Part) -> Part {
         if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
             return part;
         }
@@ -362,7 +366,7 @@ impl<'a> Checker<'a> {
 }
 
 /// `an int`
-pub(super) fn a(kind: Type) -> &'static str {
+fn a(kind: Type) -> &'static str {
     match kind {
         Type::Bool => "true or false",
         Type::Int => "an int",

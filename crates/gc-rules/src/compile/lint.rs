@@ -10,7 +10,6 @@
 use std::cmp::Ordering;
 
 use super::measure::Measure;
-use super::name::words;
 use crate::expression::{Comparison, Node};
 use crate::value::{Texts, Type, Value};
 
@@ -146,7 +145,7 @@ fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> V
         }
     }
     let own = match subject {
-        Node::Field(field) if field.kind == Type::Text => words(field),
+        Node::Field(field) if field.kind == Type::Text => field.texts(),
         _ => Vec::new(),
     };
     let other = (own.is_empty() && others.is_empty()).then_some(Sample::Other);

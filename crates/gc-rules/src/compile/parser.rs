@@ -7,18 +7,38 @@
 //! The first word that cannot stand where it does is the only mistake: what follows it means little. Constructs that
 //! CEL has and rules have not are read over, and all of them are mistakes together.
 
-use super::order::{Open, closing};
 use super::syntax::{Call, LOOSEST, Operator, Shape, Tree};
-use super::token::{Kind, Token};
-use super::{MAX_NESTING, Mistake, literal};
+use super::token::{Kind, Token, tokens};
+use super::{MAX_NESTING, MAX_TEXT, Mistake, literal};
+
+mod order;
+
+use order::{Open, closing};
 
 /// `Err`: the text is no expression, and nothing is read any more. `None`: the part was refused, and `mistakes` say
 /// why.
 type Parsed<T = Tree> = Result<Option<T>, Mistake>;
 
+/// The tree of a text.
+///
+/// # Errors
+///
+/// What makes it no expression, or what CEL has and rules have not.
+pub(super) fn parse(text: &str) -> Result<Tree, Vec<Mistake>> {
+    if text.len() > MAX_TEXT {
+        let message = format!(
+            "the expression is too long: {} bytes, at most {MAX_TEXT}; move parts of it to macros",
+            text.len()
+        );
+        return Err(vec![Mistake::at(text, 0, message)]);
+    }
+    let tokens = tokens(text).map_err(|mistake| vec![mistake])?;
+    Parser::new(text, &tokens).parse()
+}
+
 /// A text that is being parsed.
 #[derive(Debug)]
-pub(super) struct Parser<'a, 't> {
+struct Parser<'a, 't> {
     text: &'a str,
     tokens: &'t [Token<'a>],
     next: usize,
@@ -29,7 +49,7 @@ pub(super) struct Parser<'a, 't> {
 
 impl<'a, 't> Parser<'a, 't> {
     /// At the beginning of a text.
-    pub(super) fn new(text: &'a str, tokens: &'t [Token<'a>]) -> Self {
+    fn new(text: &'a str, tokens: &'t [Token<'a>]) -> Self {
         Self {
             text,
             tokens,
@@ -44,7 +64,7 @@ impl<'a, 't> Parser<'a, 't> {
     /// # Errors
     ///
     /// Why the text is no expression, or all that rules do not have.
-    pub(super) fn parse(mut self) -> Result<Tree, Vec<Mistake>> {
+    fn parse(mut self) -> Result<Tree, Vec<Mistake>> {
         let tree = self.choice().and_then(|tree| match self.peek() {
             None => Ok(tree),
             Some(_) => Err(self.misplaced(Open::Text)),
@@ -82,7 +102,7 @@ impl<'a, 't> Parser<'a, 't> {
     /// A row of operands with operators between them that hold them together at least so tightly.
     fn operators(&mut self, least: u8) -> Parsed {
         let mut tree = self.signs()?;
-        while let Some((operator, level)) = self.peek().and_then(Operator::of)
+        while let Some((operator, level)) = self.peek().and_then(|token| Operator::of(token.text))
             && level >= least
         {
             self.next += 1;
@@ -278,12 +298,12 @@ impl<'a, 't> Parser<'a, 't> {
     }
 
     /// The next word.
-    pub(super) fn peek(&self) -> Option<Token<'a>> {
+    fn peek(&self) -> Option<Token<'a>> {
         self.tokens.get(self.next).copied()
     }
 
     /// The word before it.
-    pub(super) fn before(&self) -> Option<Token<'a>> {
+    fn before(&self) -> Option<Token<'a>> {
         self.tokens.get(self.next.checked_sub(1)?).copied()
     }
 
@@ -318,12 +338,12 @@ impl<'a, 't> Parser<'a, 't> {
     }
 
     /// A mistake at a byte.
-    pub(super) fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
+    fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
         Mistake::at(self.text, at, message.into())
     }
 
     /// Where the text ends, without the space there.
-    pub(super) fn end(&self) -> usize {
+    fn end(&self) -> usize {
         self.text.trim_end().len()
     }
 }

@@ -1,8 +1,5 @@
 //! What an expression is: trees with positions, and the operators that join them.
 
-use super::parser::Parser;
-use super::token::{Token, tokens};
-use super::{MAX_TEXT, Mistake};
 use crate::expression::{Arithmetic, Comparison};
 
 /// A part of an expression, and the byte at which it begins.
@@ -46,23 +43,6 @@ pub(super) struct Call {
     pub(super) arguments: Vec<Tree>,
 }
 
-/// The tree of a text.
-///
-/// # Errors
-///
-/// What makes it no expression, or what CEL has and rules have not.
-pub(super) fn parse(text: &str) -> Result<Tree, Vec<Mistake>> {
-    if text.len() > MAX_TEXT {
-        let message = format!(
-            "the expression is too long: {} bytes, at most {MAX_TEXT}; move parts of it to macros",
-            text.len()
-        );
-        return Err(vec![Mistake::at(text, 0, message)]);
-    }
-    let tokens = tokens(text).map_err(|mistake| vec![mistake])?;
-    Parser::new(text, &tokens).parse()
-}
-
 /// An operator between two operands.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operator {
@@ -78,8 +58,8 @@ pub(super) const LOOSEST: u8 = 1;
 
 impl Operator {
     /// That of a word, and how tightly it holds its operands together.
-    pub(super) fn of(token: Token<'_>) -> Option<(Self, u8)> {
-        Some(match token.text {
+    pub(super) fn of(word: &str) -> Option<(Self, u8)> {
+        Some(match word {
             "||" => (Self::Or, LOOSEST),
             "&&" => (Self::And, 2),
             "==" => (Self::Compare(Comparison::Equal), 3),

@@ -9,7 +9,6 @@ use crate::alert::{Alert, Ending, Transition, Verdict};
 use crate::expression::Expression;
 use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rule::{On, Rule};
-use crate::template::UNKNOWN;
 use crate::time::Moment;
 use crate::window::{Asked, Key};
 
@@ -99,7 +98,7 @@ impl Engine {
             windows: &values,
             ..scope(&self.facts, &self.stream, self.now, current.gc.filter(|_| on_gc))
         };
-        let alert = alert(&run.rule, &scope, active, current.gc.map(|gc| gc.collection.number));
+        let alert = Alert::of(&run.rule, &scope, active, current.gc.map(|gc| gc.collection.number));
         let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
         round.wake_one(&self.rules, place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });
@@ -196,49 +195,4 @@ pub(super) fn ended(mut alert: Arc<Alert>, at: Moment) -> Arc<Alert> {
     let ended = Arc::make_mut(&mut alert);
     ended.ended = Some(at.max(ended.started));
     alert
-}
-
-/// The alert at the time when the rule begins to hold.
-pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Alert {
-    let labels = rule.labels.iter();
-    let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
-    let lasted = rule.lasting.as_ref().and_then(|lasting| lasting.number(scope));
-    let lasted_ns = lasted.map_or(0, |seconds| (seconds.max(0.0) * 1e9) as u64);
-    let active = active.min(scope.now.before(lasted_ns));
-    let mut alert = Alert {
-        rule: Arc::clone(rule),
-        number: 0,
-        active,
-        started: active,
-        last: active,
-        ended: None,
-        labels: labels.collect(),
-        summary: Arc::default(),
-        annotations: Arc::default(),
-        values: Arc::default(),
-        collection,
-        count: 1,
-        suppressed: 0,
-        peak: rule.summary.figure(scope),
-        amount: None,
-        severity: rule.severity_now(scope),
-    };
-    render(&mut alert, rule, scope);
-    alert
-}
-
-/// The texts and values of an alert as they are now. Its labels identify it and stay.
-pub(super) fn render(alert: &mut Alert, rule: &Rule, scope: &Scope<'_>) {
-    let annotations = rule.annotations.iter();
-    let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
-    let values = rule.windows.iter();
-    let values = values.map(|(name, place)| (Arc::clone(name), scope.window(*place)));
-    let summary = rule.summary.render(scope);
-    // Of a figure that is unknown now, the last known one says more.
-    if alert.summary.is_empty() || !summary.contains(UNKNOWN) || alert.summary.contains(UNKNOWN) {
-        alert.summary = summary.into();
-    }
-    alert.amount = rule.amount_now(scope).or(alert.amount);
-    alert.annotations = annotations.collect();
-    alert.values = values.collect();
 }

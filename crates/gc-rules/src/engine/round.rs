@@ -1,8 +1,9 @@
 //! The rules that are evaluated together, and which of them are quiet.
 
-use super::run::Run;
+use super::run::{Quiet, Run};
 use crate::field::Scope;
-use crate::rule::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::rule_set::RuleSet;
 
 /// The rules `on: gc`, or all others, of one process. Of a quiet rule (selected, and its condition false or unknown)
 /// only the condition is read, which all processes share, as the order of the rules is: its state is elsewhere in
@@ -14,13 +15,6 @@ pub(super) struct Round {
     quiet: Box<[Option<Quiet>]>,
     /// How often they were evaluated.
     pub(super) number: u64,
-}
-
-/// The value of a quiet rule's condition: while it is the same, nothing changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quiet {
-    False,
-    Unknown,
 }
 
 impl Round {

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use super::judge::render;
-use super::round::Quiet;
 use super::state::{RuleState, State};
-use crate::alert::{Alert, Ending};
+use crate::alert::{Alert, Ending, Holding};
 use crate::expression::EvaluationError;
 use crate::field::Scope;
-use crate::incident::Holding;
 use crate::rule::{On, Rule, Severity};
 use crate::time::Moment;
 
@@ -40,6 +37,13 @@ pub(super) enum Change {
     },
     /// It ended at that time.
     End(Ending, Moment),
+}
+
+/// The value of a quiet rule's condition: while it is the same, nothing changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quiet {
+    False,
+    Unknown,
 }
 
 /// The result of a collection for a rule `on: gc`.
@@ -176,7 +180,7 @@ impl Run {
         alert.severity = severity;
         if due {
             active.rendered = scope.now;
-            render(alert, &self.rule, scope);
+            alert.render(&self.rule, scope);
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::run::Failure;
 use crate::field::{Scope, WindowValues};
 use crate::plan::{Feed, Meaning, Measured, When};
-use crate::rule::{Rule, RuleSet, Window};
+use crate::rule::{Rule, Window};
+use crate::rule_set::RuleSet;
 use crate::time::Moment;
 use crate::window::{Asked, Key, Live, Worth, most_memory, worth};
 

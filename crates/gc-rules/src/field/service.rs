@@ -1,55 +1,8 @@
 //! `service.*`, `watcher.*`: what outlives a process, and gcwatch itself.
 
+use super::facts::{AFFECTED_RULE, FactValue, LAST_DEATH};
 use super::fields;
-use crate::time::Moment;
 use crate::value::Value;
-
-/// The attribute of a service that a rule expects: those rules are for it, and for no other.
-pub const EXPECTED: &str = "gcwatch.service.expected";
-
-/// The attribute of one version of a service: rules `by: service.version` are for it, and others are not.
-pub const OF_VERSION: &str = "gcwatch.service.of_version";
-
-/// The attribute of a service with the id that is read as `service.affected_rule`.
-pub const AFFECTED_RULE: &str = "gcwatch.service.affected_rule";
-
-/// The attribute of a service with what is read as `service.last_death`.
-pub const LAST_DEATH: &str = "gcwatch.service.last_death";
-
-/// What the attributes begin with that say on how many processes of a service a rule fires; its id follows.
-pub const FIRING: &str = "gcwatch.service.firing.";
-
-/// What is known of a service on this host: its processes that live, and how the ones before them ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ServiceFacts {
-    /// Processes of it that live and were attached to.
-    pub processes: u64,
-    /// Processes that ended within ten minutes, for whatever reason.
-    pub deaths_10m: u64,
-    /// Those of them that ended in an emergency of memory and not in order.
-    pub deaths_in_emergency_10m: u64,
-    /// Those of them that the kernel killed for memory; `None`: of none of them that is known.
-    pub oom_kills_10m: Option<u64>,
-    /// Those of the killed on which no rule on memory of severity error or critical fired within a minute before: of
-    /// the others the process's own incident speaks.
-    pub sudden_oom_kills_10m: Option<u64>,
-    /// Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or were restarted
-    /// because they failed.
-    pub restarts_10m: u64,
-    /// The most processes on which one rule of severity error or critical fires.
-    pub affected: u64,
-    /// Since when a process that began after the newest death lives without such a rule.
-    pub well_since: Option<Moment>,
-}
-
-/// What gcwatch knows about itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct WatcherFacts {
-    /// How often it stalled within ten minutes.
-    pub stalls_10m: u64,
-    /// How long the newest one of them lasted, nanoseconds.
-    pub stall_ns: Option<u64>,
-}
 
 fn int(number: u64) -> Option<Value<'static>> {
     Some(Value::Int(i64::try_from(number).unwrap_or(i64::MAX)))
@@ -75,9 +28,9 @@ fields! { SERVICE_FIELDS Service
     "service.affected" Int "" "The most processes of the service on which one and the same rule of severity error or critical fires."
         = |s| int(s.stream.service?.affected);
     "service.affected_rule" Text "" "The id of that rule; unknown while there is none."
-        = |s| s.process.attribute(AFFECTED_RULE).map(super::process::FactValue::value);
+        = |s| s.process.attribute(AFFECTED_RULE).map(FactValue::value);
     "service.last_death" Text "" "Which of its processes was the newest that the kernel killed for memory or that ended in an emergency: its pod and container, else its pid; unknown while there is none."
-        = |s| s.process.attribute(LAST_DEATH).map(super::process::FactValue::value);
+        = |s| s.process.attribute(LAST_DEATH).map(FactValue::value);
     "service.well_s" Double "s" "Seconds since a process that began after the newest death lives without such a rule; 0 while there is none."
         = |s| seconds(s.stream.service?.well_since.map_or(0, |since| s.now.since(since)));
 }
@@ -92,7 +45,8 @@ fields! { WATCHER_FIELDS Watcher
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, NoWindows, ProcessFacts, Scope, StreamFacts};
+    use crate::field::{Field, NoWindows, ProcessFacts, Scope, ServiceFacts, StreamFacts, WatcherFacts};
+    use crate::time::Moment;
 
     fn read(name: &str, stream: &StreamFacts) -> Option<f64> {
         let process = ProcessFacts::default();

@@ -11,10 +11,11 @@ use self::open::{Open, finished, is_of, member};
 pub(crate) use self::place::follows;
 use self::place::{Place, group_name, place};
 use super::black_box::{Recorder, Recordings, Share};
-use super::{Finding, Holding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
-use crate::alert::{Alert, Ending, RunKey, Transition};
+use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
+use crate::alert::{Alert, Ending, Holding, RunKey, Transition};
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, HarmUnit, Role, RuleSet};
+use crate::rule::{Evidence, HarmUnit, Role};
+use crate::rule_set::RuleSet;
 use crate::time::{Moment, Wall};
 
 /// The incidents of one process.

@@ -6,7 +6,8 @@ use super::{IncidentChange, IncidentEnding, Incidents};
 use crate::engine::Engine;
 use crate::field::ProcessFacts;
 use crate::load::{SourceFile, load};
-use crate::rule::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::rule_set::RuleSet;
 use crate::time::Moment;
 
 /// Its rule holds on every process with a pid.

@@ -11,7 +11,8 @@ use super::sample::sample_rule;
 use super::{Found, Incident, Member};
 use crate::alert::Alert;
 use crate::ledger::Ledger;
-use crate::rule::{Emit, Evidence, Role, Rule, RuleSet, Severity};
+use crate::rule::{Emit, Evidence, Role, Rule, Severity};
+use crate::rule_set::RuleSet;
 use crate::time::Wall;
 
 /// An open incident, for a file.

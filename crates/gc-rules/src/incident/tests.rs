@@ -8,7 +8,8 @@ use crate::alert::RunKey;
 use crate::engine::tests::story::{S, Story, What, moment};
 use crate::ledger::{Ledger, Verdict};
 use crate::load::{SourceFile, load};
-use crate::rule::{Evidence, RuleSet};
+use crate::rule::Evidence;
+use crate::rule_set::RuleSet;
 use crate::time::{Moment, Wall};
 
 /// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.

@@ -2,7 +2,10 @@
 
 mod condition;
 mod exception;
+mod params;
 pub(super) mod role;
+mod sample;
+mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,22 +14,21 @@ use serde_json::{Map, Value};
 
 use super::draft::Draft;
 use super::file::Words;
+use super::groups::Groups;
 use super::memory::Origin;
 use super::report::Report;
+use super::rough::Rough;
 use super::text::{entries, scalar};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Problem, lint};
-use crate::compile::Measure;
 use crate::document;
 use crate::document::schema::schema;
-use crate::expression::Expression;
 use crate::field::{Field, Root};
-use crate::rule::{Emit, Group, On, Part, Role, Rule, Severity, Status, Template, Texts, Window};
+use crate::rule::{Emit, On, Part, Role, Rule, Severity, Status, Template, Texts};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
 use strict_yaml::units::HumanDuration;
-use strict_yaml::yaml::Position;
 
 /// Keys whose values are neither expressions nor templates.
 const PLAIN: [&str; 21] = [
@@ -56,13 +58,6 @@ const PLAIN: [&str; 21] = [
 const RUNBOOK: &str = "runbook_url";
 /// The default of `keep_firing_for`.
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
-
-/// All groups and their positions.
-#[derive(Debug)]
-pub(super) struct Groups {
-    pub(super) all: Vec<(Group, usize, Position)>,
-    pub(super) places: BTreeMap<String, usize>,
-}
 
 /// Builds rules from drafts.
 pub(super) struct Composer<'c, 'f> {
@@ -114,34 +109,6 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
         worse,
         windows,
     }
-}
-
-/// The state of the rule that is being built.
-pub(super) struct Rough<'d> {
-    pub(super) id: &'d str,
-    /// When it is evaluated; `None` if that is invalid.
-    pub(super) on: Option<On>,
-    /// Its windows: for now, places are those in `windows`.
-    pub(super) places: BTreeMap<String, usize>,
-    pub(super) windows: Vec<Local<'d>>,
-    /// What they measure.
-    pub(super) measures: Vec<Measure>,
-    /// Parameters.
-    pub(super) params: BTreeMap<String, Expression>,
-    /// Their places.
-    pub(super) params_at: BTreeMap<String, (usize, Position)>,
-    /// Macros, lists and parameters that its expressions name.
-    pub(super) named: BTreeSet<String>,
-}
-
-/// A window of the rule that is being built.
-pub(super) struct Local<'d> {
-    pub(super) name: &'d str,
-    pub(super) file: usize,
-    pub(super) at: Position,
-    /// `None` if it is invalid.
-    pub(super) window: Option<Window>,
-    pub(super) used: bool,
 }
 
 impl Composer<'_, '_> {
@@ -369,7 +336,7 @@ impl Composer<'_, '_> {
 }
 
 /// The fields in an expression that determine when a window is sampled.
-pub(super) fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
+fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
     fields
         .iter()
         .filter_map(|field| match field.root {

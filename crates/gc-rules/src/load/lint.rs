@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::compose::{Groups, Rough};
 use super::draft::Draft;
 use super::file::Words;
+use super::groups::Groups;
 use super::report::{Placed, Report};
+use super::rough::Rough;
 use super::text::scalar;
 use crate::compile::{Compiled, attribute_of_label, certain};
 use crate::expression::{Expression, Node};

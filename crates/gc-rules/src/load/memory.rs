@@ -4,7 +4,7 @@ use strict_yaml::yaml::Position;
 
 use super::report::Report;
 use crate::engine::Engine;
-use crate::rule::RuleSet;
+use crate::rule_set::RuleSet;
 
 /// Bytes that the windows of all rules together may take for one process, when all of them are full. A process costs
 /// the daemon at most 16 MB; what ships takes a fiftieth of this.

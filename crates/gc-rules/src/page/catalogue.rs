@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::load::{SourceFile, load, shipped, shipped_tests};
-use crate::rule::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::rule_set::RuleSet;
 use crate::test_file::TestFile;
 use strict_yaml::reference::paragraph;
 use strict_yaml::yaml::{Bounds, Entry, Kind, Node, parse};

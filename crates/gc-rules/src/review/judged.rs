@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, State};
 use crate::incident::follows;
-use crate::rule::{Function, On, Rule, RuleSet, Severity, Window};
+use crate::rule::{Function, On, Rule, Severity, Window};
+use crate::rule_set::RuleSet;
 
 /// After this many collections, a rule that was never known is not looked at again until the end: the reasons that make
 /// it unknown are there from the beginning, and looking costs as much as judging.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::document::{Expectation, Test};
 use crate::review::{History, Review, Step, repeated, steps};
-use crate::rule::RuleSet;
+use crate::rule_set::RuleSet;
 use crate::time::TimeBase;
 
 mod compare;

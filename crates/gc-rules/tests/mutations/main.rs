@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::{env, fs, thread};
 
 use gc_rules::load::{SourceFile, load};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule_set::RuleSet;
 use gc_rules::test_file::document::Test;
 use gc_rules::test_file::{TestFile, run};
 

@@ -18,6 +18,7 @@ use super::attributes::Attributes;
 use super::tree::field;
 use crate::definition::span as row;
 use crate::ids::{Ids, SpanIds};
+use crate::options::VictimOptions;
 use crate::wire::Wire;
 
 /// Sampled; the parent, which is the request's span, is of another process than the sender (OTLP: is remote known, is
@@ -27,40 +28,14 @@ const FLAGS: u32 = 0x1 | 0x100 | 0x200;
 /// The link to the collection: sampled, random.
 const LINK_FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
-/// Which requests get the pauses into their traces.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct VictimOptions {
-    /// None at all when false.
-    pub enabled: bool,
-    /// Requests that lost at least this much.
-    pub min_lost: Duration,
-    /// Or at least this share of their time, 0 to 1.
-    pub min_share: f64,
-    /// Limit of requests of one process in one second; the others are counted.
-    pub max_per_second: u32,
-}
-
-impl Default for VictimOptions {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            min_lost: Duration::from_millis(10),
-            min_share: 0.2,
-            max_per_second: 20,
-        }
-    }
-}
-
-impl VictimOptions {
-    /// Whether a request lost enough, is sampled, and has ids.
-    pub(super) fn means(&self, request: &Request) -> bool {
-        let lost = request.stopped_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
-        let is_much = lost > 0
-            && (Duration::from_nanos(lost) >= self.min_lost
-                || request.share().is_some_and(|share| share >= self.min_share));
-        let ended = &request.ended;
-        self.enabled && is_much && ended.sampled == Some(true) && ended.trace_id.is_some() && ended.span_id.is_some()
-    }
+/// Whether a request lost enough, is sampled, and has ids.
+pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
+    let lost = request.stopped_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+    let is_much = lost > 0
+        && (Duration::from_nanos(lost) >= options.min_lost
+            || request.share().is_some_and(|share| share >= options.min_share));
+    let ended = &request.ended;
+    options.enabled && is_much && ended.sampled == Some(true) && ended.trace_id.is_some() && ended.span_id.is_some()
 }
 
 /// `GC pause gen2 blocking`.

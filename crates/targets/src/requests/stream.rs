@@ -14,7 +14,6 @@ use gc_rules::time::TimeBase;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::attempt::Shared;
 use crate::clock::Source;
 use crate::host::{clocks, now};
 use crate::memory::Share;
@@ -22,7 +21,7 @@ use crate::options::RequestOptions;
 use crate::requests::rate::{Rate, SECONDS_ABOVE};
 use crate::requests::{Batch, End, News};
 use crate::rounds::{Pace, Rounds};
-use crate::session::read_shared;
+use crate::shared::Shared;
 use crate::sink::Sink;
 
 /// How often requests are given out, and a silent stream is looked at.
@@ -105,7 +104,7 @@ impl RequestStream {
             };
             tokio::select! {
                 () = pause => self.pace.pass(Instant::now()),
-                read = read_shared(session, &shared.buffer, &mut self.stream), if self.pace.until.is_none() => match read {
+                read = shared.buffer.read(session, &mut self.stream), if self.pace.until.is_none() => match read {
                     Ok(0) => return End::Over,
                     Ok(n) => {
                         self.last_bytes = Instant::now();

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::attempt::Order;
 use crate::carryover::Carryover;
 use crate::identity::{key_of, sketch};
 use crate::look::{Look, Seen};
+use crate::order::Order;
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
 use crate::supervise::Supervisor;

@@ -3,8 +3,8 @@
 use dotnet_diagnostics::Endpoint;
 use tokio::sync::{oneshot, watch};
 
-use crate::attempt::Order;
 use crate::carryover::Carryover;
+use crate::order::Order;
 use crate::sink::{RunSink, Sink};
 use processes::{Identity, RunState};
 

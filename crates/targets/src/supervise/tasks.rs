@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-use crate::attempt::{Attempt, End, Order, STOP_WITHIN};
+use crate::attempt::{Attempt, End};
 use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE};
 use crate::carryover::Carryover;
 use crate::lease::Leases;
+use crate::order::{Order, STOP_WITHIN};
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
 use crate::supervise::{Supervisor, Unfinished};

@@ -3,7 +3,8 @@
 use crate::gc::account::cause::Cause;
 use crate::gc::account::marks::{Mark, Marking};
 use crate::gc::account::parts::Account;
-use crate::gc::collection::{PauseKind, Phases, StopEdges};
+use crate::gc::history::Phases;
+use crate::gc::stop::{PauseKind, StopEdges};
 
 /// What marking a byte takes at most, nanoseconds: small objects, one miss of the cache each. Measured from 0.02 (large
 /// arrays) to 1 in recordings. What the marking of a kind of root took beyond that was spent on the roots themselves.

@@ -129,7 +129,7 @@ impl Account {
     }
 
     /// Takes the parts of an earlier sum out of it.
-    pub(super) fn subtract(&mut self, earlier: &Self) {
+    pub(crate) fn subtract(&mut self, earlier: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(earlier.ns) {
             *sum = sum.saturating_sub(ns).max(0);
         }

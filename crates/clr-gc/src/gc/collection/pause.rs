@@ -1,28 +1,7 @@
-//! What a collection has of a stop of the managed threads, and the edges of the stop itself.
+//! What a collection has of a stop of the managed threads.
 
 use crate::gc::account::Account;
-
-/// What a stop was for, from the view of one collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PauseKind {
-    /// The collection ran in it from start to end.
-    Blocking,
-    /// A background collection began in it.
-    Initial,
-    /// A background collection's own later stop (SuspendEEBegin reason 6).
-    Final,
-}
-
-impl PauseKind {
-    /// `blocking`, `initial` or `final`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::Initial => "initial",
-            Self::Final => "final",
-        }
-    }
-}
+use crate::gc::stop::{PauseKind, StopEdges};
 
 /// One stop of the managed threads, from the view of one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,19 +43,4 @@ impl Pause {
             .map(|(from, to)| to.saturating_sub(*from.max(&restarting)).max(0));
         Some(after.fold(part, i64::saturating_sub).max(0))
     }
-}
-
-/// The events around a stop, nanoseconds since the sync point.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StopEdges {
-    /// SuspendEEBegin.
-    pub suspend_begin: Option<i64>,
-    /// SuspendEEEnd.
-    pub suspend_end: Option<i64>,
-    /// RestartEEBegin.
-    pub restart_begin: Option<i64>,
-    /// RestartEEEnd.
-    pub restart_end: Option<i64>,
-    /// The thread that stopped and restarted the others.
-    pub thread: u64,
 }

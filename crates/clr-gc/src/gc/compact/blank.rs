@@ -2,10 +2,9 @@
 
 use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
-use crate::gc::collection::{
-    Collection, Committed, GenerationSizes, GlobalHistory, MissingParts, Pause, PauseKind, Phases, StopEdges,
-};
-use crate::gc::plausible::Implausible;
+use crate::gc::collection::{Collection, Committed, GenerationSizes, Implausible, MissingParts, Pause};
+use crate::gc::history::{GlobalHistory, Phases};
+use crate::gc::stop::{PauseKind, StopEdges};
 
 pub(super) const NO_PAUSE: Pause = Pause {
     start: None,

@@ -5,12 +5,11 @@ use super::pass::{Pass, low_32};
 use crate::event::{GcType, HeapStats};
 use crate::gc::account::Account;
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
-use crate::gc::collection::{
-    Collection, Committed, GenerationSizes, GlobalHistory, Missing, Pause, PauseKind, Phases, StopEdges,
-};
+use crate::gc::collection::{Collection, Committed, GenerationSizes, Implausible, Missing, Pause};
 use crate::gc::cpu_wait::CpuWait;
+use crate::gc::history::{GlobalHistory, Phases};
 use crate::gc::impact::{RequestImpact, WorstRequest};
-use crate::gc::plausible::Implausible;
+use crate::gc::stop::{PauseKind, StopEdges};
 
 /// The fields of a collection, each written or read by a [`Pass`].
 pub(super) trait Fields: Pass {

@@ -2,8 +2,8 @@
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
 use crate::gc::allocated::{AllocatedUnknown, Inside};
-use crate::gc::collection::GlobalHistory;
 use crate::gc::forming::Forming;
+use crate::gc::history::GlobalHistory;
 use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
 use crate::gc::stop::{Run, Stop, StopId};
 

@@ -1,10 +1,9 @@
 //! When a collection is reported: whole, or given up, and when losses are known.
 
-use crate::gc::StopEdges;
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::Forming;
 use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, Settled, Settling};
-use crate::gc::stop::{Stop, StopId};
+use crate::gc::stop::{Stop, StopEdges, StopId};
 
 impl Machine {
     pub(super) fn newly_settled(&self) -> impl Iterator<Item = &Settled> {

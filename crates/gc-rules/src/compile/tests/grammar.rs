@@ -6,7 +6,8 @@ use proptest::test_runner::TestRunner;
 use proptest::{collection, sample};
 
 use super::oracle::{Reading, read};
-use crate::compile::syntax::{Shape, parse};
+use crate::compile::parser::parse;
+use crate::compile::syntax::Shape;
 
 /// What is refused although `cel` reads it, besides what rules do not have: how the message begins, and why.
 const OURS: [&str; 6] = [

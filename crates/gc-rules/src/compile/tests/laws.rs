@@ -9,13 +9,13 @@ use super::oracle::on_large_stack;
 use super::texts::{ORDERS, one_of, texts};
 use super::{GC, Known, MEASURES};
 use crate::compile::check::check;
-use crate::compile::{Compiled, MAX_TEXT, Mistake, Wanted, compile, lint, syntax};
+use crate::compile::{Compiled, MAX_TEXT, Mistake, Wanted, compile, lint, parser};
 use crate::value::Value;
 
 /// Compiles without saying what is always or never true.
 fn plainly(text: &str) -> Result<Compiled, Vec<Mistake>> {
     let known = Known::new();
-    let tree = syntax::parse(text)?;
+    let tree = parser::parse(text)?;
     check(text, &tree, &known.names(&GC), Wanted::Any, false)
 }
 
@@ -69,7 +69,7 @@ proptest! {
     #[test]
     fn what_is_quoted_means_the_same(text in texts(4).truth) {
         if let Ok(compiled) = plainly(&text) {
-            let again = syntax::parse(&text).unwrap().to_string();
+            let again = parser::parse(&text).unwrap().to_string();
             let expression = plainly(&again).map(|compiled| compiled.expression);
             prop_assert_eq!(expression, Ok(compiled.expression), "{}", again);
         }

@@ -9,7 +9,7 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SourceInfo, opera
 
 use crate::compile::Mistake;
 use crate::compile::syntax::{Call, Operator, Shape, Tree};
-use crate::compile::token::{Kind, Token, tokens};
+use crate::compile::token::{Token, tokens};
 
 /// What a text is for `cel`.
 #[derive(Debug)]
@@ -150,8 +150,7 @@ impl Reader<'_> {
                 // `_&&_`, `@in`
                 let between = name.strip_prefix('_').and_then(|name| name.strip_suffix('_'));
                 let text = between.or(name.strip_prefix('@'))?;
-                let kind = Kind::Symbol;
-                Some(Operator::of(Token { kind, text, at })?.0)
+                Some(Operator::of(text)?.0)
             }
         };
         let operands = self.trees(call.args.clone());

@@ -9,7 +9,7 @@ use super::story::What::{Blind, Full, Gc, Named, Nothing, Open};
 use super::story::*;
 use crate::alert::Transition;
 use crate::engine::{Engine, State};
-use crate::rule::RuleSet;
+use crate::rule_set::RuleSet;
 
 /// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups,
 /// exceptions.

@@ -11,7 +11,7 @@ use crate::alert::{Transition, Verdict};
 use crate::engine::{Engine, State};
 use crate::field::{Open, ProcessFacts, StreamFacts};
 use crate::load::{SourceFile, load};
-use crate::rule::RuleSet;
+use crate::rule_set::RuleSet;
 use crate::time::{Moment, TimeBase, Wall};
 
 pub(crate) const S: u64 = 1_000_000_000;

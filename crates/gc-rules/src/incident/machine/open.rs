@@ -10,7 +10,8 @@ use crate::incident::{
     AFTERMATH_NS, EXPLAINED_EVERY_NS, EXPLAINS_ENOUGH, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member,
 };
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, RuleSet, Severity};
+use crate::rule::{Evidence, Severity};
+use crate::rule_set::RuleSet;
 use crate::time::{Moment, Wall};
 
 /// An incident that has not ended.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::alert::Alert;
-use crate::rule::RuleSet;
+use crate::rule_set::RuleSet;
 
 /// Where an alert belongs.
 pub(super) struct Place {

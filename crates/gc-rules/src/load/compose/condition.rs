@@ -1,6 +1,6 @@
 //! The conditions of a rule, compiled; their faults are reported where they are written.
 
-use super::{Composer, Rough};
+use super::Composer;
 use crate::compile::{Compiled, Names, Wanted, compile};
 use crate::document;
 use crate::expression::Expression;
@@ -9,6 +9,7 @@ use crate::load::Level;
 use crate::load::draft::Draft;
 use crate::load::file::Words;
 use crate::load::report::Placed;
+use crate::load::rough::Rough;
 use crate::load::text::{condition_trap, entry, scalar};
 use crate::rule::{On, Severity};
 use strict_yaml::quote::quoted;
@@ -53,7 +54,7 @@ impl Composer<'_, '_> {
     }
 
     /// Compiles an expression; its faults are reported.
-    pub(in crate::load) fn expression(
+    pub(super) fn expression(
         &mut self,
         placed: Placed<'_>,
         rough: &mut Rough<'_>,
@@ -124,7 +125,7 @@ impl Composer<'_, '_> {
 }
 
 impl Words {
-    pub(in crate::load) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
+    pub(super) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &self.macros,
             lists: &self.lists,
@@ -132,16 +133,6 @@ impl Words {
             measures: &rough.measures,
             params: &rough.params,
             roots,
-        }
-    }
-}
-
-impl Rough<'_> {
-    pub(in crate::load) fn use_windows(&mut self, compiled: &Compiled) {
-        for place in &compiled.windows {
-            if let Some(local) = self.windows.get_mut(*place) {
-                local.used = true;
-            }
         }
     }
 }

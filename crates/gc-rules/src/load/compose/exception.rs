@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 
-use super::{Composer, Rough};
+use super::Composer;
 use crate::compile::Wanted;
 use crate::document::{ExceptionKeys, Moment};
 use crate::field::Root;
 use crate::load::draft::Draft;
 use crate::load::file::typed;
 use crate::load::report::Placed;
+use crate::load::rough::Rough;
 use crate::load::text::{entry, items, scalar};
 use crate::rule::Exception;
 use strict_yaml::path::KeyPath;

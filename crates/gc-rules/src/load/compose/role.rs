@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Composer, Rough};
+use super::Composer;
 use crate::compile::{Unit, Wanted};
 use crate::document;
 use crate::expression::Expression;
 use crate::field::Root;
 use crate::load::draft::Draft;
 use crate::load::report::Report;
+use crate::load::rough::Rough;
 use crate::rule::{HarmUnit, Role, Rule};
 use strict_yaml::check::nearest;
 use strict_yaml::yaml::Position;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::alert::Alert;
 use crate::review::Review;
-use crate::rule::{RuleSet, Severity};
+use crate::rule::Severity;
+use crate::rule_set::RuleSet;
 use crate::test_file::document::Expectation;
 
 pub(super) fn compare_fires(fires: &[String], from: Option<Severity>, review: &Review) -> Option<String> {

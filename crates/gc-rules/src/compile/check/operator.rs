@@ -1,10 +1,10 @@
 //! Operators: which operands they take.
 
-use super::check::{Checker, Part, a};
-use super::measure::{Measure, Unit};
-use super::name::{ATTRIBUTES, FIRING, words};
-use super::syntax::{Shape, Tree};
-use super::{attribute, lint};
+use super::name::{ATTRIBUTES, FIRING};
+use super::{Checker, Part, a};
+use crate::compile::measure::{Measure, Unit};
+use crate::compile::syntax::{Shape, Tree};
+use crate::compile::{attribute, lint};
 use crate::expression::{Arithmetic, Comparison, Node};
 use crate::field::Root;
 use crate::value::Type;
@@ -115,7 +115,7 @@ impl<'a> Checker<'a> {
         let (Node::Field(field), Node::Text(text)) = (field, text) else {
             return false;
         };
-        let known = words(field);
+        let known = field.texts();
         if known.is_empty() || known.contains(&&**text) {
             return false;
         }

@@ -1,14 +1,15 @@
-//! A type's full name as the runtime writes it, taken apart.
+//! Names of types and of their members as the runtime writes them, taken apart. Either has the other in it: a generic
+//! method's name its arguments, the type of a state machine the name of the method that it was made of.
 
 use super::MAX_DEPTH;
-use super::compiler_generated::{made, of_file};
+use super::compiler_generated::{bracketed, lambda, of_file, state_machine};
 
 /// A type's name, taken apart.
 #[derive(Debug)]
 pub(super) struct Type {
     /// `Shop.Outer`1`, `Inner`.
     path: Vec<String>,
-    pub(super) arguments: Vec<Type>,
+    arguments: Vec<Type>,
     /// `[]`, `*` and the like.
     tail: String,
 }
@@ -150,11 +151,11 @@ fn arity(segment: &str) -> (&str, usize) {
     }
 }
 
-pub(super) fn angle(arguments: &[String]) -> String {
+fn angle(arguments: &[String]) -> String {
     format!("<{}>", arguments.join(", "))
 }
 
-pub(super) fn keyword(name: &str) -> Option<&'static str> {
+fn keyword(name: &str) -> Option<&'static str> {
     Some(match name {
         "System.Boolean" => "bool",
         "System.Byte" => "byte",
@@ -175,4 +176,120 @@ pub(super) fn keyword(name: &str) -> Option<&'static str> {
         "System.__Canon" => "T",
         _ => return None,
     })
+}
+
+/// What the compiler made of code, for who reads of types.
+fn made(segment: &str) -> Option<String> {
+    if let Some(number) = segment.strip_prefix("<>c__DisplayClass") {
+        return Some(format!("closure {number}"));
+    }
+    if let Some(of) = state_machine(segment) {
+        let of = Own::of(&of);
+        let suffix = of.suffix.map(|suffix| format!("{suffix}, ")).unwrap_or_default();
+        return Some(format!("{} ({suffix}state machine)", of.base));
+    }
+    let name = segment
+        .strip_prefix("<>f__")
+        .or_else(|| segment.strip_prefix("<>z__"))?;
+    Some(name.to_owned())
+}
+
+/// A method's own name, without its type, taken apart: lambdas, local functions, arguments, explicit implementations.
+pub(super) struct Own {
+    pub(super) base: String,
+    pub(super) suffix: Option<String>,
+}
+
+impl Own {
+    pub(super) fn of(name: &str) -> Self {
+        Self::nested(name, 0)
+    }
+
+    fn nested(name: &str, depth: u32) -> Self {
+        if depth < MAX_DEPTH
+            && let Some((inner, rest)) = bracketed(name)
+            && !inner.is_empty()
+        {
+            let suffix = if let Some(number) = rest.strip_prefix("b__") {
+                Some(lambda(number))
+            } else if let Some(local) = rest.strip_prefix("g__") {
+                let local = local.split('|').next().unwrap_or(local);
+                Some(format!("local function {local}"))
+            } else if matches!(rest, "" | "$") {
+                // `<Main>$` of top-level statements, the `<Main>` that waits for an asynchronous one, `<Clone>$`.
+                None
+            } else {
+                return Self {
+                    base: name.to_owned(),
+                    suffix: None,
+                };
+            };
+            let inner = Self::nested(inner, depth + 1);
+            return Self {
+                base: inner.base,
+                suffix: suffix.or(inner.suffix),
+            };
+        }
+        if let Some(number) = name.strip_prefix("_Lambda$__") {
+            return Self {
+                base: String::new(),
+                suffix: Some(lambda(&number.replace('-', "_"))),
+            };
+        }
+        // The arguments of a generic method.
+        let plain = name.split_once('[').map(|(plain, _)| plain);
+        // A bracket within <> is of an array, in the name of an explicit implementation.
+        let is_outside = |plain: &&str| plain.matches('<').count() == plain.matches('>').count();
+        let base = match plain.filter(is_outside) {
+            Some(plain) if !plain.is_empty() => match parse(name) {
+                Some(parsed) => format!(
+                    "{plain}{}",
+                    angle(&parsed.arguments.iter().map(Type::short).collect::<Vec<_>>())
+                ),
+                None => name.to_owned(),
+            },
+            _ => name.to_owned(),
+        };
+        Self {
+            base: explicit(&base),
+            suffix: None,
+        }
+    }
+}
+
+/// `System.Collections.IEnumerable.GetEnumerator` of an explicit implementation: namespaces are left out.
+fn explicit(name: &str) -> String {
+    if name.starts_with('.') {
+        return name.to_owned();
+    }
+    let mut depth = 0_u32;
+    let last_dot = name.bytes().enumerate().filter(|(_, byte)| {
+        match byte {
+            b'<' => depth += 1,
+            b'>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *byte == b'.' && depth == 0
+    });
+    let last_dot = last_dot.last().map(|(at, _)| at);
+    match last_dot.and_then(|at| name.split_at_checked(at)) {
+        Some((interface, member)) => format!("{}{member}", written(interface)),
+        None => name.to_owned(),
+    }
+}
+
+/// A type as C# writes it in the name of an explicit implementation, `System.IComparable<System.Int32>`, in short.
+fn written(text: &str) -> String {
+    let mut short = String::new();
+    let is_mark = |letter: char| matches!(letter, '<' | '>' | ',' | '[' | ']' | '*' | '&' | '?' | ' ');
+    for part in text.split_inclusive(is_mark) {
+        let (name, mark) = match part.char_indices().next_back() {
+            Some((at, mark)) if is_mark(mark) => part.split_at(at),
+            _ => (part, ""),
+        };
+        let after = name.rfind('.').and_then(|dot| name.get(dot + 1..));
+        short.push_str(keyword(name).or(after).unwrap_or(name));
+        short.push_str(if mark == "," { ", " } else { mark });
+    }
+    short
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compose::{Composer, Rough};
-use super::draft::Draft;
-use super::report::Placed;
-use super::text::{entries, scalar, template_trap};
-use super::{Level, lint};
+use super::Composer;
 use crate::compile::{Wanted, compile};
 use crate::field::Root;
+use crate::load::draft::Draft;
+use crate::load::report::Placed;
+use crate::load::rough::Rough;
+use crate::load::text::{entries, scalar, template_trap};
+use crate::load::{Level, lint};
 use crate::rule::Template;
 use crate::template;
 use strict_yaml::quote::quoted;

@@ -1,8 +1,8 @@
 //! Words that cannot stand where they do: what is said of a text that is no expression.
 
-use super::Mistake;
-use super::parser::Parser;
-use super::token::{Kind, Token};
+use super::Parser;
+use crate::compile::Mistake;
+use crate::compile::token::{Kind, Token};
 
 /// What is open where an operator could come.
 #[derive(Debug, Clone, Copy)]

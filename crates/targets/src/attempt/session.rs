@@ -1,20 +1,18 @@
 //! A session that has begun, read from its first byte to its last.
 
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
-use clr_gc::stream::GcStream;
-use dotnet_diagnostics::{Client, Error, Session};
+use dotnet_diagnostics::{Client, Error};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
+use super::{Attempt, Begun, End};
 use crate::carryover::Carryover;
 use crate::cpu_wait::CpuWaits;
 use crate::memory::OVER_MEMORY;
+use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
 use crate::others::{Healed, Watched};
 use crate::reading::{Reading, StreamError};
 use crate::requests::{self, News};
@@ -24,8 +22,6 @@ use crate::tool_thread::ToolThread;
 use processes::RunState;
 use processes::text::bounded;
 
-/// How much is read at once; a runtime writes a few kilobytes per collection.
-pub(crate) const READ_BYTES: usize = 64 << 10;
 /// How long after its beginning a session is followed by the one that reads the settings.
 const SETTINGS_AFTER: Duration = Duration::from_secs(1);
 /// How long the session that heals may take; it is over within a tenth of a second.
@@ -39,7 +35,7 @@ const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
-    pub(crate) async fn read(mut self, begun: Begun) -> (Carryover<S::Run>, End) {
+    pub(super) async fn read(mut self, begun: Begun) -> (Carryover<S::Run>, End) {
         let end = self.read_to_end(begun).await;
         (self.carryover, end)
     }
@@ -109,7 +105,7 @@ impl<S: Sink> Attempt<S> {
                 }
             };
             tokio::select! {
-                read = read_shared(&mut session, &self.shared.buffer, &mut reading.stream), if !reading.rests() => match read {
+                read = self.shared.buffer.read(&mut session, &mut reading.stream), if !reading.rests() => match read {
                     Ok(0) => break Ok(()),
                     Ok(n) => if let Err(error) = reading.take(n) {
                         broken = Some(error);
@@ -323,22 +319,6 @@ async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
         Ok(Err(error)) => Err(error),
         Ok(Ok(_)) => client.recompute_levels(HEAL_WITHIN).await.map(|()| Healed::Yes),
     }
-}
-
-/// Reads from a session into a stream, by a buffer that many sessions share: it is locked only while bytes are moved
-/// through it, never while they are waited for.
-pub(crate) async fn read_shared(
-    session: &mut Session,
-    buffer: &Mutex<Box<[u8]>>,
-    stream: &mut GcStream,
-) -> Result<usize, Error> {
-    poll_fn(|cx| {
-        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = ready!(session.poll_read(cx, &mut buffer))?;
-        stream.push(buffer.get(..count).unwrap_or_default());
-        Poll::Ready(Ok(count))
-    })
-    .await
 }
 
 /// Waits until the process may have to be healed; for ever, where that cannot be seen.

@@ -2,8 +2,8 @@
 
 use regex::RegexBuilder;
 
-use super::check::{Checker, Part, a};
-use super::syntax::{Call, Shape, Tree};
+use super::{Checker, Part, a};
+use crate::compile::syntax::{Call, Shape, Tree};
 use crate::expression::{Node, Pattern, TextTest};
 use crate::value::Type;
 use strict_yaml::check::nearest;

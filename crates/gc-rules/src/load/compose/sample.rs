@@ -1,14 +1,15 @@
 //! The windows under `let`: what is sampled, and checks of their keys.
 
-use super::compose::{Composer, Local, Rough, roots_of};
-use super::draft::Draft;
-use super::file::typed;
-use super::measure::of_window;
-use super::report::Placed;
-use super::text::{entries, entry};
+use super::{Composer, roots_of};
 use crate::compile::{Compiled, Measure, Wanted};
 use crate::document::{WindowKeys, is_name};
 use crate::field::Root;
+use crate::load::draft::Draft;
+use crate::load::file::typed;
+use crate::load::measure::of_window;
+use crate::load::report::Placed;
+use crate::load::rough::{Local, Rough};
+use crate::load::text::{entries, entry};
 use crate::rule::{By, Extent, Function, On, Window};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Node, Position};

@@ -1,9 +1,7 @@
 //! The account of a process.
 
-use crate::gc::account::asker::Asker;
-use crate::gc::account::cause::Cause;
-use crate::gc::account::parts::Account;
-use crate::gc::collection::{Collection, Suspension};
+use crate::gc::account::{Account, Cause};
+use crate::gc::collection::{Asker, Collection, Suspension};
 
 /// The stopped time of a process or of a window, divided twice: by what it was spent on, and by who asked for it. Each
 /// division adds up to [`total`](Self::total). Of fixed size; sums stop at the largest number.

@@ -6,14 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compose::{Composer, Rough};
-use super::draft::Draft;
-use super::report::Placed;
-use super::text::{entries, entry, items, scalar};
+use super::Composer;
 use crate::compile::Wanted;
 use crate::document::is_name;
 use crate::expression::{Double, Expression, Node};
 use crate::field::Root;
+use crate::load::draft::Draft;
+use crate::load::report::Placed;
+use crate::load::rough::Rough;
+use crate::load::text::{entries, entry, items, scalar};
 use crate::rule::Param;
 use crate::value::Type;
 use strict_yaml::check::nearest;

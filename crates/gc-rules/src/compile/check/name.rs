@@ -1,8 +1,6 @@
 //! What a name means, and what is said of one that means nothing.
 
-use clr_gc::event::{CondemnReasons1, PauseMode, SuspendReason};
-
-use super::check::{Checker, Part};
+use super::{Checker, Part};
 use crate::expression::Node;
 use crate::field::{ALL, Field, Root};
 use crate::value::Type;
@@ -13,28 +11,6 @@ pub(super) const ATTRIBUTES: &str = "process.attributes";
 
 /// On how many processes of a service a rule fires, by its id.
 pub(super) const FIRING: &str = "service.firing";
-
-/// What was never seen of a collection, as `clr_gc` names it.
-const MISSING: [&str; 6] = [
-    "start",
-    "end",
-    "heap_stats",
-    "suspension",
-    "global_history",
-    "per_heap_history",
-];
-
-/// The texts that a field can have, or that can be among its texts; empty where they are not a closed set.
-pub(super) fn words(field: &Field) -> Vec<&'static str> {
-    let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
-    match field.name {
-        "gc.condemned_reasons" => CondemnReasons1::NAMES.to_vec(),
-        "gc.missing" => MISSING.to_vec(),
-        "gc.pause_mode" => known(|number| PauseMode(number).name()),
-        "suspension.reason" => known(|number| SuspendReason(number).name()),
-        _ => field.words.to_vec(),
-    }
-}
 
 /// The name of a root in rule files.
 fn prefixes(root: Root) -> &'static [&'static str] {
@@ -184,39 +160,5 @@ impl<'a> Checker<'a> {
             || names.macros.contains_key(name)
             || names.lists.contains_key(name)
             || names.params.contains_key(name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clr_gc::gc::Missing;
-
-    use super::*;
-
-    /// Scenario: the parts of a collection that may be missing.
-    /// Guarantee: the check knows them by the names that they have in records.
-    #[test]
-    fn missing_parts_have_their_names() {
-        let parts = [
-            Missing::Start,
-            Missing::End,
-            Missing::HeapStats,
-            Missing::Suspension,
-            Missing::GlobalHistory,
-            Missing::PerHeapHistory,
-        ];
-        assert_eq!(parts.map(Missing::name), MISSING);
-        let modes = words(Field::of("gc.pause_mode").unwrap());
-        assert_eq!(
-            modes,
-            [
-                "Batch",
-                "Interactive",
-                "LowLatency",
-                "SustainedLowLatency",
-                "NoGC",
-                "Unknown"
-            ]
-        );
     }
 }
