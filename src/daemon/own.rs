@@ -14,7 +14,7 @@ use crate::daemon::liveness;
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
-use crate::pipeline::{Pipeline, RuleCounts};
+use crate::pipeline::{Pipeline, Records, RuleCounts};
 use delivery::alerts::Notifier;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::Exporter;
@@ -26,7 +26,7 @@ use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 use kubernetes::{self, Pods, StatsNow};
 use targets::Alive;
 use targets::guard::Guard;
-use web::{LiveInfo, OwnMetrics, PartAge};
+use web::{LiveInfo, OwnMetrics, PartAge, Views as _};
 
 /// Reloads, by outcome.
 #[derive(Debug, Default)]
@@ -135,12 +135,13 @@ impl Own {
     }
 
     fn targets(&self, sheet: &mut MetricSnapshot) {
-        let by_state = self.sources.pipeline.states();
+        let records = Records::of(&self.sources.pipeline);
+        let by_state = records.states();
         let points = by_state
             .into_iter()
             .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));
         sheet.put(&row::TARGETS, points);
-        let by_reason = self.sources.pipeline.reasons();
+        let by_reason = records.reasons();
         let points = by_reason
             .iter()
             .map(|(reason, count)| (vec![text(&row::REASON, reason)], whole(*count)));
@@ -186,7 +187,7 @@ impl Own {
 
     /// Nothing where incidents are not recorded.
     fn black_box(&self, sheet: &mut MetricSnapshot) {
-        let Some(files) = self.sources.pipeline.black_box_files() else {
+        let Some(files) = Records::of(&self.sources.pipeline).black_box_files() else {
             return;
         };
         let points = files

@@ -13,8 +13,9 @@ use gc_telemetry::value::text;
 
 use crate::daemon::own::Own;
 use crate::daemon::usage;
+use crate::pipeline::Records;
 use api::view::{ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, WatcherRecord};
-use web::{LiveInfo as _, PartAge, WatcherInfo};
+use web::{LiveInfo as _, PartAge, Views as _, WatcherInfo};
 
 impl WatcherInfo for Own {
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
@@ -53,7 +54,7 @@ impl WatcherInfo for Own {
             stalls,
             stalled_ns,
             listener: ListenerRecord::default(),
-            not_read: sources.pipeline.reasons(),
+            not_read: Records::of(&sources.pipeline).reasons(),
             exports_runtime: self.exporting(),
             limits: limits.into_iter().filter(|(_, count)| *count > 0).collect(),
         }
@@ -66,7 +67,7 @@ impl WatcherInfo for Own {
 
 impl Own {
     fn exporting(&self) -> Vec<ExportsRuntimeRecord> {
-        let targets = self.sources().pipeline.targets().into_iter();
+        let targets = Records::of(&self.sources().pipeline).targets().into_iter();
         let exporting = targets.filter_map(|target| {
             Some(ExportsRuntimeRecord {
                 pid: target.pid,
@@ -84,7 +85,7 @@ impl Own {
             spans: counts.spans,
             ..StreamsRecord::default()
         };
-        for target in self.sources().pipeline.targets() {
+        for target in Records::of(&self.sources().pipeline).targets() {
             streams.attached += u64::from(target.state == "attached");
             streams.events += target.events;
             streams.bytes += target.bytes;

@@ -15,7 +15,7 @@ use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -25,6 +25,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use processes::{Identity, RunKey, RunState};
 use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
+use web::Views as _;
 
 use test_support::notices::{self, rules};
 
@@ -254,14 +255,14 @@ fn notices_have_the_ids_of_the_collections_span() {
     for outcome in outcomes() {
         feed.observe(outcome);
     }
-    let firing = pipeline.alerts();
+    let firing = Records::of(&pipeline).alerts();
     assert_eq!(
         (firing[0].alert.rule.as_str(), firing[0].pid),
         ("test.background", 7),
         "the worst first"
     );
     assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
-    let (_, metrics) = pipeline.collect(BASE).pop().unwrap();
+    let (_, metrics) = Records::of(&pipeline).collect(BASE).pop().unwrap();
     let sum = |name: &str| -> Vec<(String, i64)> {
         let metric = metrics.iter().find(|metric| metric.name == name).unwrap();
         let Some(Data::Sum(sum)) = &metric.data else {
@@ -340,7 +341,7 @@ fn notices_have_the_ids_of_the_collections_span() {
         "{last:?}"
     );
     assert_eq!(began, fired.into_iter().collect::<Vec<_>>());
-    assert!(pipeline.alerts().is_empty());
+    assert!(Records::of(&pipeline).alerts().is_empty());
     let counts = pipeline.rule_counts();
     assert!(
         counts["test.full"].evaluations > 90 && counts["test.full"].failures == 0,
@@ -457,7 +458,7 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
         // And is shown by the clock as it is set now.
         let began = i128::from(pipeline.wall().unix_ns(alert.started)) - now.unix_ns;
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
-        let shown = pipeline.alerts()[0].since.clone();
+        let shown = Records::of(&pipeline).alerts()[0].since.clone();
         assert_eq!(shown, now.wall().rfc3339(alert.started), "set by {by_ns}");
         feed.open(Open::default());
         for second in 9..=12 {
@@ -493,16 +494,21 @@ fn other_rules_keep_what_is_the_same() {
         .map(|notice| notice.transition.alert().rule.id.to_string())
         .collect();
     assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
-    assert_eq!(pipeline.alerts()[0].alert.rule, "test.background");
+    assert_eq!(Records::of(&pipeline).alerts()[0].alert.rule, "test.background");
     assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
-    let views = pipeline.rule_views(None);
+    let views = Records::of(&pipeline).rule_views(None);
     let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
     assert_eq!(ids, ["test.background", "test.more", "test.hangs"]);
     assert_eq!(
         (views[0].states["firing"], views[0].firing[0].pid, views[0].health),
         (1, 7, "ok")
     );
-    let firing = |pid| pipeline.rule_views(Some(pid))[0].states.get("firing").copied();
+    let firing = |pid| {
+        Records::of(&pipeline).rule_views(Some(pid))[0]
+            .states
+            .get("firing")
+            .copied()
+    };
     assert_eq!((firing(7), firing(8)), (Some(1), None), "of one process, or of none");
     assert!(views[0].location.starts_with("test.yaml:3:"), "{}", views[0].location);
 
@@ -512,7 +518,11 @@ fn other_rules_keep_what_is_the_same() {
         notices.iter().any(|notice| matches!(&notice.transition, Transition::Ended(alert, Ending::RuleChanged) if *alert.rule.id == *"test.background")),
         "{notices:?}"
     );
-    assert!(pipeline.alerts().is_empty() && pipeline.rule_views(None).is_empty() && pipeline.rule_counts().is_empty());
+    assert!(
+        Records::of(&pipeline).alerts().is_empty()
+            && Records::of(&pipeline).rule_views(None).is_empty()
+            && pipeline.rule_counts().is_empty()
+    );
 }
 
 /// Scenario: the environment of a process names a limit of the heap; its collections leave more committed than that, or
@@ -581,7 +591,7 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
             .iter()
             .map(|(name, value)| gc_telemetry::value::key_value(name, value.clone()));
         feed.learned(Some(runtime.to_owned()), settings.collect());
-        let memory = pipeline.process(7, Moment::from_ns(BASE)).unwrap().memory;
+        let memory = Records::of(&pipeline).process(7).unwrap().memory;
         (memory.heap_limit, memory.heap_limit_note)
     };
     let sent = ("gcwatch.gc.settings.large_pages", Value::BoolValue(false));

@@ -13,12 +13,13 @@ use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, PipelineSettings, Records};
 use processes::{Identity, Provenance, RunKey, RunState};
 use serde_json::Value;
 use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 use tempfile::TempDir;
+use web::Views as _;
 
 use test_support::receiver::{LONG, Receiver, Reply};
 use test_support::{notices, recordings};
@@ -152,11 +153,11 @@ async fn an_incident_goes_on_over_a_restart() {
     drop(feed);
     services.close().await;
     let services = host.start().await;
-    let waiting = services.pipeline.incidents();
+    let waiting = Records::of(&services.pipeline).incidents();
     assert_eq!(waiting.len(), 1, "it is shown before its process is attached to");
     let mut feed = open(&services);
     play(&mut feed);
-    let open = services.pipeline.incidents();
+    let open = Records::of(&services.pipeline).incidents();
     assert_eq!((open.len(), &open[0].id), (1, &waiting[0].id));
     assert!(open[0].members[0].count > waiting[0].members[0].count);
     services.pipeline.set_rules(Arc::default(), clocks().moment());
@@ -258,7 +259,7 @@ async fn a_file_that_cannot_be_used_is_none() {
     ] {
         std::fs::write(&path, damaged).unwrap();
         let services = host.start().await;
-        assert_eq!(services.pipeline.incidents().len(), 0);
+        assert_eq!(Records::of(&services.pipeline).incidents().len(), 0);
         drop(services);
     }
     let mut other: Value = serde_json::from_str(&stored).unwrap();

@@ -18,7 +18,7 @@ use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::state::StateDirectory;
-use crate::pipeline::{HistoryFolder, Pipeline};
+use crate::pipeline::{HistoryFolder, Pipeline, Records};
 use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -168,7 +168,7 @@ impl Services {
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let mut site = Site::new(
-                Arc::new(pipeline.clone()),
+                Arc::new(Records::of(&pipeline)),
                 Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
                 Arc::clone(&own) as Arc<dyn web::LiveInfo>,
                 Arc::clone(&rules) as Arc<dyn web::RuleInfo>,

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use delivery::alerts::Notices;
+use gc_rules::alert::Alert;
 use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
 use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord};
@@ -21,7 +22,6 @@ use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 
 use self::subject::Subject;
-pub use self::subject::SubjectAlert;
 pub(crate) use self::subject::SubjectName;
 pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::left_incidents::Changes;
@@ -192,12 +192,12 @@ impl Judged {
     }
 
     /// The state of each rule that is about services or gcwatch itself, of each of them.
-    pub(crate) fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
+    pub(crate) fn states(&self) -> Vec<(SubjectName, Arc<Rule>, RuleState)> {
         self.subjects().flat_map(Subject::states).collect()
     }
 
-    /// The alerts that fire.
-    pub(crate) fn alerts(&self) -> Vec<SubjectAlert> {
+    /// The alerts that fire, each with its rule's group.
+    pub(crate) fn alerts(&self) -> Vec<(SubjectName, Arc<Alert>, Option<Arc<str>>)> {
         self.subjects().flat_map(Subject::alerts).collect()
     }
 }

@@ -42,21 +42,6 @@ pub(crate) struct SubjectName {
     pub(crate) resource: Arc<Origin>,
 }
 
-/// An alert of a service, or of gcwatch itself, that fires.
-#[derive(Debug, Clone)]
-pub struct SubjectAlert {
-    /// Stands for a run in notices and labels: its pid is 0, or that of gcwatch.
-    pub run: RunKey,
-    /// The name of the service's processes.
-    pub process: Arc<str>,
-    /// The attributes that its processes have in common.
-    pub resource: Arc<Origin>,
-    /// The alert.
-    pub alert: Arc<Alert>,
-    /// The rule's group.
-    pub group: Option<Arc<str>>,
-}
-
 /// What a rule of another subject than a process is evaluated on.
 #[derive(Debug)]
 pub(super) struct Subject {
@@ -223,26 +208,23 @@ impl Subject {
         Some(Arc::clone(&group.name))
     }
 
-    pub(super) fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
-        let name = || SubjectName {
+    fn name(&self) -> SubjectName {
+        SubjectName {
             run: self.run,
             process: Arc::clone(&self.process),
             resource: Arc::clone(&self.resource),
-        };
-        let rules = self.engine.rules().rules.iter().zip(self.engine.states());
-        let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
-        own.map(|(rule, state)| (Arc::clone(rule), name(), state)).collect()
+        }
     }
 
-    pub(super) fn alerts(&self) -> impl Iterator<Item = SubjectAlert> {
+    pub(super) fn states(&self) -> impl Iterator<Item = (SubjectName, Arc<Rule>, RuleState)> {
+        let rules = self.engine.rules().rules.iter().zip(self.engine.states());
+        let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
+        own.map(|(rule, state)| (self.name(), Arc::clone(rule), state))
+    }
+
+    pub(super) fn alerts(&self) -> impl Iterator<Item = (SubjectName, Arc<Alert>, Option<Arc<str>>)> {
         let alerts = self.engine.alerts().into_iter();
-        alerts.map(|alert| SubjectAlert {
-            run: self.run,
-            process: Arc::clone(&self.process),
-            resource: Arc::clone(&self.resource),
-            group: self.group(&alert),
-            alert,
-        })
+        alerts.map(|alert| (self.name(), Arc::clone(&alert), self.group(&alert)))
     }
 }
 
