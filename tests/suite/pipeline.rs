@@ -67,18 +67,11 @@ fn recording(name: &str) -> std::path::PathBuf {
 }
 
 fn identity(pid: u32) -> Identity {
-    Identity {
-        key: RunKey { pid, start_time: 7 },
-        ns_pid: None,
-        name: format!("process-{pid}"),
-        runtime: None,
-        native_aot: None,
-        resource: Vec::new(),
-        provenance: Provenance::default(),
-    }
+    Identity::new(RunKey { pid, start_time: 7 }, format!("process-{pid}"))
 }
 
-fn outcomes(name: &str) -> Vec<Outcome> {
+/// What a process would have brought of a recording.
+pub(crate) fn outcomes(name: &str) -> Vec<Outcome> {
     let mut player = Player::open(&recording(name)).unwrap();
     let mut outcomes = Vec::new();
     while let Some((_, outcome)) = player.next_outcome().unwrap() {

@@ -1,6 +1,5 @@
 //! Rules in the pipeline: what they say on spans, in notices and in metrics; open collections; other rules.
 
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,7 +13,6 @@ use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -27,6 +25,7 @@ use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 use web::Views as _;
 
+use crate::pipeline::outcomes;
 use test_support::notices::{self, rules};
 
 /// 2026-01-02 03:04:05 UTC.
@@ -113,27 +112,13 @@ fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
 
 fn feed(pipeline: &Pipeline) -> Feed {
     let identity = Identity {
-        key: RunKey { pid: 7, start_time: 1 },
-        ns_pid: None,
-        name: "checkout".to_owned(),
-        runtime: None,
-        native_aot: None,
         resource: vec![notices::attribute("service.name", "checkout")],
-        provenance: processes::Provenance::default(),
+        ..Identity::new(RunKey { pid: 7, start_time: 1 }, "checkout")
     };
     let mut feed = pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(BASE.into()));
     feed.state(RunState::Attached);
     feed
-}
-
-fn outcomes() -> Vec<Outcome> {
-    let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
-    let mut outcomes = Vec::new();
-    while let Some((_, outcome)) = player.next_outcome().unwrap() {
-        outcomes.push(outcome);
-    }
-    outcomes
 }
 
 fn attribute<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
@@ -184,7 +169,7 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
     let (pipeline, kept) = pipeline(Clock::Recorded, spans);
     let mut feed = feed(&pipeline);
     let mut expected = Vec::new();
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         if let Outcome::Collection(gc) = &outcome
             && gc.generation == Some(2)
         {
@@ -252,7 +237,7 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
 fn notices_have_the_ids_of_the_collections_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
     }
     let firing = Records::of(&pipeline).alerts();
@@ -479,7 +464,7 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
 fn other_rules_keep_what_is_the_same() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
     }
     kept.notices();
@@ -553,7 +538,7 @@ rules:
             ..Measured::default()
         };
         pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
-        for (at, outcome) in outcomes().into_iter().enumerate() {
+        for (at, outcome) in outcomes("svc8-workstation").into_iter().enumerate() {
             feed.observe(outcome);
             if at == 20 {
                 pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
@@ -688,7 +673,7 @@ fn an_end_does_not_overtake_a_beginning() {
     pipeline.set_rules(Arc::new(rules(RULES)), clocks().moment());
     let mut feed = feed(&pipeline);
     feed.time_base(TimeBase::at(clocks().moment().before(30 * SECOND).ns().into()));
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
         if outlet.ending.lock().unwrap().is_some() {
             break;
