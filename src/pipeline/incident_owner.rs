@@ -28,9 +28,9 @@ use gc_telemetry::origin::Origin;
 use processes::RunKey;
 
 use crate::pipeline::exited_incidents::ExitedIncidents;
-use crate::pipeline::left_incidents::{Changes, LeftIncidents};
 use crate::pipeline::resumed::{Resumed, StoredState};
 use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
 /// Most incidents that are remembered after their end, over all processes.
 const MOST_ENDED: usize = 50;
@@ -113,7 +113,7 @@ impl IncidentOwner {
         };
         let mut incidents = Incidents::default();
         incidents.resume(incident, now);
-        let left = LeftIncidents {
+        let mut left = SubjectIncidents {
             process,
             resource: Arc::clone(&resource),
             incidents,

@@ -36,7 +36,7 @@ use crate::pipeline::memory_count::look_at_memory;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::service::SubjectName;
-use crate::pipeline::shared::Noted;
+use crate::pipeline::shared::{Noted, add_unknown};
 
 /// Buckets of an hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
@@ -74,11 +74,7 @@ impl Records {
         let is_meant = |noted: &&Noted| pid.is_none_or(|pid| noted.identity.key.pid == pid);
         let mut noted: Vec<Noted> = shared.processes().noted.values().filter(is_meant).cloned().collect();
         for Noted { identity, .. } in &mut noted {
-            for attribute in shared.metadata(&identity.provenance) {
-                if identity.resource.iter().all(|own| own.key != attribute.key) {
-                    identity.resource.push(attribute);
-                }
-            }
+            add_unknown(&mut identity.resource, &shared.metadata(&identity.provenance));
         }
         noted
     }
@@ -176,7 +172,7 @@ impl Views for Records {
         if let Some(exited) = &exited {
             row.detail = exited.why.map(str::to_owned);
         }
-        let folder = self.0.shared().history();
+        let folder = self.0.shared().history.get();
         let kept_from_ms = folder.and_then(|folder| folder.first(run.key())).map(history::start_ms);
         Some(process::read(&run, row, incidents, kept_from_ms, run.present(now)))
     }
@@ -208,7 +204,7 @@ impl Views for Records {
     }
 
     fn long_history(&self, pid: u32, hours: u64) -> Option<io::Result<HistoryColumns>> {
-        let folder = self.0.shared().history()?;
+        let folder = self.0.shared().history.get()?;
         let (observed, _) = self.run_of(pid)?;
         let run = observed.look();
         let now = run.present(now());
@@ -276,7 +272,7 @@ impl Views for Records {
     }
 
     fn black_box_files(&self) -> Option<Arc<Files>> {
-        let black_box = self.0.shared().black_box()?;
+        let black_box = self.0.shared().black_box.get()?;
         Some(Arc::clone(black_box.files()))
     }
 

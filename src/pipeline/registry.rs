@@ -12,13 +12,14 @@ use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use targets::host::now;
 
+use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::outlet::Outlet;
 use crate::pipeline::resumed::StoredState;
 use crate::pipeline::service::Death;
-use crate::pipeline::shared::{Counts, Noted, Shared};
+use crate::pipeline::shared::{Counts, Noted, Shared, add_unknown};
 use crate::pipeline::wants::{self, Want};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -64,12 +65,12 @@ impl Pipeline {
 
     /// Severe incidents of processes that are attached to from now on are recorded there.
     pub fn set_black_box(&self, black_box: BlackBox) {
-        self.shared.set_black_box(black_box);
+        let _set_already = self.shared.black_box.set(black_box);
     }
 
     /// The history of runs is kept there from now on.
     pub fn set_history(&self, history: HistoryFolder) {
-        self.shared.set_history(history);
+        let _set_already = self.shared.history.set(history);
     }
 
     /// The flame graphs of incidents.
@@ -123,8 +124,7 @@ impl Pipeline {
             Clock::Recorded => Wall::UNIX,
         };
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
-        let mut runs = self.runs();
-        runs.retain(|run| run.clock() == Clock::Live);
+        let runs = self.live();
         for run in &runs {
             run.hand(At { now, wall }, Input::Tick { behind_ns });
         }
@@ -187,10 +187,7 @@ impl Pipeline {
     /// Returns the number of runs for which it differs.
     pub fn surroundings_changed(&self, now: Moment) -> usize {
         let mut changed = 0;
-        for run in self.runs() {
-            if run.clock() == Clock::Recorded {
-                continue;
-            }
+        for run in self.live() {
             let (metadata, is_news) = {
                 let run = run.look();
                 let metadata = self.shared.metadata(&run.identity.who().provenance);
@@ -227,13 +224,19 @@ impl Pipeline {
         self.shared.processes().runs.values().map(Arc::clone).collect()
     }
 
+    fn live(&self) -> Vec<Arc<ObservedRun>> {
+        let mut runs = self.runs();
+        runs.retain(|run| run.clock() == Clock::Live);
+        runs
+    }
+
     fn run(&self, key: RunKey) -> Option<Arc<ObservedRun>> {
         self.shared.processes().runs.get(&key).map(Arc::clone)
     }
 
     /// What open incidents of live processes ask bursts for, the most severe first.
     pub fn wants(&self) -> Vec<Want> {
-        let live = self.runs().into_iter().filter(|run| run.clock() == Clock::Live);
+        let live = self.live().into_iter();
         let mut wants: Vec<_> = live.flat_map(|run| wants::of_run(&run.look())).collect();
         wants.sort_by_key(|(severity, _)| Reverse(*severity));
         wants.into_iter().map(|(_, want)| want).collect()
@@ -269,7 +272,7 @@ impl Pipeline {
         for state in stored {
             if let Some((resource, known, ended)) = owner.resume(state, same_boot, &rules, wall, now) {
                 self.shared.outlet().resumed(&resource, vec![known], wall);
-                self.shared.notify_all(&mut owner, ended.into_iter().collect());
+                self.shared.notify_all(&mut owner, ended);
             }
         }
     }
@@ -277,7 +280,7 @@ impl Pipeline {
     /// What is open now and receivers know of, for [`resume`](Self::resume) of the next daemon.
     pub fn open_incidents(&self) -> Vec<StoredState> {
         let (mut open, wall) = (Vec::new(), self.wall());
-        for run in self.runs().iter().filter(|run| run.clock() == Clock::Live) {
+        for run in self.live() {
             let run = run.look();
             let Some(rules) = &run.rules else { continue };
             let (who, resource) = (run.identity.who(), run.identity.resource());
@@ -297,7 +300,7 @@ impl Pipeline {
 
     /// Ends all open incidents: nobody watches any more, and nothing of them outlives this daemon.
     pub fn unwatch_all(&self, now: Moment) {
-        for run in self.runs().iter().filter(|run| run.clock() == Clock::Live) {
+        for run in self.live() {
             run.hand(self.shared.at(now), Input::Unwatched);
         }
         let mut owner = self.shared.incidents();
@@ -307,26 +310,21 @@ impl Pipeline {
 
     /// Writes what is new of the history of all runs; blocking. `all`: also what may change yet, as gcwatch ends.
     pub fn keep_history(&self, now: Moment, all: bool) {
-        let Some(folder) = self.shared.history() else { return };
+        let Some(folder) = self.shared.history.get() else {
+            return;
+        };
         let mut runs = self.runs();
-        runs.extend(
-            self.shared
-                .processes()
-                .exited
-                .all()
-                .map(|exited| Arc::clone(&exited.run)),
-        );
+        let exited = |exited: &ExitedRun| Arc::clone(&exited.run);
+        runs.extend(self.shared.processes().exited.all().map(exited));
         for observed in &runs {
             let run = observed.look();
             let now = run.present(now);
             let is_over = all || run.session.state == RunState::Ended;
             let settled = bucket_of(now).saturating_sub(SETTLED);
-            let until = if is_over { u64::MAX } else { settled };
-            let mut buckets = run.history.unkept(now);
-            let wall = run.wall;
+            let (mut buckets, wall) = (run.history.unkept(now), run.wall);
             // A disk may hang.
             drop(run);
-            buckets.retain(|bucket| bucket.index < until);
+            buckets.retain(|bucket| is_over || bucket.index < settled);
             let Some(newest) = buckets.last().map(|bucket| bucket.index) else {
                 continue;
             };
@@ -367,11 +365,7 @@ impl Sink for Pipeline {
 
     fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
         let settings = self.shared.settings();
-        for attribute in &settings.resource {
-            if identity.resource.iter().all(|own| own.key != attribute.key) {
-                identity.resource.push(attribute.clone());
-            }
-        }
+        add_unknown(&mut identity.resource, &settings.resource);
         let metadata = self.shared.metadata(&identity.provenance);
         let mut processes = self.shared.processes();
         processes.noted.remove(&identity.key);

@@ -11,7 +11,7 @@ use processes::{RunKey, RunState};
 use run::Run;
 
 /// The kinds of evidence that take a burst, or a heap dump.
-const OF_BURSTS: [Evidence; 4] = [
+pub(crate) const OF_BURSTS: [Evidence; 4] = [
     Evidence::Callers,
     Evidence::Allocations,
     Evidence::Stacks,

@@ -65,7 +65,7 @@ pub(crate) fn add_run(states: &mut States, run: &Run) {
     let of_processes = run.rules.iter().flat_map(|rules| rules.states());
     for (rule, state) in of_processes.filter(|(rule, _)| rule.on.subject() == On::Process) {
         let at = || firing(run.key().pid, process, resource, run.wall.rfc3339(state.since));
-        add(states, &rule, &state, at);
+        add(states, rule, &state, at);
     }
 }
 

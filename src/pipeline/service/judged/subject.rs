@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
-use delivery::alerts::{IncidentNotice, Notice, Notices};
+use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
-use gc_rules::incident::{IncidentChange, IncidentEnding, Incidents};
+use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::rule::{On, Rule, RuleSet};
 use gc_rules::time::Moment;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
@@ -17,6 +17,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use processes::RunKey;
 use processes::service::ServiceKey;
 
@@ -46,12 +47,10 @@ pub(crate) struct SubjectName {
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) run: RunKey,
-    pub(super) process: Arc<str>,
-    /// It does not change while there are alerts, which are known by it.
-    pub(super) resource: Arc<Origin>,
+    /// The resource does not change while there are alerts, which are known by it.
+    pub(super) own: SubjectIncidents,
     known: KnownOfService,
     pub(super) engine: Engine,
-    pub(super) incidents: Incidents,
 }
 
 impl Subject {
@@ -78,11 +77,13 @@ impl Subject {
     ) -> Self {
         Self {
             run,
-            process: process.into(),
-            resource: Arc::clone(resource),
+            own: SubjectIncidents {
+                process: process.into(),
+                resource: Arc::clone(resource),
+                incidents: Incidents::default(),
+            },
             known: KnownOfService::default(),
             engine: Engine::about(on, Arc::clone(rules), facts, now),
-            incidents: Incidents::default(),
         }
     }
 
@@ -127,75 +128,50 @@ impl Subject {
     }
 
     /// What is known of it beside the numbers. The second that passes is judged by [`Self::tick`], on both.
-    pub(super) fn know(
-        &mut self,
-        version: Option<&str>,
-        known: KnownOfService,
-        now: Moment,
-    ) -> Option<(Arc<Origin>, Notices)> {
+    pub(super) fn know(&mut self, version: Option<&str>, known: KnownOfService, now: Moment) -> Option<Changes> {
         if known == self.known {
             return None;
         }
-        let facts = facts_of_service(&self.process, &self.resource, version, &known);
+        let facts = facts_of_service(&self.own.process, &self.own.resource, version, &known);
         self.known = known;
         let transitions = self.engine.learned(facts, Moment::FIRST);
         Some(self.notices(transitions, now))
     }
 
-    pub(super) fn tick(
-        &mut self,
-        stream: StreamFacts,
-        rules: &Arc<RuleSet>,
-        now: Moment,
-    ) -> Option<(Arc<Origin>, Notices)> {
+    pub(super) fn tick(&mut self, stream: StreamFacts, rules: &Arc<RuleSet>, now: Moment) -> Option<Changes> {
         let mut transitions = Vec::new();
         if !Arc::ptr_eq(self.engine.rules(), rules) {
             transitions = self.engine.adopt(Arc::clone(rules), now);
         }
         self.engine.stream(stream);
         transitions.extend(self.engine.advance(now));
-        let is_idle = transitions.is_empty() && self.incidents.is_empty();
+        let is_idle = transitions.is_empty() && self.own.incidents.is_empty();
         (!is_idle).then(|| self.notices(transitions, now))
     }
 
-    pub(super) fn end(&mut self, now: Moment) -> Option<(Arc<Origin>, Notices)> {
+    pub(super) fn end(&mut self, now: Moment) -> Option<Changes> {
         let transitions = self.engine.end(now);
         let (resource, mut notices) = self.notices(transitions, now);
-        let ended = self.incidents.end(IncidentEnding::ProcessEnded, now);
-        notices.incidents.extend(self.incident_notices(ended));
+        let (_, ended) = self.own.end(self.run, IncidentEnding::ProcessEnded, now);
+        notices.incidents.extend(ended.incidents);
         (!notices.is_empty()).then_some((resource, notices))
     }
 
-    pub(super) fn incident_notices(&self, changes: Vec<IncidentChange>) -> Vec<IncidentNotice> {
-        let notice = |change| IncidentNotice {
-            run: self.run,
-            process: Arc::clone(&self.process),
-            change,
-            span: None,
-        };
-        changes.into_iter().map(notice).collect()
-    }
-
-    fn notices(&mut self, transitions: Vec<Transition>, now: Moment) -> (Arc<Origin>, Notices) {
+    fn notices(&mut self, transitions: Vec<Transition>, now: Moment) -> Changes {
         let rules = Arc::clone(self.engine.rules());
         let holding = self.engine.holding();
         let at = (now, self.engine.wall());
-        let changes = self.incidents.observe(&rules, &transitions, &holding, at);
-        let incidents = self.incident_notices(changes);
+        let changes = self.own.incidents.observe(&rules, &transitions, &holding, at);
+        let (resource, mut notices) = self.own.notices(self.run, changes);
         let notice = |transition: Transition| Notice {
             run: self.run,
-            process: Arc::clone(&self.process),
+            process: Arc::clone(&self.own.process),
             group: self.group(transition.alert()),
             transition,
             span: None,
         };
-        let alerts = transitions.into_iter().map(notice).collect();
-        let notices = Notices {
-            alerts,
-            incidents,
-            ..Notices::default()
-        };
-        (Arc::clone(&self.resource), notices)
+        notices.alerts = transitions.into_iter().map(notice).collect();
+        (resource, notices)
     }
 
     fn group(&self, alert: &Alert) -> Option<Arc<str>> {
@@ -211,8 +187,8 @@ impl Subject {
     fn name(&self) -> SubjectName {
         SubjectName {
             run: self.run,
-            process: Arc::clone(&self.process),
-            resource: Arc::clone(&self.resource),
+            process: Arc::clone(&self.own.process),
+            resource: Arc::clone(&self.own.resource),
         }
     }
 
