@@ -319,8 +319,8 @@ impl Bursts {
             };
             state.waiting.entry(want.key()).or_insert(came).waited += passed;
         }
-        // Tenants without a burst first, then those whose burst was longest ago, so that nobody comes first by a new name;
-        // of one tenant its services likewise; of these, who came first.
+        // Tenants without a burst first, then those whose burst was longest ago, so that nobody comes first by a new
+        // name; of one tenant its services likewise; of these, who came first.
         wants.sort_by_key(|want| {
             (
                 state.of_tenant.get(&want.share.tenant).copied(),
@@ -395,7 +395,8 @@ impl Bursts {
 }
 
 impl State {
-    /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to come.
+    /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to
+    /// come.
     fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
         let history = History {
             is_one_running: others.is_one_running,
