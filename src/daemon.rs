@@ -23,7 +23,6 @@ mod stall;
 mod state;
 mod surroundings;
 mod usage;
-mod views;
 mod watcher;
 
 use std::pin::pin;

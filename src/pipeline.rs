@@ -4,7 +4,7 @@
 //! targets (live) --+                                                  +--> Outlet: spans, metrics, notices
 //!                  +--> Feed --> ObservedRun: inbox --> Run::step --+
 //! replay (files) --+                  ^       |                      +--> IncidentOwner: what outlives a process
-//! tick, host, bursts, rules ----------'       '--> look: the records of API and page
+//! tick, host, bursts, rules ----------'       '--> look: Records, of API and page
 //! ```
 //!
 //! A [`Feed`] belongs to the one task that reads the process. What is known of a run, and what follows from each thing
@@ -22,41 +22,35 @@
 //! * that time does not pass while gcwatch itself is behind: what is not read yet says nothing of the present;
 //! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
 //! * an incident that no living process has is in one place, and all changes are sent in order (`incident_owner`);
-//! * open incidents outlive gcwatch itself, where there is a place for them (`incident_store`);
+//! * open incidents outlive gcwatch itself, where there is a place for them (`resumed`);
 //! * the numbers of runs and what is remembered of each are limited.
 
-mod alert_view;
 mod exited;
 mod exited_incidents;
 mod feed;
 mod history_folder;
-mod history_view;
 mod incident_owner;
-mod incident_store;
-mod incident_view;
-mod left_incidents;
-mod memory_count;
+pub(crate) mod memory_count;
 mod observed_run;
 mod outlet;
-pub(crate) mod overview_view;
-pub(crate) mod process_view;
+pub(crate) mod records;
 mod registry;
 pub mod replay;
 mod resumed;
 mod service;
 mod shared;
-mod view;
+mod subject_incidents;
 mod wants;
 
 pub use feed::Feed;
 pub use history_folder::HistoryFolder;
 pub use observed_run::ObservedRun;
 pub use outlet::Outlet;
+pub use records::Records;
 pub use registry::Pipeline;
 pub use resumed::StoredState;
 pub use run::settings::{Clock, PipelineSettings};
 pub use run::{Measured, RuleCounts};
-pub use service::{Death, SubjectAlert};
 pub use shared::Counts;
-pub(crate) use view::record;
+pub(crate) use wants::OF_BURSTS;
 pub use wants::Want;

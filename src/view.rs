@@ -9,7 +9,7 @@ use clr_gc::gc::Collection;
 use gc_requests::request::{MAX_NAMED_STOPS, Request};
 use gc_rules::time::{UnixBase, rfc3339};
 
-use crate::pipeline::{overview_view, process_view};
+use crate::pipeline::records::{collection, process, row};
 use api::gc::{Subject, SummaryRecord, is_induced};
 use api::view::{Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
 use recording::{ProcessHistory, Recording};
@@ -142,10 +142,10 @@ fn process(
         history: charts::columns(history, base, observed_ns),
         heap: charts::heap(collections, base, observed_ns, bounds.heap_points),
         pauses: charts::marks(collections, base, observed_ns, bounds.marks),
-        causes: causes.all().iter().map(process_view::cause).collect(),
-        longest: longest.iter().map(|one| process_view::line(one, base)).collect(),
+        causes: causes.all().iter().map(process::cause).collect(),
+        longest: longest.iter().map(|one| collection::line(one, base)).collect(),
         full: full
-            .filter_map(|one| crate::pipeline::record(one, base, subject, None))
+            .filter_map(|one| collection::record(one, base, subject, None))
             .collect(),
         incidents,
         judged,
@@ -175,7 +175,7 @@ fn pid_name(subject: Subject, several: bool) -> String {
 /// How the collector is set up, where the recording says it, and its heaps: without the former, their number shows
 /// server GC.
 pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<String> {
-    let settings = overview_view::collector(&recording.program.settings.attributes());
+    let settings = row::collector(&recording.program.settings.attributes());
     let heaps = collections
         .iter()
         .filter_map(|one| Some(one.global.as_ref()?.heap_count));

@@ -33,7 +33,7 @@ use gc_rules::rule::Evidence;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::pipeline::{Pipeline, Want};
+use crate::pipeline::{OF_BURSTS, Pipeline, Want};
 use evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
 use evidence::burst::{self, Done, Question, StoppedBy};
 use evidence::census::{self as decision, CensusOptions, History, Plan};
@@ -58,18 +58,11 @@ const STACKS_FOR: Duration = Duration::from_millis(300);
 /// What a heap dump may take beside its stops, as they are forecast at most: reading, naming, healing. The turn is
 /// everybody's.
 const DUMP_BESIDE: Duration = Duration::from_secs(30);
-/// The kinds that are counted.
-const KINDS: [Evidence; 4] = [
-    Evidence::Callers,
-    Evidence::Allocations,
-    Evidence::Stacks,
-    Evidence::Census,
-];
 
 /// How many bursts incidents asked for, by kind and outcome.
 #[derive(Debug, Default)]
 pub(crate) struct BurstStats {
-    counts: [[AtomicU64; 4]; KINDS.len()],
+    counts: [[AtomicU64; 4]; OF_BURSTS.len()],
     /// Incidents may have bursts or heap dumps now.
     enabled: AtomicBool,
 }
@@ -87,7 +80,7 @@ const OUTCOMES: [&str; 4] = ["gathered", "cut", "failed", "refused"];
 
 impl BurstStats {
     fn count(&self, evidence: Evidence, outcome: Outcome) {
-        let kind = KINDS.iter().position(|kind| *kind == evidence);
+        let kind = OF_BURSTS.iter().position(|kind| *kind == evidence);
         let counts = kind.and_then(|kind| self.counts.get(kind));
         let counter = counts.and_then(|counts| counts.get(outcome as usize));
         if let Some(counter) = counter {
@@ -102,7 +95,7 @@ impl BurstStats {
 
     /// Kind, outcome, and how many.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
-        let kinds = KINDS.into_iter().map(|kind| kind.name());
+        let kinds = OF_BURSTS.into_iter().map(|kind| kind.name());
         kinds.zip(&self.counts).flat_map(|(kind, counts)| {
             let outcomes = OUTCOMES.into_iter().zip(counts);
             outcomes.map(move |(outcome, count)| (kind, outcome, count.load(Ordering::Relaxed)))
@@ -326,8 +319,8 @@ impl Bursts {
             };
             state.waiting.entry(want.key()).or_insert(came).waited += passed;
         }
-        // Tenants without a burst first, then those whose burst was longest ago, so that nobody comes first by a new name;
-        // of one tenant its services likewise; of these, who came first.
+        // Tenants without a burst first, then those whose burst was longest ago, so that nobody comes first by a new
+        // name; of one tenant its services likewise; of these, who came first.
         wants.sort_by_key(|want| {
             (
                 state.of_tenant.get(&want.share.tenant).copied(),
@@ -402,7 +395,8 @@ impl Bursts {
 }
 
 impl State {
-    /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to come.
+    /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to
+    /// come.
     fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
         let history = History {
             is_one_running: others.is_one_running,

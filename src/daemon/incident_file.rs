@@ -39,7 +39,7 @@ pub(super) struct Content {
     incidents: Vec<StoredState>,
     /// Changes that webhooks did not get.
     #[serde(default)]
-    unsent: Vec<Unsent>,
+    unsent: Vec<UnsentChange>,
 }
 
 /// What every version of the file has.
@@ -48,15 +48,7 @@ struct Version {
     version: u32,
 }
 
-/// A change that a webhook did not get.
-#[derive(Debug, Serialize, Deserialize)]
-struct Unsent {
-    receiver: String,
-    since_unix_ns: u64,
-    body: serde_json::Value,
-}
-
-/// Most of them in the file, the newest.
+/// Most changes that webhooks did not get in the file, the newest.
 const MOST_UNSENT: usize = 1000;
 
 /// A change that waits for so long is not one that is just being sent.
@@ -118,13 +110,12 @@ impl IncidentFile {
                 });
             }
         };
-        let unsent: Vec<UnsentChange> = content.unsent.into_iter().map(Unsent::into_change).collect();
-        if !unsent.is_empty() {
+        if !content.unsent.is_empty() {
             // The file has them until it is written again.
             self.shared.written.store(u64::MAX, Ordering::Relaxed);
         }
         // Before what follows them.
-        let unsent = notifier.resume_unsent(&unsent);
+        let unsent = notifier.resume_unsent(&content.unsent);
         let same_boot = content.boot_id.is_some() && content.boot_id == self.boot_id;
         pipeline.resume(&content.incidents, same_boot, now);
         let count = content.incidents.len();
@@ -193,35 +184,7 @@ impl IncidentFile {
             version: VERSION,
             boot_id: self.boot_id.clone(),
             incidents: pipeline.open_incidents(),
-            unsent: unsent.into_iter().map(Unsent::of).collect(),
-        }
-    }
-}
-
-impl Unsent {
-    fn of(change: UnsentChange) -> Self {
-        let UnsentChange {
-            receiver,
-            since_unix_ns,
-            body,
-        } = change;
-        Self {
-            receiver,
-            since_unix_ns,
-            body,
-        }
-    }
-
-    fn into_change(self) -> UnsentChange {
-        let Self {
-            receiver,
-            since_unix_ns,
-            body,
-        } = self;
-        UnsentChange {
-            receiver,
-            since_unix_ns,
-            body,
+            unsent,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon's own health as metrics: the same numbers over OTLP and at `/metrics`.
+//! The daemon's own health: as metrics, the same over OTLP and at `/metrics`, and as the record of `/api/v1/self`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,20 +13,23 @@ use crate::daemon::bursts::BurstStats;
 use crate::daemon::liveness;
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
-use crate::daemon::usage;
-use crate::pipeline::{Pipeline, RuleCounts};
+use crate::daemon::{usage, watcher};
+use crate::pipeline::{Pipeline, Records, RuleCounts};
+use api::view::{ListenerRecord, WatcherRecord};
 use delivery::alerts::Notifier;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::Exporter;
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::{SignalStats, Stats};
+use gc_rules::time::rfc3339;
 use gc_telemetry::definition::anomaly::RULE_ID;
 use gc_telemetry::definition::own as row;
+use gc_telemetry::definition::resource::HOST_NAME;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 use kubernetes::{self, Pods, StatsNow};
 use targets::Alive;
 use targets::guard::Guard;
-use web::{LiveInfo, OwnMetrics, PartAge};
+use web::{LiveInfo, OwnMetrics, PartAge, Views as _, WatcherInfo};
 
 /// Reloads, by outcome.
 #[derive(Debug, Default)]
@@ -46,7 +49,7 @@ pub struct StallCounts {
 
 impl StallCounts {
     /// How often, and nanoseconds in all.
-    pub(super) fn now(&self) -> (u64, u64) {
+    fn now(&self) -> (u64, u64) {
         (
             self.count.load(Ordering::Relaxed),
             self.nanoseconds.load(Ordering::Relaxed),
@@ -119,28 +122,19 @@ impl Own {
         }
     }
 
-    /// The parts whose counters are reported.
-    pub(super) fn sources(&self) -> &Sources {
-        &self.sources
-    }
-
-    /// When it began, Unix nanoseconds.
-    pub(super) fn start_unix_ns(&self) -> u64 {
-        self.start_unix_ns.load(Ordering::Relaxed)
-    }
-
     /// Its resource.
     pub fn resource(&self) -> Arc<Origin> {
         Arc::clone(&self.resource)
     }
 
     fn targets(&self, sheet: &mut MetricSnapshot) {
-        let by_state = self.sources.pipeline.states();
+        let records = Records::of(&self.sources.pipeline);
+        let by_state = records.states();
         let points = by_state
             .into_iter()
             .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));
         sheet.put(&row::TARGETS, points);
-        let by_reason = self.sources.pipeline.reasons();
+        let by_reason = records.reasons();
         let points = by_reason
             .iter()
             .map(|(reason, count)| (vec![text(&row::REASON, reason)], whole(*count)));
@@ -161,12 +155,9 @@ impl Own {
         sheet.put_one(&row::GUARD_RESTARTS, Some(whole(guard.restarts)));
         sheet.put_one(&row::GUARD_NOT_HELD, Some(whole(guard.not_held)));
         sheet.put_one(&row::LOG_DROPPED, Some(whole(run.log.dropped())));
-        let stalls = &self.stalls;
-        sheet.put_one(&row::STALLS, Some(whole(stalls.count.load(Ordering::Relaxed))));
-        sheet.put_one(
-            &row::STALL_DURATION,
-            Some(seconds(stalls.nanoseconds.load(Ordering::Relaxed))),
-        );
+        let (stalls, stalled_ns) = self.stalls.now();
+        sheet.put_one(&row::STALLS, Some(whole(stalls)));
+        sheet.put_one(&row::STALL_DURATION, Some(seconds(stalled_ns)));
     }
 
     /// Nothing where incidents have no bursts and had none.
@@ -186,7 +177,7 @@ impl Own {
 
     /// Nothing where incidents are not recorded.
     fn black_box(&self, sheet: &mut MetricSnapshot) {
-        let Some(files) = self.sources.pipeline.black_box_files() else {
+        let Some(files) = Records::of(&self.sources.pipeline).black_box_files() else {
             return;
         };
         let points = files
@@ -258,6 +249,44 @@ impl OwnMetrics for Own {
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);
         (Arc::clone(&self.resource), sheet.into_metrics())
+    }
+}
+
+impl WatcherInfo for Own {
+    fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
+        let sources = &self.sources;
+        let (records, counts) = (Records::of(&sources.pipeline), sources.pipeline.counts());
+        let targets = records.targets();
+        let (stalls, stalled_ns) = self.stalls.now();
+        let limits = [
+            ("spans over the rate", counts.over_rate),
+            ("processes over the limit of runs", counts.over_limit),
+            ("sessions over their memory", counts.over_memory),
+            ("processes that are not listed", counts.not_noted),
+            ("readings of processes that were looked at", counts.inputs_dropped),
+            ("refused configurations", self.reloads.refused.load(Ordering::Relaxed)),
+            ("log records dropped", self.run.get().map_or(0, |run| run.log.dropped())),
+        ];
+        WatcherRecord {
+            at_ms: now_unix_ns / 1_000_000,
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            started: rfc3339(self.start_unix_ns.load(Ordering::Relaxed)),
+            usage: usage::record(),
+            parts: self.parts().into_iter().map(watcher::part).collect(),
+            receivers: watcher::receivers(&sources.exporter.stats(), sources.notifier.stats()),
+            streams: watcher::streams(counts, &targets),
+            stalls,
+            stalled_ns,
+            listener: ListenerRecord::default(),
+            not_read: records.reasons(),
+            exports_runtime: watcher::exporting(&targets),
+            limits: limits.into_iter().filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
+    fn host(&self) -> Option<String> {
+        gc_telemetry::value::text(&self.resource.attributes, HOST_NAME.name)
     }
 }
 

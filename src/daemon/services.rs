@@ -1,6 +1,6 @@
 //! The parts that the commands share: pipeline, delivery, rules, own metrics, listener.
 
-mod open;
+mod kept;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,14 +16,17 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use self::kept::Kept;
+use crate::daemon::OWN_RUN;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
-use crate::daemon::own::{Own, RunParts};
+use crate::daemon::outlet::DeliveryOutlet;
+use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Records};
 use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -31,10 +34,10 @@ use delivery::otlp::stats::{Lost, SignalStats};
 use delivery::otlp::{Exporter, Note, Running};
 use evidence::black_box::BlackBox;
 use kubernetes::{self, Pods};
+use processes::RunKey;
 use targets::BlackBoxes;
-use targets::host::clocks;
-use targets::host::now;
-use web::{LiveInfo as _, OwnMetrics as _, PartAge};
+use targets::host::{clocks, now};
+use web::{LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
 
 /// Limit on flushing the queues at shutdown.
 const FLUSH: Duration = Duration::from_secs(4);
@@ -89,6 +92,120 @@ pub struct Ended {
 }
 
 impl Services {
+    /// Begins to listen and to export.
+    ///
+    /// # Errors
+    ///
+    /// When the address is in use, or a receiver's settings cannot be used (a certificate that cannot be read).
+    pub async fn open(options: &Options) -> anyhow::Result<Self> {
+        // The address first: a second daemon that was started by mistake stops here.
+        let listener = match options.listen {
+            Some(address) => {
+                let listener = web::listen(address).await?;
+                Some(Server::new(listener, &options.web).context("cannot serve TLS")?)
+            }
+            None => None,
+        };
+        let address = listener.as_ref().and_then(Server::address);
+        let mut otlp = options.otlp.clone();
+        let mut notes = Vec::new();
+        let kept = match &options.state_directory {
+            Some(path) => Kept::open(path, options, &mut notes).await,
+            None => None,
+        };
+        if kept.is_none() {
+            otlp.disk = None;
+        }
+        let (exporter, running) = Exporter::start(&otlp).context("cannot export over OTLP")?;
+        notes.extend(exporter.disk_notes());
+        let notifier = Notifier::start(&options.alerts)?;
+        let outlet = DeliveryOutlet {
+            exporter: exporter.clone(),
+            notifier: notifier.clone(),
+        };
+        let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
+        let (state, marks, left, black_box, history) = match kept {
+            Some(Kept {
+                state,
+                incidents,
+                marks,
+                left,
+                black_box,
+                history,
+            }) => (Some((state, incidents)), Some(marks), Some(left), black_box, history),
+            None => (None, None, None, None, None),
+        };
+        if let Some(history) = history {
+            pipeline.set_history(history);
+        }
+        if let Some(black_box) = &black_box {
+            pipeline.set_black_box(black_box.clone());
+        }
+        let resource = Arc::new(Origin::new(options.own_resource.clone()));
+        let rules = Arc::new(RuleFiles::default());
+        rules.begin(&options.rules, &pipeline).await;
+        if let (Some((_, incidents)), Some(left)) = (&state, left) {
+            notes.extend(incidents.resume(left, &pipeline, &notifier, now()));
+        }
+        let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
+        let own = Arc::new(Own::new(
+            resource,
+            now_unix_ns(),
+            Sources {
+                pipeline: pipeline.clone(),
+                exporter: exporter.clone(),
+                notifier: notifier.clone(),
+                rules: Arc::clone(&rules),
+                pods: Arc::clone(&pods),
+                pods_stats: Arc::clone(&pods_stats),
+            },
+        ));
+        let own_run = RunKey {
+            pid: std::process::id(),
+            start_time: OWN_RUN,
+        };
+        pipeline.set_own(own_run, own.resource());
+        let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts), marks));
+        bursts.configure(options.bursts, options.census, options.targets.lease_folder.clone());
+        let ready = Arc::new(AtomicBool::new(false));
+        let web = listener.map(|listener| {
+            let mut site = Site::new(
+                Arc::new(Records::of(&pipeline)),
+                Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
+                Arc::clone(&own) as Arc<dyn web::LiveInfo>,
+                Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
+                Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
+                Arc::clone(&ready),
+            );
+            site.trace_url = options.web.trace_url.as_deref().map(Arc::from);
+            site.grafana_url = options.web.grafana_url.as_deref().map(Arc::from);
+            let (close, mut closed) = watch::channel(false);
+            let end = async move {
+                let _closed_or_dropped = closed.wait_for(|closed| *closed).await;
+            };
+            (close, tokio::spawn(listener.serve(site, end)))
+        });
+        Ok(Self {
+            pipeline,
+            exporter,
+            notifier,
+            rules,
+            running,
+            own,
+            pods,
+            pods_stats,
+            export_own_metrics: options.export_own_metrics,
+            ready,
+            web,
+            address,
+            state,
+            black_box,
+            bursts,
+            history: Arc::default(),
+            notes,
+        })
+    }
+
     /// Logs what the opening found.
     pub fn log_notes(&self) {
         for Note { is_warning, text } in &self.notes {

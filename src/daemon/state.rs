@@ -54,9 +54,7 @@ impl StateDirectory {
             Err(error) => Err(error.into()),
         }
     }
-}
 
-impl StateDirectory {
     /// It is a volume that is deleted with the pod (an `emptyDir`): an orderly end is that of the pod, and the next
     /// daemon finds nothing.
     pub(crate) fn goes_with_pod(&self) -> bool {

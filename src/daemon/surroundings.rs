@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, error};
 
 use crate::daemon::Services;
+use crate::pipeline::memory_count::count_for_incidents;
 use crate::pipeline::{Measured, ObservedRun, Pipeline};
 use gc_rules::time::Moment;
 use kubernetes::{self, settings::Settings};
@@ -67,7 +68,7 @@ pub(crate) async fn measure(pipeline: Pipeline) {
         loop {
             tokio::time::sleep(LOOK).await;
             // The kernel may block for one process, which keeps the figures of no other.
-            pipeline.count_for_incidents().await;
+            count_for_incidents(&pipeline).await;
         }
     };
     tokio::join!(figures(pipeline.clone()), finalizers(pipeline.clone()), counting);

@@ -1,101 +1,59 @@
-//! gcwatch itself as a record, for the page and `/api/v1/self`.
+//! Parts of the record of gcwatch itself, for the page and `/api/v1/self`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::signal::Signal;
-use delivery::otlp::stats::SignalStats;
+use delivery::otlp::stats::{SignalStats, Stats};
 use gc_rules::time::rfc3339;
-use gc_telemetry::definition::resource::HOST_NAME;
-use gc_telemetry::value::text;
 
-use crate::daemon::own::Own;
-use crate::daemon::usage;
-use api::view::{ExportsRuntimeRecord, ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, WatcherRecord};
-use web::{LiveInfo as _, PartAge, WatcherInfo};
+use crate::pipeline::Counts;
+use api::view::{ExportsRuntimeRecord, PartRecord, ReceiverRecord, StreamsRecord, TargetView};
+use web::PartAge;
 
-impl WatcherInfo for Own {
-    fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
-        let sources = self.sources();
-        let stats = sources.exporter.stats();
-        // Profiles are for whoever asked for them.
-        let signals = Signal::ALL
-            .iter()
-            .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
-            .map(|signal| of_signal(*signal, stats.of(*signal)));
-        let incidents = sources
-            .notifier
-            .stats()
-            .into_iter()
-            .map(|(name, stats)| of_alerts(name, &stats));
-        let counts = sources.pipeline.counts();
-        let (stalls, stalled_ns) = self.stalls.now();
-        let limits = [
-            ("spans over the rate", counts.over_rate),
-            ("processes over the limit of runs", counts.over_limit),
-            ("sessions over their memory", counts.over_memory),
-            ("processes that are not listed", counts.not_noted),
-            ("readings of processes that were looked at", counts.inputs_dropped),
-            ("refused configurations", self.reloads.refused.load(Ordering::Relaxed)),
-            ("log records dropped", self.run.get().map_or(0, |run| run.log.dropped())),
-        ];
-        WatcherRecord {
-            at_ms: now_unix_ns / 1_000_000,
-            version: env!("CARGO_PKG_VERSION"),
-            pid: std::process::id(),
-            started: rfc3339(self.start_unix_ns()),
-            usage: usage::record(),
-            parts: self.parts().into_iter().map(part).collect(),
-            receivers: signals.chain(incidents).collect(),
-            streams: self.streams(),
-            stalls,
-            stalled_ns,
-            listener: ListenerRecord::default(),
-            not_read: sources.pipeline.reasons(),
-            exports_runtime: self.exporting(),
-            limits: limits.into_iter().filter(|(_, count)| *count > 0).collect(),
-        }
-    }
-
-    fn host(&self) -> Option<String> {
-        text(&self.resource().attributes, HOST_NAME.name)
-    }
+/// Who gets what gcwatch exports and sends.
+pub(super) fn receivers(stats: &Stats, alerts: Vec<(String, ReceiverStats)>) -> Vec<ReceiverRecord> {
+    // Profiles are for whoever asked for them.
+    let signals = Signal::ALL
+        .iter()
+        .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
+        .map(|signal| of_signal(*signal, stats.of(*signal)));
+    let incidents = alerts.into_iter().map(|(name, stats)| of_alerts(name, &stats));
+    signals.chain(incidents).collect()
 }
 
-impl Own {
-    fn exporting(&self) -> Vec<ExportsRuntimeRecord> {
-        let targets = self.sources().pipeline.targets().into_iter();
-        let exporting = targets.filter_map(|target| {
-            Some(ExportsRuntimeRecord {
-                pid: target.pid,
-                sign: target.exports_runtime?,
-                process: target.name,
-            })
-        });
-        exporting.collect()
-    }
-
-    fn streams(&self) -> StreamsRecord {
-        let counts = self.sources().pipeline.counts();
-        let mut streams = StreamsRecord {
-            collections: counts.collections,
-            spans: counts.spans,
-            ..StreamsRecord::default()
-        };
-        for target in self.sources().pipeline.targets() {
-            streams.attached += u64::from(target.state == "attached");
-            streams.events += target.events;
-            streams.bytes += target.bytes;
-            streams.lost_events += target.lost_events.unwrap_or(0);
-            streams.lag_ns = streams.lag_ns.max(target.lag_ns);
-        }
-        streams
-    }
+/// The processes that export metrics of their runtime themselves.
+pub(super) fn exporting(targets: &[TargetView]) -> Vec<ExportsRuntimeRecord> {
+    let exporting = targets.iter().filter_map(|target| {
+        Some(ExportsRuntimeRecord {
+            pid: target.pid,
+            sign: target.exports_runtime?,
+            process: target.name.clone(),
+        })
+    });
+    exporting.collect()
 }
 
-fn part(PartAge { name, age, is_late }: PartAge) -> PartRecord {
+/// What is read, over all processes.
+pub(super) fn streams(counts: Counts, targets: &[TargetView]) -> StreamsRecord {
+    let mut streams = StreamsRecord {
+        collections: counts.collections,
+        spans: counts.spans,
+        ..StreamsRecord::default()
+    };
+    for target in targets {
+        streams.attached += u64::from(target.state == "attached");
+        streams.events += target.events;
+        streams.bytes += target.bytes;
+        streams.lost_events += target.lost_events.unwrap_or(0);
+        streams.lag_ns = streams.lag_ns.max(target.lag_ns);
+    }
+    streams
+}
+
+/// A part that must be alive.
+pub(super) fn part(PartAge { name, age, is_late }: PartAge) -> PartRecord {
     PartRecord {
         name,
         age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),

@@ -5,24 +5,24 @@ use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;
 
-use crate::pipeline::left_incidents::{Changes, LeftIncidents};
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
 /// Most processes whose incidents are kept; of more, those of the one that exited first end.
 const MOST: usize = 256;
 
 /// The open incidents of processes that exited, in the order in which they did.
 #[derive(Debug, Default)]
-pub(crate) struct ExitedIncidents(Vec<(RunKey, LeftIncidents)>);
+pub(crate) struct ExitedIncidents(Vec<(RunKey, SubjectIncidents)>);
 
 impl ExitedIncidents {
     /// A process exited with these incidents. Returns what ends to make room.
-    pub(crate) fn put(&mut self, run: RunKey, left: LeftIncidents, now: Moment) -> Option<Changes> {
+    pub(crate) fn put(&mut self, run: RunKey, left: SubjectIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;
         }
         let oldest = (self.0.len() >= MOST).then(|| self.0.remove(0));
         self.0.push((run, left));
-        oldest.map(|(run, left)| left.end(run, IncidentEnding::ProcessEnded, now))
+        oldest.map(|(run, mut left)| left.end(run, IncidentEnding::ProcessEnded, now))
     }
 
     /// Advances the time. `recovered`: whether a successor of the process has been well for long enough.
@@ -50,7 +50,7 @@ impl ExitedIncidents {
     /// Ends all of them.
     pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<Changes> {
         let left = std::mem::take(&mut self.0).into_iter();
-        left.map(|(run, left)| left.end(run, ending, now)).collect()
+        left.map(|(run, mut left)| left.end(run, ending, now)).collect()
     }
 
     /// The incidents that are open.

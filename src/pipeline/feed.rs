@@ -63,7 +63,7 @@ impl RunSink for Feed {
         if self.run.is_attached() {
             return;
         }
-        let recordings = self.shared.black_box().map(|black_box| black_box.recordings());
+        let recordings = self.shared.black_box.get().map(|black_box| black_box.recordings());
         // Its lock must not be held by who hands.
         let incidents = self.shared.incidents().waiting.take(self.run.key());
         self.hand(Input::Attached(Box::new(Attachment {

@@ -20,20 +20,23 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use delivery::alerts::{Notices, subject};
-use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord};
+use delivery::alerts::{IncidentNotice, Notices, subject};
+use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;
 
 use crate::pipeline::exited_incidents::ExitedIncidents;
-use crate::pipeline::left_incidents::Changes;
-use crate::pipeline::resumed::Resumed;
+use crate::pipeline::resumed::{Resumed, StoredState};
 use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
 /// Most incidents that are remembered after their end, over all processes.
 const MOST_ENDED: usize = 50;
+
+/// The start time by which gcwatch itself is known.
+const OWN_START: u64 = 0;
 
 /// How long a successor must be well until the incidents of a dead process end: 5 minutes.
 const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
@@ -71,6 +74,51 @@ impl IncidentOwner {
         self.exited.each(&mut take);
         self.judged.each(&mut take);
         self.waiting.each(&mut take);
+    }
+
+    /// One of before gcwatch was restarted waits for its process, or ends. Returns what receivers know of it, and its end;
+    /// `None`: it never can be again.
+    pub(crate) fn resume(
+        &mut self,
+        state: &StoredState,
+        same_boot: bool,
+        rules: &RuleSet,
+        wall: Wall,
+        now: Moment,
+    ) -> Option<(Arc<Origin>, IncidentNotice, Option<Changes>)> {
+        let (run, resource, incident) = state.restore(rules, wall)?;
+        let process: Arc<str> = state.process.as_str().into();
+        let known = IncidentNotice {
+            run,
+            process: Arc::clone(&process),
+            change: IncidentChange::Refreshed(Arc::clone(&incident)),
+            span: None,
+        };
+        let is_gone = rules.rule(&incident.symptom.id).is_none();
+        // That of gcwatch itself began with the daemon that was.
+        if same_boot && run.start_time != OWN_START && !is_gone {
+            self.waiting.put(run, &process, &resource, incident);
+            return Some((resource, known, None));
+        }
+        let ending = if is_gone {
+            tracing::info!(
+                rule = &*incident.symptom.id,
+                pid = run.pid,
+                "an incident of before the restart ends: there is no such rule any more (CHANGELOG.md says which one \
+                 replaces those of earlier versions)"
+            );
+            IncidentEnding::RuleChanged
+        } else {
+            IncidentEnding::ProcessEnded
+        };
+        let mut incidents = Incidents::default();
+        incidents.resume(incident, now);
+        let mut left = SubjectIncidents {
+            process,
+            resource: Arc::clone(&resource),
+            incidents,
+        };
+        Some((resource, known, Some(left.end(run, ending, now))))
     }
 
     /// Ends all of them: nobody watches any more.

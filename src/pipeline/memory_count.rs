@@ -17,28 +17,26 @@ use run::settings::Clock;
 /// that (`web`).
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl Pipeline {
-    /// Somebody looks at the memory of a process: its pages are counted, unless that was done in the last 10 s.
-    pub async fn look_at_memory(&self, pid: u32) {
-        let runs = self.runs().into_iter();
-        let Some(run) = runs.rev().find(|run| run.key().pid == pid) else {
-            return;
-        };
-        if let Some(heap) = begin(&run, true) {
-            let pipeline = self.clone();
-            let counting = spawn_blocking(move || count(pipeline.shared(), &run, &heap));
-            let _late = timeout(PATIENCE, counting).await;
-        }
+/// Somebody looks at the memory of a process: its pages are counted, unless that was done in the last 10 s.
+pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
+    let runs = pipeline.runs().into_iter();
+    let Some(run) = runs.rev().find(|run| run.key().pid == pid) else {
+        return;
+    };
+    if let Some(heap) = begin(&run, true) {
+        let pipeline = pipeline.clone();
+        let counting = spawn_blocking(move || count(pipeline.shared(), &run, &heap));
+        let _late = timeout(PATIENCE, counting).await;
     }
+}
 
-    /// Counts the pages of the processes whose open incidents gather that, one after the other. Called once a second.
-    pub async fn count_for_incidents(&self) {
-        for run in self.runs() {
-            if let Some(heap) = begin(&run, false) {
-                // A reading that panicked is none.
-                let pipeline = self.clone();
-                let _read = spawn_blocking(move || count(pipeline.shared(), &run, &heap)).await;
-            }
+/// Counts the pages of the processes whose open incidents gather that, one after the other. Called once a second.
+pub(crate) async fn count_for_incidents(pipeline: &Pipeline) {
+    for run in pipeline.runs() {
+        if let Some(heap) = begin(&run, false) {
+            // A reading that panicked is none.
+            let pipeline = pipeline.clone();
+            let _read = spawn_blocking(move || count(pipeline.shared(), &run, &heap)).await;
         }
     }
 }

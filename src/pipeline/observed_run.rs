@@ -207,7 +207,6 @@ pub(crate) mod tests {
     use std::thread;
 
     use gc_rules::time::Wall;
-    use processes::Provenance;
 
     use super::*;
 
@@ -230,15 +229,7 @@ pub(crate) mod tests {
 
     /// A run of that pid that nothing has happened to.
     pub(crate) fn observed(pid: u32, delivery: &Arc<Nowhere>) -> ObservedRun {
-        let identity = Identity {
-            key: RunKey { pid, start_time: 1 },
-            ns_pid: None,
-            name: "shop".to_owned(),
-            runtime: None,
-            native_aot: None,
-            resource: Vec::new(),
-            provenance: Provenance::default(),
-        };
+        let identity = Identity::new(RunKey { pid, start_time: 1 }, "shop");
         let delivery = Arc::downgrade(delivery);
         ObservedRun::new(identity, Arc::default(), AT, delivery)
     }

@@ -1,34 +1,41 @@
 //! Every process that is known, and what is asked of all of them at once.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use gc_rules::engine::RuleState;
-use gc_rules::rule::Rule;
+use gc_rules::incident::{Finding, RESUME_NS};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
-use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
-use opentelemetry_proto::tonic::metrics::v1::Metric;
 use targets::host::now;
 
+use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::outlet::Outlet;
-use crate::pipeline::service::{Death, SubjectAlert, SubjectName};
-use crate::pipeline::shared::{Counts, Noted, Shared};
+use crate::pipeline::resumed::StoredState;
+use crate::pipeline::service::Death;
+use crate::pipeline::shared::{Counts, Noted, Shared, add_unknown};
+use crate::pipeline::wants::{self, Want};
 use evidence::black_box::BlackBox;
-use evidence::black_box::files::Files;
 use evidence::flames::Flames;
 use processes::surroundings::Surroundings;
 use processes::{Identity, RunKey, RunState};
+use run::history::{Bucket, bucket_of};
 use run::settings::{Clock, PipelineSettings};
 use run::{At, Input, Measured, RuleCounts};
 use targets::clock::Clocks;
 use targets::sink::{Full, Sink};
+
+/// Most incidents that are stored; of more, the most severe and oldest.
+const MOST_STORED: usize = 1000;
+
+/// Buckets of the history that ended so long ago change no more: what belongs to a collection may be known late.
+const SETTLED: u64 = 12;
 
 /// Most processes that are remembered although nothing is read from them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;
@@ -58,17 +65,12 @@ impl Pipeline {
 
     /// Severe incidents of processes that are attached to from now on are recorded there.
     pub fn set_black_box(&self, black_box: BlackBox) {
-        self.shared.set_black_box(black_box);
+        let _set_already = self.shared.black_box.set(black_box);
     }
 
     /// The history of runs is kept there from now on.
     pub fn set_history(&self, history: HistoryFolder) {
-        self.shared.set_history(history);
-    }
-
-    /// The recordings of incidents; `None`: none are made.
-    pub fn black_box_files(&self) -> Option<Arc<Files>> {
-        self.shared.black_box().map(|black_box| Arc::clone(black_box.files()))
+        let _set_already = self.shared.history.set(history);
     }
 
     /// The flame graphs of incidents.
@@ -122,8 +124,7 @@ impl Pipeline {
             Clock::Recorded => Wall::UNIX,
         };
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
-        let mut runs = self.runs();
-        runs.retain(|run| run.clock() == Clock::Live);
+        let runs = self.live();
         for run in &runs {
             run.hand(At { now, wall }, Input::Tick { behind_ns });
         }
@@ -142,7 +143,10 @@ impl Pipeline {
         if young.is_empty() {
             return;
         }
-        let deaths: Vec<Death> = young.into_iter().filter_map(|run| self.death(run)).collect();
+        let deaths: Vec<Death> = {
+            let owner = self.shared.incidents();
+            young.iter().filter_map(|run| owner.book.death(*run).cloned()).collect()
+        };
         let mut processes = self.shared.processes();
         deaths.iter().for_each(|death| processes.exited.learn(death));
     }
@@ -160,27 +164,6 @@ impl Pipeline {
     /// gcwatch itself stalled for so long until now.
     pub fn stalled(&self, length: Duration, now: Moment) {
         self.shared.incidents().watcher.stalled(length, now);
-    }
-
-    /// The alerts of services, and of gcwatch itself, that fire.
-    pub fn subject_alerts(&self) -> Vec<SubjectAlert> {
-        self.shared.incidents().judged.alerts()
-    }
-
-    /// The state of each rule that is about services or gcwatch itself, of each of them.
-    pub(crate) fn subject_states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
-        self.shared.incidents().judged.states()
-    }
-
-    /// How a run ended; `None`: it lives, or ended more than 15 minutes ago.
-    pub fn death(&self, run: RunKey) -> Option<Death> {
-        self.shared.incidents().book.death(run).cloned()
-    }
-
-    /// Since when a process that came in the place of a dead one lives without an alert of severity error or critical;
-    /// `None`: there is none.
-    pub fn successor_well_since(&self, dead: RunKey) -> Option<Moment> {
-        self.shared.incidents().book.successor_well_since(dead)
     }
 
     /// The dead of the last minutes of which it is not known whether they were killed for memory.
@@ -204,10 +187,7 @@ impl Pipeline {
     /// Returns the number of runs for which it differs.
     pub fn surroundings_changed(&self, now: Moment) -> usize {
         let mut changed = 0;
-        for run in self.runs() {
-            if run.clock() == Clock::Recorded {
-                continue;
-            }
+        for run in self.live() {
             let (metadata, is_news) = {
                 let run = run.look();
                 let metadata = self.shared.metadata(&run.identity.who().provenance);
@@ -244,25 +224,120 @@ impl Pipeline {
         self.shared.processes().runs.values().map(Arc::clone).collect()
     }
 
-    /// The processes that have no feed, with what an orchestrator knows of them.
-    pub(crate) fn noted(&self) -> Vec<Noted> {
-        let mut noted: Vec<Noted> = self.shared.processes().noted.values().cloned().collect();
-        for Noted { identity, .. } in &mut noted {
-            for attribute in self.shared.metadata(&identity.provenance) {
-                if identity.resource.iter().all(|own| own.key != attribute.key) {
-                    identity.resource.push(attribute);
-                }
-            }
-        }
-        noted
+    fn live(&self) -> Vec<Arc<ObservedRun>> {
+        let mut runs = self.runs();
+        runs.retain(|run| run.clock() == Clock::Live);
+        runs
     }
 
-    /// The metrics of every run, counted from its first attach.
-    pub fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {
-        self.runs()
-            .iter()
-            .filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
-            .collect()
+    fn run(&self, key: RunKey) -> Option<Arc<ObservedRun>> {
+        self.shared.processes().runs.get(&key).map(Arc::clone)
+    }
+
+    /// What open incidents of live processes ask bursts for, the most severe first.
+    pub fn wants(&self) -> Vec<Want> {
+        let live = self.live().into_iter();
+        let mut wants: Vec<_> = live.flat_map(|run| wants::of_run(&run.look())).collect();
+        wants.sort_by_key(|(severity, _)| Reverse(*severity));
+        wants.into_iter().map(|(_, want)| want).collect()
+    }
+
+    /// Whom the telemetry of a run is of; `None`: it is gone.
+    pub fn resource(&self, run: RunKey) -> Option<Arc<Origin>> {
+        Some(Arc::clone(self.run(run)?.look().identity.resource()))
+    }
+
+    /// gcwatch begins a heap dump of a run (`true`), or has ended one: its collections are not the program's.
+    pub fn dumps(&self, run: RunKey, begins: bool) {
+        if let Some(run) = self.run(run) {
+            run.hand(self.shared.at(now()), Input::OwnDump(begins));
+        }
+    }
+
+    /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
+    pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
+        finding.dated(self.wall().unix_ns(now()));
+        if let Some(run) = self.run(run) {
+            let finding = Box::new(finding);
+            run.hand(self.shared.at(now()), Input::Found { incident, finding });
+        }
+    }
+
+    /// Continues the incidents that were open before gcwatch was restarted. `same_boot`: pids and start times mean the
+    /// same processes as then; otherwise all of them end.
+    pub fn resume(&self, stored: &[StoredState], same_boot: bool, now: Moment) {
+        let (rules, wall) = (self.rules(), self.wall());
+        let mut owner = self.shared.incidents();
+        owner.waiting.until = now.after(RESUME_NS);
+        for state in stored {
+            if let Some((resource, known, ended)) = owner.resume(state, same_boot, &rules, wall, now) {
+                self.shared.outlet().resumed(&resource, vec![known], wall);
+                self.shared.notify_all(&mut owner, ended);
+            }
+        }
+    }
+
+    /// What is open now and receivers know of, for [`resume`](Self::resume) of the next daemon.
+    pub fn open_incidents(&self) -> Vec<StoredState> {
+        let (mut open, wall) = (Vec::new(), self.wall());
+        for run in self.live() {
+            let run = run.look();
+            let Some(rules) = &run.rules else { continue };
+            let (who, resource) = (run.identity.who(), run.identity.resource());
+            let incidents = rules.incidents();
+            open.extend(incidents.map(|incident| StoredState::of(run.key(), &who.name, resource, incident, wall)));
+        }
+        self.shared.incidents().each(|run, process, resource, incident| {
+            open.push(StoredState::of(run, process, resource, incident, wall));
+        });
+        // One whose process exited meanwhile was met twice.
+        let mut met = BTreeSet::new();
+        open.retain(|state| met.insert((state.pid, state.start_time, state.incident.number())));
+        open.sort_by_key(|state| (Reverse(state.incident.severity()), state.incident.began_unix_ns()));
+        open.truncate(MOST_STORED);
+        open
+    }
+
+    /// Ends all open incidents: nobody watches any more, and nothing of them outlives this daemon.
+    pub fn unwatch_all(&self, now: Moment) {
+        for run in self.live() {
+            run.hand(self.shared.at(now), Input::Unwatched);
+        }
+        let mut owner = self.shared.incidents();
+        let changes = owner.unwatch(now);
+        self.shared.notify_all(&mut owner, changes);
+    }
+
+    /// Writes what is new of the history of all runs; blocking. `all`: also what may change yet, as gcwatch ends.
+    pub fn keep_history(&self, now: Moment, all: bool) {
+        let Some(folder) = self.shared.history.get() else {
+            return;
+        };
+        let mut runs = self.runs();
+        let exited = |exited: &ExitedRun| Arc::clone(&exited.run);
+        runs.extend(self.shared.processes().exited.all().map(exited));
+        for observed in &runs {
+            let run = observed.look();
+            let now = run.present(now);
+            let is_over = all || run.session.state == RunState::Ended;
+            let settled = bucket_of(now).saturating_sub(SETTLED);
+            let (mut buckets, wall) = (run.history.unkept(now), run.wall);
+            // A disk may hang.
+            drop(run);
+            buckets.retain(|bucket| is_over || bucket.index < settled);
+            let Some(newest) = buckets.last().map(|bucket| bucket.index) else {
+                continue;
+            };
+            let shown: Vec<Bucket> = buckets.into_iter().map(|bucket| bucket.on(wall)).collect();
+            if folder.keep(observed.key(), &shown) {
+                let until = newest + 1;
+                observed.hand(self.shared.at(now), Input::HistoryKept { until });
+            }
+        }
+        let runs = runs.iter().map(|run| run.key()).collect();
+        if let Err(error) = folder.prune(&runs, SystemTime::now()) {
+            tracing::debug!("cannot remove old histories: {error}");
+        }
     }
 
     /// Exports the metrics of every run, with the temporality of the settings.
@@ -290,11 +365,7 @@ impl Sink for Pipeline {
 
     fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
         let settings = self.shared.settings();
-        for attribute in &settings.resource {
-            if identity.resource.iter().all(|own| own.key != attribute.key) {
-                identity.resource.push(attribute.clone());
-            }
-        }
+        add_unknown(&mut identity.resource, &settings.resource);
         let metadata = self.shared.metadata(&identity.provenance);
         let mut processes = self.shared.processes();
         processes.noted.remove(&identity.key);

@@ -15,7 +15,7 @@ use crate::pipeline::{Feed, Pipeline};
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::resource as row;
 use gc_telemetry::value::key_value;
-use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use processes::{Identity, RunKey, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
 use targets::sink::{Full, RunSink as _, Sink as _};
@@ -230,17 +230,11 @@ impl Stage {
         if let Some(instance) = instance {
             resource.push(key_value(row::CLR_INSTANCE.name, Value::IntValue(instance.into())));
         }
+        let start_time = self.cast.start_time.wrapping_add(instance.unwrap_or(0).into());
         Identity {
-            key: RunKey {
-                pid,
-                start_time: self.cast.start_time.wrapping_add(instance.unwrap_or(0).into()),
-            },
             ns_pid: Some(pid),
-            name: self.cast.service.clone(),
-            runtime: None,
-            native_aot: None,
             resource,
-            provenance: Provenance::default(),
+            ..Identity::new(RunKey { pid, start_time }, &self.cast.service)
         }
     }
 }

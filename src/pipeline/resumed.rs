@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use crate::pipeline::left_incidents::{Changes, LeftIncidents};
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use processes::RunKey;
 
 /// An open incident and whose it is, for a file.
@@ -37,7 +37,7 @@ pub struct StoredState {
 /// Incidents of before, by their run.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
-    waiting: BTreeMap<RunKey, LeftIncidents>,
+    waiting: BTreeMap<RunKey, SubjectIncidents>,
     pub(crate) until: Moment,
 }
 
@@ -67,17 +67,17 @@ impl Resumed {
     /// Ends all of them.
     pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<Changes> {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
-        waiting.map(|(run, left)| left.end(run, ending, now)).collect()
+        waiting.map(|(run, mut left)| left.end(run, ending, now)).collect()
     }
 
     /// A second passed: those that waited too long end, and those without a process are given back, as if it had exited
     /// now.
-    pub(crate) fn tick(&mut self, known: &[RunKey], now: Moment) -> (Vec<Changes>, Vec<(RunKey, LeftIncidents)>) {
+    pub(crate) fn tick(&mut self, known: &[RunKey], now: Moment) -> (Vec<Changes>, Vec<(RunKey, SubjectIncidents)>) {
         if now >= self.until {
             return (self.end(IncidentEnding::Unknown, now), Vec::new());
         }
         // Those of services and of gcwatch itself have no process.
-        let is_gone = |(run, _): &(RunKey, LeftIncidents)| run.pid != 0 && !known.contains(run);
+        let is_gone = |(run, _): &(RunKey, SubjectIncidents)| run.pid != 0 && !known.contains(run);
         let (mut gone, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(is_gone);
         self.waiting.extend(waiting);
         gone.iter_mut().for_each(|(_, left)| left.incidents.process_ended(now));
@@ -87,7 +87,7 @@ impl Resumed {
     /// One waits for its process.
     pub(crate) fn put(&mut self, run: RunKey, process: &Arc<str>, resource: &Arc<Origin>, incident: Arc<Incident>) {
         let until = self.until;
-        let left = self.waiting.entry(run).or_insert_with(|| LeftIncidents {
+        let left = self.waiting.entry(run).or_insert_with(|| SubjectIncidents {
             process: Arc::clone(process),
             resource: Arc::clone(resource),
             incidents: Incidents::default(),

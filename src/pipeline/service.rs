@@ -23,6 +23,5 @@ mod judged;
 mod tests;
 
 pub(crate) use book::ServiceBook;
-pub use death::Death;
-pub use judged::SubjectAlert;
+pub(crate) use death::Death;
 pub(crate) use judged::{Judged, SubjectName, WatcherLog};

@@ -16,9 +16,9 @@ use tracing::info;
 use crate::pipeline::exited::ExitedRuns;
 use crate::pipeline::history_folder::HistoryFolder;
 use crate::pipeline::incident_owner::IncidentOwner;
-use crate::pipeline::left_incidents::{Changes, LeftIncidents};
 use crate::pipeline::observed_run::{Deliver, ObservedRun};
 use crate::pipeline::outlet::Outlet;
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
 use processes::surroundings::Surroundings;
@@ -97,6 +97,15 @@ pub(crate) struct Processes {
     pub(crate) exited: ExitedRuns,
 }
 
+/// Adds the attributes whose keys a resource does not have.
+pub(crate) fn add_unknown(resource: &mut Vec<KeyValue>, attributes: &[KeyValue]) {
+    for attribute in attributes {
+        if resource.iter().all(|own| own.key != attribute.key) {
+            resource.push(attribute.clone());
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: RwLock<Arc<PipelineSettings>>,
@@ -112,8 +121,9 @@ pub(crate) struct Shared {
     /// All of `/proc` was looked through at least once.
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
-    black_box: OnceLock<BlackBox>,
-    history: OnceLock<HistoryFolder>,
+    /// Set once in the life of a pipeline, as the history.
+    pub(crate) black_box: OnceLock<BlackBox>,
+    pub(crate) history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
 }
 
@@ -187,30 +197,8 @@ impl Shared {
         &*self.outlet
     }
 
-    /// The history of runs is kept there from now on.
-    pub(crate) fn set_history(&self, history: HistoryFolder) {
-        // There is one in the life of a pipeline.
-        let _set_already = self.history.set(history);
-    }
-
-    /// Where the history of runs is kept; `None`: in memory only.
-    pub(crate) fn history(&self) -> Option<&HistoryFolder> {
-        self.history.get()
-    }
-
-    /// Severe incidents are recorded there from now on.
-    pub(crate) fn set_black_box(&self, black_box: BlackBox) {
-        // There is one in the life of a pipeline.
-        let _set_already = self.black_box.set(black_box);
-    }
-
-    /// Where severe incidents are recorded; `None`: they are not.
-    pub(crate) fn black_box(&self) -> Option<&BlackBox> {
-        self.black_box.get()
-    }
-
     /// Sends what changed, in order.
-    pub(crate) fn notify_all(&self, owner: &mut IncidentOwner, changes: Vec<Changes>) {
+    pub(crate) fn notify_all(&self, owner: &mut IncidentOwner, changes: impl IntoIterator<Item = Changes>) {
         for changes in changes {
             self.notify(owner, changes);
         }
@@ -235,7 +223,7 @@ impl Shared {
 
     /// Has incidents recorded whose recording has not begun.
     fn record(&self, notices: &Notices) {
-        let Some(black_box) = self.black_box() else { return };
+        let Some(black_box) = self.black_box.get() else { return };
         // That of a service has no process: it names the recording of one that died.
         for notice in notices.incidents.iter().filter(|notice| notice.run.pid != 0) {
             let incident = notice.change.incident();
@@ -247,7 +235,7 @@ impl Shared {
 
     /// Has what is left of processes recorded that died of their memory, and incidents of services name it.
     pub(crate) fn record_deaths(&self, owner: &mut IncidentOwner) {
-        let Some(black_box) = self.black_box() else { return };
+        let Some(black_box) = self.black_box.get() else { return };
         for (name, run, at) in owner.book.take_deaths_of_memory() {
             let id = recording_id(self.wall().unix_ns(at), &name, run.pid, "died");
             black_box.died(run, at, id);
@@ -337,7 +325,7 @@ impl Shared {
     /// A live run ended, whose changes were sent: what outlives it has a new owner.
     fn ended(&self, run: &Run, in_order: Option<bool>, left: Option<(Arc<str>, Box<Incidents>)>, at: Moment) {
         // Before its death can be known.
-        if let Some(black_box) = self.black_box() {
+        if let Some(black_box) = self.black_box.get() {
             black_box.ended(run.key(), run.identity.share());
         }
         let mut owner = self.incidents();
@@ -345,13 +333,13 @@ impl Shared {
         owner.book.enter(run);
         owner.book.ended(run.key(), in_order, at);
         if let Some((process, incidents)) = left {
-            let left = LeftIncidents {
+            let left = SubjectIncidents {
                 process,
                 resource: Arc::clone(run.identity.resource()),
                 incidents: *incidents,
             };
             let changes = owner.exited.put(run.key(), left, at);
-            self.notify_all(&mut owner, changes.into_iter().collect());
+            self.notify_all(&mut owner, changes);
         }
     }
 

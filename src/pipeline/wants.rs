@@ -2,21 +2,16 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::{Finding, Share, id_of};
+use gc_rules::incident::{Share, id_of};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
-use crate::pipeline::observed_run::ObservedRun;
-use crate::pipeline::registry::Pipeline;
 use evidence::automatic::Condition;
-use gc_telemetry::origin::Origin;
 use processes::{RunKey, RunState};
-use run::Input;
-use run::settings::Clock;
-use targets::host::now;
+use run::Run;
 
 /// The kinds of evidence that take a burst, or a heap dump.
-const OF_BURSTS: [Evidence; 4] = [
+pub(crate) const OF_BURSTS: [Evidence; 4] = [
     Evidence::Callers,
     Evidence::Allocations,
     Evidence::Stacks,
@@ -49,43 +44,8 @@ impl Want {
     }
 }
 
-impl Pipeline {
-    /// What open incidents of live processes ask bursts for, the most severe first.
-    pub fn wants(&self) -> Vec<Want> {
-        let runs = self.runs();
-        let live = runs.iter().filter(|run| run.clock() == Clock::Live);
-        let mut wants: Vec<_> = live.flat_map(|run| of_run(run)).collect();
-        wants.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
-        wants.into_iter().map(|(_, want)| want).collect()
-    }
-
-    /// Whom the telemetry of a run is of; `None`: it is gone.
-    pub fn resource(&self, run: RunKey) -> Option<Arc<Origin>> {
-        let run = self.shared().processes().runs.get(&run).map(Arc::clone)?;
-        let run = run.look();
-        Some(Arc::clone(run.identity.resource()))
-    }
-
-    /// gcwatch begins a heap dump of a run (`true`), or has ended one: its collections are not the program's.
-    pub fn dumps(&self, run: RunKey, begins: bool) {
-        let run = self.shared().processes().runs.get(&run).map(Arc::clone);
-        let Some(run) = run else { return };
-        let shared = self.shared();
-        run.hand(shared.at(now()), Input::OwnDump(begins));
-    }
-
-    /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
-    pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
-        finding.dated(self.wall().unix_ns(now()));
-        let run = self.shared().processes().runs.get(&run).map(Arc::clone);
-        let Some(run) = run else { return };
-        let (shared, finding) = (self.shared(), Box::new(finding));
-        run.hand(shared.at(now()), Input::Found { incident, finding });
-    }
-}
-
-fn of_run(run: &ObservedRun) -> Vec<(Severity, Want)> {
-    let run = run.look();
+/// What the open incidents of a run ask bursts for, each with its severity.
+pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
     let Some(rules) = &run.rules else { return Vec::new() };
     let mut wants = Vec::new();
     for incident in rules.incidents() {

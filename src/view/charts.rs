@@ -7,7 +7,7 @@ use clr_gc::gc::Collection;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::{UnixBase, Wall};
 
-use crate::pipeline::process_view;
+use crate::pipeline::records::history;
 use api::view::{HeapPoints, HistoryColumns, PauseColumns};
 use recording::ProcessHistory;
 use run::history::{Bucket, Mark};
@@ -88,7 +88,7 @@ pub(super) fn columns(history: &ProcessHistory, base: UnixBase, observed_ns: i64
         ..HistoryColumns::default()
     };
     for (place, bucket) in places {
-        process_view::add(&mut columns, &bucket, base.unix_ns(place * length) / 1_000_000);
+        history::add(&mut columns, &bucket, base.unix_ns(place * length) / 1_000_000);
     }
     columns
 }
@@ -114,8 +114,7 @@ fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i6
 pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> PauseColumns {
     let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
     let mut columns = PauseColumns::default();
-    let mut add =
-        |one: &Collection| process_view::add_mark(&mut columns, &Mark::of(one, base.moment(at(one))), Wall::UNIX);
+    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::of(one, base.moment(at(one))), Wall::UNIX);
     if collections.len() <= most {
         collections.iter().for_each(add);
         return columns;

@@ -216,13 +216,8 @@ async fn an_alert_fires_once_and_resolves() {
     };
     let services = Services::open(&options).await.unwrap();
     let identity = Identity {
-        key: RunKey { pid: 7, start_time: 1 },
-        ns_pid: None,
-        name: "Shop.Checkout".to_owned(),
-        runtime: None,
-        native_aot: None,
         resource: notices::resource().attributes,
-        provenance: processes::Provenance::default(),
+        ..Identity::new(RunKey { pid: 7, start_time: 1 }, "Shop.Checkout")
     };
     let mut feed = services.pipeline.open(identity).unwrap();
     let now = targets::clocks().moment();

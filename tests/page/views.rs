@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use clr_evidence::flame;
 use gc_rules::incident::{Finding, FoundAllocations, FoundAmount, FoundSite};
+use gcwatch::pipeline::Records;
 use serde_json::json;
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};
 use tokio::runtime::Runtime;
+use web::Views as _;
 
 use crate::browser::{Browser, need};
 use crate::scene::{HOSTILE, LONG, Scene};
@@ -135,7 +137,7 @@ fn requests_that_were_stopped_are_shown() {
         "{heading}?.parentElement.querySelectorAll('tbody tr').length > 5"
     ));
     let shown = browser.run(&format!("return {heading}.parentElement.textContent"));
-    let view = scene.services.pipeline.request_view(pid).unwrap();
+    let view = Records::of(&scene.services.pipeline).request_view(pid).unwrap();
     let counts = format!("{} of {} (33", view.hit, view.known);
     assert!(shown.as_str().unwrap().contains(&counts), "{counts}: {shown}");
     assert_eq!((view.count, view.known), (view.hit * 3, view.hit * 3));

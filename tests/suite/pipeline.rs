@@ -9,7 +9,7 @@ use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
-use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings};
+use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -22,6 +22,7 @@ use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use recording::Recording;
 use recording::source::Source;
 use targets::sink::{RunSink as _, Sink as _};
+use web::Views as _;
 
 /// Keeps what leaves.
 #[derive(Debug, Default)]
@@ -66,18 +67,11 @@ fn recording(name: &str) -> std::path::PathBuf {
 }
 
 fn identity(pid: u32) -> Identity {
-    Identity {
-        key: RunKey { pid, start_time: 7 },
-        ns_pid: None,
-        name: format!("process-{pid}"),
-        runtime: None,
-        native_aot: None,
-        resource: Vec::new(),
-        provenance: Provenance::default(),
-    }
+    Identity::new(RunKey { pid, start_time: 7 }, format!("process-{pid}"))
 }
 
-fn outcomes(name: &str) -> Vec<Outcome> {
+/// What a process would have brought of a recording.
+pub(crate) fn outcomes(name: &str) -> Vec<Outcome> {
     let mut player = Player::open(&recording(name)).unwrap();
     let mut outcomes = Vec::new();
     while let Some((_, outcome)) = player.next_outcome().unwrap() {
@@ -130,7 +124,7 @@ fn a_recording_leaves_whole() {
             stage.observe(key, outcome).unwrap();
         }
         stage.progress(player.progress());
-        let views = pipeline.targets();
+        let views = Records::of(&pipeline).targets();
         stage.end();
 
         let whole = Recording::read(
@@ -188,7 +182,7 @@ fn totals_go_on_over_a_new_session() {
             lost_events: Some(lost),
             undecodable: 0,
         });
-        let (_, metrics) = pipeline.collect(2_000_000_000).pop().unwrap();
+        let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
         let Some(Data::Sum(sum)) = &metrics
             .iter()
             .find(|metric| metric.name == "dotnet.gc.collections")
@@ -199,10 +193,10 @@ fn totals_go_on_over_a_new_session() {
         };
         starts.extend(sum.data_points.iter().map(|point| point.start_time_unix_nano));
     }
-    let view = pipeline.targets().pop().unwrap();
+    let view = Records::of(&pipeline).targets().pop().unwrap();
     assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
     assert_eq!(view.state, "detached", "its feed is gone");
-    let (_, metrics) = pipeline.collect(2_000_000_000).pop().unwrap();
+    let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
     assert_eq!(collections(&metrics).cast_unsigned(), view.collections);
     assert!(view.collections > half as u64);
     starts.dedup();
@@ -235,15 +229,15 @@ fn a_process_is_shown_with_its_newest_state() {
         detail: "it does not answer".to_owned(),
     };
     pipeline.note(&identity(5), unattachable);
-    let view = pipeline.targets().pop().unwrap();
+    let view = Records::of(&pipeline).targets().pop().unwrap();
     assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
     let mut feed = pipeline.open(identity(5)).unwrap();
     feed.state(RunState::Attached);
-    let states: Vec<&str> = pipeline.targets().iter().map(|view| view.state).collect();
+    let states: Vec<&str> = Records::of(&pipeline).targets().iter().map(|view| view.state).collect();
     assert_eq!(states, ["attached"]);
     drop(feed);
     pipeline.forget(identity(5).key);
-    assert!(pipeline.targets().is_empty());
+    assert!(Records::of(&pipeline).targets().is_empty());
 }
 
 /// Returns what it is given.
@@ -299,7 +293,7 @@ fn metadata_that_comes_late_is_reported() {
         })
         .unwrap();
     let shown = |key: &str| {
-        let target = pipeline.targets().remove(0);
+        let target = Records::of(&pipeline).targets().remove(0);
         target
             .resource
             .get(key)
@@ -351,7 +345,7 @@ fn figures_of_a_container_are_metrics() {
     let mut outside = pipeline.open(identity(2)).unwrap();
     outside.state(RunState::Attached);
     let reported = || {
-        let collected = pipeline.collect(5);
+        let collected = Records::of(&pipeline).collect(5);
         let metrics = collected.iter().flat_map(|(_, metrics)| metrics);
         let of_container = metrics.filter(|metric| metric.name.contains("container."));
         let point = |metric: &Metric| match metric.data.as_ref().unwrap() {

@@ -1,6 +1,5 @@
 //! Rules in the pipeline: what they say on spans, in notices and in metrics; open collections; other rules.
 
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,8 +13,7 @@ use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -25,7 +23,9 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use processes::{Identity, RunKey, RunState};
 use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
+use web::Views as _;
 
+use crate::pipeline::outcomes;
 use test_support::notices::{self, rules};
 
 /// 2026-01-02 03:04:05 UTC.
@@ -112,27 +112,13 @@ fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
 
 fn feed(pipeline: &Pipeline) -> Feed {
     let identity = Identity {
-        key: RunKey { pid: 7, start_time: 1 },
-        ns_pid: None,
-        name: "checkout".to_owned(),
-        runtime: None,
-        native_aot: None,
         resource: vec![notices::attribute("service.name", "checkout")],
-        provenance: processes::Provenance::default(),
+        ..Identity::new(RunKey { pid: 7, start_time: 1 }, "checkout")
     };
     let mut feed = pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(BASE.into()));
     feed.state(RunState::Attached);
     feed
-}
-
-fn outcomes() -> Vec<Outcome> {
-    let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
-    let mut outcomes = Vec::new();
-    while let Some((_, outcome)) = player.next_outcome().unwrap() {
-        outcomes.push(outcome);
-    }
-    outcomes
 }
 
 fn attribute<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
@@ -183,7 +169,7 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
     let (pipeline, kept) = pipeline(Clock::Recorded, spans);
     let mut feed = feed(&pipeline);
     let mut expected = Vec::new();
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         if let Outcome::Collection(gc) = &outcome
             && gc.generation == Some(2)
         {
@@ -251,17 +237,17 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
 fn notices_have_the_ids_of_the_collections_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
     }
-    let firing = pipeline.alerts();
+    let firing = Records::of(&pipeline).alerts();
     assert_eq!(
         (firing[0].alert.rule.as_str(), firing[0].pid),
         ("test.background", 7),
         "the worst first"
     );
     assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
-    let (_, metrics) = pipeline.collect(BASE).pop().unwrap();
+    let (_, metrics) = Records::of(&pipeline).collect(BASE).pop().unwrap();
     let sum = |name: &str| -> Vec<(String, i64)> {
         let metric = metrics.iter().find(|metric| metric.name == name).unwrap();
         let Some(Data::Sum(sum)) = &metric.data else {
@@ -340,7 +326,7 @@ fn notices_have_the_ids_of_the_collections_span() {
         "{last:?}"
     );
     assert_eq!(began, fired.into_iter().collect::<Vec<_>>());
-    assert!(pipeline.alerts().is_empty());
+    assert!(Records::of(&pipeline).alerts().is_empty());
     let counts = pipeline.rule_counts();
     assert!(
         counts["test.full"].evaluations > 90 && counts["test.full"].failures == 0,
@@ -457,7 +443,7 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
         // And is shown by the clock as it is set now.
         let began = i128::from(pipeline.wall().unix_ns(alert.started)) - now.unix_ns;
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
-        let shown = pipeline.alerts()[0].since.clone();
+        let shown = Records::of(&pipeline).alerts()[0].since.clone();
         assert_eq!(shown, now.wall().rfc3339(alert.started), "set by {by_ns}");
         feed.open(Open::default());
         for second in 9..=12 {
@@ -478,7 +464,7 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
 fn other_rules_keep_what_is_the_same() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
     }
     kept.notices();
@@ -493,16 +479,21 @@ fn other_rules_keep_what_is_the_same() {
         .map(|notice| notice.transition.alert().rule.id.to_string())
         .collect();
     assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
-    assert_eq!(pipeline.alerts()[0].alert.rule, "test.background");
+    assert_eq!(Records::of(&pipeline).alerts()[0].alert.rule, "test.background");
     assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
-    let views = pipeline.rule_views(None);
+    let views = Records::of(&pipeline).rule_views(None);
     let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
     assert_eq!(ids, ["test.background", "test.more", "test.hangs"]);
     assert_eq!(
         (views[0].states["firing"], views[0].firing[0].pid, views[0].health),
         (1, 7, "ok")
     );
-    let firing = |pid| pipeline.rule_views(Some(pid))[0].states.get("firing").copied();
+    let firing = |pid| {
+        Records::of(&pipeline).rule_views(Some(pid))[0]
+            .states
+            .get("firing")
+            .copied()
+    };
     assert_eq!((firing(7), firing(8)), (Some(1), None), "of one process, or of none");
     assert!(views[0].location.starts_with("test.yaml:3:"), "{}", views[0].location);
 
@@ -512,7 +503,11 @@ fn other_rules_keep_what_is_the_same() {
         notices.iter().any(|notice| matches!(&notice.transition, Transition::Ended(alert, Ending::RuleChanged) if *alert.rule.id == *"test.background")),
         "{notices:?}"
     );
-    assert!(pipeline.alerts().is_empty() && pipeline.rule_views(None).is_empty() && pipeline.rule_counts().is_empty());
+    assert!(
+        Records::of(&pipeline).alerts().is_empty()
+            && Records::of(&pipeline).rule_views(None).is_empty()
+            && pipeline.rule_counts().is_empty()
+    );
 }
 
 /// Scenario: the environment of a process names a limit of the heap; its collections leave more committed than that, or
@@ -543,7 +538,7 @@ rules:
             ..Measured::default()
         };
         pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
-        for (at, outcome) in outcomes().into_iter().enumerate() {
+        for (at, outcome) in outcomes("svc8-workstation").into_iter().enumerate() {
             feed.observe(outcome);
             if at == 20 {
                 pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
@@ -581,7 +576,7 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
             .iter()
             .map(|(name, value)| gc_telemetry::value::key_value(name, value.clone()));
         feed.learned(Some(runtime.to_owned()), settings.collect());
-        let memory = pipeline.process(7, Moment::from_ns(BASE)).unwrap().memory;
+        let memory = Records::of(&pipeline).process(7).unwrap().memory;
         (memory.heap_limit, memory.heap_limit_note)
     };
     let sent = ("gcwatch.gc.settings.large_pages", Value::BoolValue(false));
@@ -678,7 +673,7 @@ fn an_end_does_not_overtake_a_beginning() {
     pipeline.set_rules(Arc::new(rules(RULES)), clocks().moment());
     let mut feed = feed(&pipeline);
     feed.time_base(TimeBase::at(clocks().moment().before(30 * SECOND).ns().into()));
-    for outcome in outcomes() {
+    for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
         if outlet.ending.lock().unwrap().is_some() {
             break;

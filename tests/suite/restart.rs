@@ -13,12 +13,13 @@ use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, PipelineSettings};
-use processes::{Identity, Provenance, RunKey, RunState};
+use gcwatch::pipeline::{Clock, Feed, PipelineSettings, Records};
+use processes::{Identity, RunKey, RunState};
 use serde_json::Value;
 use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 use tempfile::TempDir;
+use web::Views as _;
 
 use test_support::receiver::{LONG, Receiver, Reply};
 use test_support::{notices, recordings};
@@ -93,6 +94,17 @@ impl Host {
         Services::open(&options).await.unwrap()
     }
 
+    /// The message of an incident that begins; then the daemon ends.
+    async fn incident(&mut self) -> Value {
+        let services = self.start().await;
+        let mut feed = open(&services);
+        play(&mut feed);
+        let message = self.message().await;
+        drop(feed);
+        services.close().await;
+        message
+    }
+
     async fn message(&mut self) -> Value {
         serde_json::from_slice(&self.webhook.next().await.body).unwrap()
     }
@@ -100,13 +112,8 @@ impl Host {
 
 fn open(services: &Services) -> Feed {
     let identity = Identity {
-        key: RunKey { pid: 7, start_time: 9 },
-        ns_pid: None,
-        name: "Shop.Checkout".to_owned(),
-        runtime: None,
-        native_aot: None,
         resource: notices::resource().attributes,
-        provenance: Provenance::default(),
+        ..Identity::new(RunKey { pid: 7, start_time: 9 }, "Shop.Checkout")
     };
     let mut feed = services.pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(i128::from(clocks().moment().ns() - 2 * MINUTE)));
@@ -145,18 +152,13 @@ fn is_end_of(message: &Value, began: &Value, ending: &str) {
 #[tokio::test]
 async fn an_incident_goes_on_over_a_restart() {
     let mut host = Host::new(true).await;
+    let first = host.incident().await;
     let services = host.start().await;
-    let mut feed = open(&services);
-    play(&mut feed);
-    let first = host.message().await;
-    drop(feed);
-    services.close().await;
-    let services = host.start().await;
-    let waiting = services.pipeline.incidents();
+    let waiting = Records::of(&services.pipeline).incidents();
     assert_eq!(waiting.len(), 1, "it is shown before its process is attached to");
     let mut feed = open(&services);
     play(&mut feed);
-    let open = services.pipeline.incidents();
+    let open = Records::of(&services.pipeline).incidents();
     assert_eq!((open.len(), &open[0].id), (1, &waiting[0].id));
     assert!(open[0].members[0].count > waiting[0].members[0].count);
     services.pipeline.set_rules(Arc::default(), clocks().moment());
@@ -172,12 +174,7 @@ async fn an_incident_goes_on_over_a_restart() {
 async fn what_ends_meanwhile_is_reported() {
     for (is_there, ending) in [(false, "process-ended"), (true, "unknown")] {
         let mut host = Host::new(true).await;
-        let services = host.start().await;
-        let mut feed = open(&services);
-        play(&mut feed);
-        let first = host.message().await;
-        drop(feed);
-        services.close().await;
+        let first = host.incident().await;
         let services = host.start().await;
         let _feed = is_there.then(|| open(&services));
         services.pipeline.scanned();
@@ -202,12 +199,7 @@ async fn what_ends_meanwhile_is_reported() {
 async fn a_webhook_that_was_down_gets_the_beginning_later() {
     let mut host = Host::new(true).await;
     host.webhook.then(Reply::http(503, &[]));
-    let services = host.start().await;
-    let mut feed = open(&services);
-    play(&mut feed);
-    let refused = host.message().await;
-    drop(feed);
-    services.close().await;
+    let refused = host.incident().await;
     while host.webhook.try_next().is_some() {}
     host.webhook.then(Reply::Accept);
     let services = host.start().await;
@@ -227,12 +219,7 @@ async fn a_webhook_that_was_down_gets_the_beginning_later() {
 #[tokio::test]
 async fn without_a_place_incidents_end_with_the_daemon() {
     let mut host = Host::new(false).await;
-    let services = host.start().await;
-    let mut feed = open(&services);
-    play(&mut feed);
-    let first = host.message().await;
-    drop(feed);
-    services.close().await;
+    let first = host.incident().await;
     is_end_of(&host.message().await, began(&first), "unwatched");
     assert!(host.webhook.try_next().is_none());
 }
@@ -242,12 +229,7 @@ async fn without_a_place_incidents_end_with_the_daemon() {
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_none() {
     let mut host = Host::new(true).await;
-    let services = host.start().await;
-    let mut feed = open(&services);
-    play(&mut feed);
-    let first = host.message().await;
-    drop(feed);
-    services.close().await;
+    let first = host.incident().await;
     let path = host.folder.path().join("state/incidents.json");
     let stored = std::fs::read_to_string(&path).unwrap();
     let private = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
@@ -258,7 +240,7 @@ async fn a_file_that_cannot_be_used_is_none() {
     ] {
         std::fs::write(&path, damaged).unwrap();
         let services = host.start().await;
-        assert_eq!(services.pipeline.incidents().len(), 0);
+        assert_eq!(Records::of(&services.pipeline).incidents().len(), 0);
         drop(services);
     }
     let mut other: Value = serde_json::from_str(&stored).unwrap();

@@ -354,15 +354,7 @@ async fn the_api_reports_targets_and_collections() {
 async fn names_are_shown_as_text() {
     let services = Services::open(&options()).await.unwrap();
     let name = "<script>alert(1)</script>\n\"";
-    let identity = Identity {
-        key: RunKey { pid: 9, start_time: 1 },
-        ns_pid: None,
-        name: name.to_owned(),
-        runtime: None,
-        native_aot: None,
-        resource: Vec::new(),
-        provenance: processes::Provenance::default(),
-    };
+    let identity = Identity::new(RunKey { pid: 9, start_time: 1 }, name);
     services.pipeline.note(&identity, RunState::Excluded);
     let address = services.address().unwrap();
     for path in ["/", "/processes/9", "/rules", "/self", "/processes/9/collections/1"] {

@@ -56,6 +56,19 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Of a run of which no more is known.
+    pub fn new(key: RunKey, name: impl Into<String>) -> Self {
+        Self {
+            key,
+            ns_pid: None,
+            name: name.into(),
+            runtime: None,
+            native_aot: None,
+            resource: Vec::new(),
+            provenance: Provenance::default(),
+        }
+    }
+
     /// What it is called wherever people look.
     pub fn one_name(&self) -> String {
         one_name(&self.name, &self.resource)

@@ -15,21 +15,21 @@ const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
 
 /// How a process ended, as far as it is known from outside. `None`: unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Death {
+pub(crate) struct Death {
     /// The run.
-    pub run: RunKey,
+    pub(crate) run: RunKey,
     /// When it was noticed.
-    pub at: Moment,
+    pub(crate) at: Moment,
     /// How long the process had lived.
-    pub uptime_ns: u64,
+    pub(crate) uptime_ns: u64,
     /// The kernel killed it for memory.
-    pub oom_killed: Option<bool>,
+    pub(crate) oom_killed: Option<bool>,
     /// A rule on memory of severity error or critical fired within its last minute.
-    pub in_emergency: bool,
+    pub(crate) in_emergency: bool,
     /// Its runtime ended the event stream, as it does when a process exits by itself.
-    pub in_order: Option<bool>,
+    pub(crate) in_order: Option<bool>,
     /// It failed, by its exit code.
-    pub failed: Option<bool>,
+    pub(crate) failed: Option<bool>,
     /// The version of its service.
     pub(crate) version: Option<Arc<str>>,
     /// Which process it was, for people: its pod and container, else its pid.
@@ -44,19 +44,19 @@ impl Death {
     /// It ended while its memory was out, and neither by itself nor because it was asked to. Where the exit code is not
     /// known, the stream decides: a program without a handler of SIGTERM ends as one that is killed (.NET 10 has none of
     /// its own).
-    pub fn is_in_emergency(&self) -> bool {
+    pub(crate) fn is_in_emergency(&self) -> bool {
         self.in_emergency && self.failed.unwrap_or(self.in_order != Some(true))
     }
 
     /// The kernel killed it for memory, and no incident of the process had said that this was near: one death is one
     /// incident.
-    pub fn is_sudden_oom_kill(&self) -> bool {
+    pub(crate) fn is_sudden_oom_kill(&self) -> bool {
         self.oom_killed == Some(true) && !self.in_emergency
     }
 
     /// One of a loop: a short life that failed. A program that ends in order because its memory is out does so in a
     /// loop, too; a rollout ends no process three times.
-    pub fn is_short_and_failed(&self) -> bool {
+    pub(crate) fn is_short_and_failed(&self) -> bool {
         let failed = self.failed.unwrap_or(self.in_emergency) || self.oom_killed == Some(true);
         failed && self.uptime_ns < SHORT_LIFE_NS
     }

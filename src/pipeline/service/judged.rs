@@ -12,7 +12,7 @@ mod watcher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use delivery::alerts::Notices;
+use gc_rules::alert::Alert;
 use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
 use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord};
@@ -22,12 +22,11 @@ use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 
 use self::subject::Subject;
-pub use self::subject::SubjectAlert;
 pub(crate) use self::subject::SubjectName;
 pub(crate) use self::watcher::WatcherLog;
-use crate::pipeline::left_incidents::Changes;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
+use crate::pipeline::subject_incidents::Changes;
 use processes::RunKey;
 use processes::service::ServiceKey;
 
@@ -88,7 +87,7 @@ impl Judged {
                 ..StreamFacts::default()
             };
             changes.extend(subject.tick(stream, rules, now));
-            let fires = !subject.engine.alerts().is_empty() || !subject.incidents.is_empty();
+            let fires = !subject.engine.alerts().is_empty() || !subject.own.incidents.is_empty();
             if service.is_none() && fires {
                 changes.extend(subject.end(now));
             }
@@ -101,7 +100,7 @@ impl Judged {
     pub(crate) fn name_recordings(&mut self, book: &ServiceBook, of_dead: impl Fn(RunKey) -> Option<Arc<str>>) {
         for ((key, _), subject) in &mut self.services {
             let dead = book.service(key).and_then(Service::last_death_of_memory);
-            subject.incidents.know_recording(dead.and_then(&of_dead));
+            subject.own.incidents.know_recording(dead.and_then(&of_dead));
         }
     }
 
@@ -149,56 +148,40 @@ impl Judged {
     /// Continues the incidents of before gcwatch was restarted, of the subjects that there are again.
     pub(crate) fn resume(&mut self, resumed: &mut Resumed) {
         let services = self.services.values_mut().chain(self.expected.values_mut());
-        for subject in services.filter(|subject| subject.incidents.is_empty()) {
+        for subject in services.filter(|subject| subject.own.incidents.is_empty()) {
             if let Some(incidents) = resumed.take(subject.run) {
-                subject.incidents = incidents;
+                subject.own.incidents = incidents;
             }
         }
     }
 
     /// Each incident that is open, with its run, the name of the subject and its resource.
-    pub(crate) fn each(&self, mut take: impl FnMut(RunKey, &str, &Origin, &Incident)) {
-        for subject in self.subjects() {
-            for incident in subject.incidents.open() {
-                take(subject.run, &subject.process, &subject.resource, incident);
-            }
-        }
+    pub(crate) fn each(&self, take: &mut impl FnMut(RunKey, &str, &Origin, &Incident)) {
+        self.subjects().for_each(|subject| subject.own.each(subject.run, take));
     }
 
     /// Ends all incidents: nobody watches any more.
     pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         let subjects = services.chain(&mut self.watcher);
-        let mut changes = Vec::new();
-        for subject in subjects.filter(|subject| !subject.incidents.is_empty()) {
-            let ended = subject.incidents.end(IncidentEnding::Unwatched, now);
-            let incidents = subject.incident_notices(ended);
-            let notices = Notices {
-                incidents,
-                ..Notices::default()
-            };
-            changes.push((Arc::clone(&subject.resource), notices));
-        }
-        changes
+        let open = subjects.filter(|subject| !subject.own.incidents.is_empty());
+        open.map(|subject| subject.own.end(subject.run, IncidentEnding::Unwatched, now))
+            .collect()
     }
 
     /// The incidents that are open.
     pub(crate) fn incidents(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
-        self.subjects().flat_map(move |subject| {
-            let about = delivery::alerts::subject(subject.run, &subject.process, &subject.resource);
-            let open = subject.incidents.open();
-            open.map(|incident| IncidentRecord::new(incident, &about, wall))
-                .collect::<Vec<_>>()
-        })
+        self.subjects()
+            .flat_map(move |subject| subject.own.records(subject.run, wall))
     }
 
     /// The state of each rule that is about services or gcwatch itself, of each of them.
-    pub(crate) fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
+    pub(crate) fn states(&self) -> Vec<(SubjectName, Arc<Rule>, RuleState)> {
         self.subjects().flat_map(Subject::states).collect()
     }
 
-    /// The alerts that fire.
-    pub(crate) fn alerts(&self) -> Vec<SubjectAlert> {
+    /// The alerts that fire, each with its rule's group.
+    pub(crate) fn alerts(&self) -> Vec<(SubjectName, Arc<Alert>, Option<Arc<str>>)> {
         self.subjects().flat_map(Subject::alerts).collect()
     }
 }

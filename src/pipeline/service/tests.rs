@@ -349,10 +349,11 @@ fn one_fault_of_many_processes_is_the_services() {
     assert_eq!(host.said, ["service.several-affected +"]);
     let alerts = host.judged.alerts();
     assert_eq!(
-        &*alerts[0].alert.summary,
+        &*alerts[0].1.summary,
         "4 processes of the service show memory.exhausted at once"
     );
     let names: Vec<&str> = alerts[0]
+        .0
         .resource
         .attributes
         .iter()
@@ -375,7 +376,7 @@ fn a_stall_is_about_gcwatch() {
     host.watcher.stalled(Duration::from_secs(75), host.now);
     host.passes(2);
     assert_eq!(host.said, ["watcher.stalled +"]);
-    assert_eq!(host.judged.alerts()[0].run, run(99));
+    assert_eq!(host.judged.alerts()[0].0.run, run(99));
     host.passes(660);
     assert_eq!(host.said[1..], ["watcher.stalled -"]);
 }
@@ -512,17 +513,17 @@ fn a_version_is_judged_by_itself() {
     host.passes(2);
     assert_eq!(host.said, ["own.version +"]);
     let alerts = host.judged.alerts();
-    assert_eq!(&*alerts[0].alert.summary, "3 of 3");
+    assert_eq!(&*alerts[0].1.summary, "3 of 3");
     assert_eq!(
-        gc_telemetry::value::text(&alerts[0].resource.attributes, "service.version").as_deref(),
+        gc_telemetry::value::text(&alerts[0].0.resource.attributes, "service.version").as_deref(),
         Some("1.1")
     );
-    assert_eq!(alerts[0].run.pid, 0);
+    assert_eq!(alerts[0].0.run.pid, 0);
     // In the list of rules it is one that fires, of two versions.
     let states = host.judged.states();
-    let own = states.iter().filter(|(rule, ..)| &*rule.id == "own.version");
+    let own = states.iter().filter(|(_, rule, _)| &*rule.id == "own.version");
     let mut states: Vec<(&str, &str)> = own
-        .map(|(_, subject, state)| {
+        .map(|(subject, _, state)| {
             let attributes = &subject.resource.attributes;
             let version = attributes.iter().any(|attribute| attribute.key == "service.version");
             (if version { "version" } else { "whole" }, state.state.name())
@@ -572,7 +573,7 @@ fn windows_look_back_on_a_service() {
     host.ends(3, true);
     host.passes(2);
     assert_eq!(host.said, ["own.fewer +"]);
-    assert_eq!(&*host.judged.alerts()[0].alert.summary, "1 of 4");
+    assert_eq!(&*host.judged.alerts()[0].1.summary, "1 of 4");
     // Ten minutes later one process is what is usual.
     host.passes(12 * 60);
     assert_eq!(host.said[1..], ["own.fewer -"]);
@@ -598,7 +599,7 @@ fn a_death_is_named() {
     host.ends(1, false);
     host.book.oom_killed(run(1), true);
     host.passes(2);
-    let summary = |host: &Host| host.judged.alerts()[0].alert.summary.to_string();
+    let summary = |host: &Host| host.judged.alerts()[0].1.summary.to_string();
     assert!(
         summary(&host).ends_with(", the last one pod shop-7f-x (container web)"),
         "{}",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -66,8 +67,8 @@ struct State {
     closing: bool,
 }
 
-/// A change that a webhook did not get, for the next gcwatch.
-#[derive(Debug, Clone, PartialEq)]
+/// A change that a webhook did not get, for the next gcwatch: the names are those in the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnsentChange {
     /// Which webhook: a digest, as its URL is often its password.
     pub receiver: String,

@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
-use delivery::alerts::{IncidentNotice, Notice, Notices};
+use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
-use gc_rules::incident::{IncidentChange, IncidentEnding, Incidents};
+use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::rule::{On, Rule};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::Moment;
@@ -18,6 +18,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use processes::RunKey;
 use processes::service::ServiceKey;
 
@@ -43,31 +44,14 @@ pub(crate) struct SubjectName {
     pub(crate) resource: Arc<Origin>,
 }
 
-/// An alert of a service, or of gcwatch itself, that fires.
-#[derive(Debug, Clone)]
-pub struct SubjectAlert {
-    /// Stands for a run in notices and labels: its pid is 0, or that of gcwatch.
-    pub run: RunKey,
-    /// The name of the service's processes.
-    pub process: Arc<str>,
-    /// The attributes that its processes have in common.
-    pub resource: Arc<Origin>,
-    /// The alert.
-    pub alert: Arc<Alert>,
-    /// The rule's group.
-    pub group: Option<Arc<str>>,
-}
-
 /// What a rule of another subject than a process is evaluated on.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) run: RunKey,
-    pub(super) process: Arc<str>,
-    /// It does not change while there are alerts, which are known by it.
-    pub(super) resource: Arc<Origin>,
+    /// The resource does not change while there are alerts, which are known by it.
+    pub(super) own: SubjectIncidents,
     known: KnownOfService,
     pub(super) engine: Engine,
-    pub(super) incidents: Incidents,
 }
 
 impl Subject {
@@ -94,11 +78,13 @@ impl Subject {
     ) -> Self {
         Self {
             run,
-            process: process.into(),
-            resource: Arc::clone(resource),
+            own: SubjectIncidents {
+                process: process.into(),
+                resource: Arc::clone(resource),
+                incidents: Incidents::default(),
+            },
             known: KnownOfService::default(),
             engine: Engine::about(on, Arc::clone(rules), facts, now),
-            incidents: Incidents::default(),
         }
     }
 
@@ -143,75 +129,50 @@ impl Subject {
     }
 
     /// What is known of it beside the numbers. The second that passes is judged by [`Self::tick`], on both.
-    pub(super) fn know(
-        &mut self,
-        version: Option<&str>,
-        known: KnownOfService,
-        now: Moment,
-    ) -> Option<(Arc<Origin>, Notices)> {
+    pub(super) fn know(&mut self, version: Option<&str>, known: KnownOfService, now: Moment) -> Option<Changes> {
         if known == self.known {
             return None;
         }
-        let facts = facts_of_service(&self.process, &self.resource, version, &known);
+        let facts = facts_of_service(&self.own.process, &self.own.resource, version, &known);
         self.known = known;
         let transitions = self.engine.learned(facts, Moment::FIRST);
         Some(self.notices(transitions, now))
     }
 
-    pub(super) fn tick(
-        &mut self,
-        stream: StreamFacts,
-        rules: &Arc<RuleSet>,
-        now: Moment,
-    ) -> Option<(Arc<Origin>, Notices)> {
+    pub(super) fn tick(&mut self, stream: StreamFacts, rules: &Arc<RuleSet>, now: Moment) -> Option<Changes> {
         let mut transitions = Vec::new();
         if !Arc::ptr_eq(self.engine.rules(), rules) {
             transitions = self.engine.adopt(Arc::clone(rules), now);
         }
         self.engine.stream(stream);
         transitions.extend(self.engine.advance(now));
-        let is_idle = transitions.is_empty() && self.incidents.is_empty();
+        let is_idle = transitions.is_empty() && self.own.incidents.is_empty();
         (!is_idle).then(|| self.notices(transitions, now))
     }
 
-    pub(super) fn end(&mut self, now: Moment) -> Option<(Arc<Origin>, Notices)> {
+    pub(super) fn end(&mut self, now: Moment) -> Option<Changes> {
         let transitions = self.engine.end(now);
         let (resource, mut notices) = self.notices(transitions, now);
-        let ended = self.incidents.end(IncidentEnding::ProcessEnded, now);
-        notices.incidents.extend(self.incident_notices(ended));
+        let (_, ended) = self.own.end(self.run, IncidentEnding::ProcessEnded, now);
+        notices.incidents.extend(ended.incidents);
         (!notices.is_empty()).then_some((resource, notices))
     }
 
-    pub(super) fn incident_notices(&self, changes: Vec<IncidentChange>) -> Vec<IncidentNotice> {
-        let notice = |change| IncidentNotice {
-            run: self.run,
-            process: Arc::clone(&self.process),
-            change,
-            span: None,
-        };
-        changes.into_iter().map(notice).collect()
-    }
-
-    fn notices(&mut self, transitions: Vec<Transition>, now: Moment) -> (Arc<Origin>, Notices) {
+    fn notices(&mut self, transitions: Vec<Transition>, now: Moment) -> Changes {
         let rules = Arc::clone(self.engine.rules());
         let holding = self.engine.holding();
         let at = (now, self.engine.wall());
-        let changes = self.incidents.observe(&rules, &transitions, &holding, at);
-        let incidents = self.incident_notices(changes);
+        let changes = self.own.incidents.observe(&rules, &transitions, &holding, at);
+        let (resource, mut notices) = self.own.notices(self.run, changes);
         let notice = |transition: Transition| Notice {
             run: self.run,
-            process: Arc::clone(&self.process),
+            process: Arc::clone(&self.own.process),
             group: self.group(transition.alert()),
             transition,
             span: None,
         };
-        let alerts = transitions.into_iter().map(notice).collect();
-        let notices = Notices {
-            alerts,
-            incidents,
-            ..Notices::default()
-        };
-        (Arc::clone(&self.resource), notices)
+        notices.alerts = transitions.into_iter().map(notice).collect();
+        (resource, notices)
     }
 
     fn group(&self, alert: &Alert) -> Option<Arc<str>> {
@@ -224,26 +185,23 @@ impl Subject {
         Some(Arc::clone(&group.name))
     }
 
-    pub(super) fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
-        let name = || SubjectName {
+    fn name(&self) -> SubjectName {
+        SubjectName {
             run: self.run,
-            process: Arc::clone(&self.process),
-            resource: Arc::clone(&self.resource),
-        };
-        let rules = self.engine.rules().rules.iter().zip(self.engine.states());
-        let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
-        own.map(|(rule, state)| (Arc::clone(rule), name(), state)).collect()
+            process: Arc::clone(&self.own.process),
+            resource: Arc::clone(&self.own.resource),
+        }
     }
 
-    pub(super) fn alerts(&self) -> impl Iterator<Item = SubjectAlert> {
+    pub(super) fn states(&self) -> impl Iterator<Item = (SubjectName, Arc<Rule>, RuleState)> {
+        let rules = self.engine.rules().rules.iter().zip(self.engine.states());
+        let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
+        own.map(|(rule, state)| (self.name(), Arc::clone(rule), state))
+    }
+
+    pub(super) fn alerts(&self) -> impl Iterator<Item = (SubjectName, Arc<Alert>, Option<Arc<str>>)> {
         let alerts = self.engine.alerts().into_iter();
-        alerts.map(|alert| SubjectAlert {
-            run: self.run,
-            process: Arc::clone(&self.process),
-            resource: Arc::clone(&self.resource),
-            group: self.group(&alert),
-            alert,
-        })
+        alerts.map(|alert| (self.name(), Arc::clone(&alert), self.group(&alert)))
     }
 }
 

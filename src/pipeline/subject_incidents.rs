@@ -1,4 +1,4 @@
-//! The incidents that are left of a process that exited, or of gcwatch before it was restarted.
+//! The incidents of a subject that is no living process: one that exited or is of before a restart, a service, gcwatch.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use processes::RunKey;
 /// Changes of alerts and incidents of one subject, with the resource that they are of.
 pub(crate) type Changes = (Arc<Origin>, Notices);
 
-/// What a process, or gcwatch before it was restarted, left behind.
+/// The open incidents of one, and what notices and records say of whose they are.
 #[derive(Debug)]
-pub(crate) struct LeftIncidents {
+pub(crate) struct SubjectIncidents {
     pub(crate) process: Arc<str>,
     pub(crate) resource: Arc<Origin>,
     pub(crate) incidents: Incidents,
 }
 
-impl LeftIncidents {
+impl SubjectIncidents {
     /// Changes of its incidents.
     pub(crate) fn notices(&self, run: RunKey, changes: Vec<IncidentChange>) -> Changes {
         let notice = |change| IncidentNotice {
@@ -36,7 +36,7 @@ impl LeftIncidents {
     }
 
     /// Ends all of them.
-    pub(crate) fn end(mut self, run: RunKey, ending: IncidentEnding, now: Moment) -> Changes {
+    pub(crate) fn end(&mut self, run: RunKey, ending: IncidentEnding, now: Moment) -> Changes {
         let changes = self.incidents.end(ending, now);
         self.notices(run, changes)
     }

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Severity;
-use gc_rules::time::Moment;
+use gc_rules::time::{Moment, Wall};
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-use crate::pipeline::exited::ExitedRun;
-use crate::pipeline::registry::Pipeline;
 use crate::pipeline::shared::Noted;
 use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
 use processes::{Identity, RunState};
@@ -38,40 +36,6 @@ pub(crate) fn open_incidents(incidents: &[IncidentRecord]) -> OpenIncidents {
         *severity = incident.severity.max(*severity);
     }
     open
-}
-
-impl Pipeline {
-    /// Every process as a row, by pid. `sparks`: with its half hour.
-    pub fn rows(&self, incidents: &[IncidentRecord], sparks: bool, now: Moment) -> Vec<ProcessRow> {
-        let open = open_incidents(incidents);
-        let wall = self.wall();
-        let mut rows: Vec<ProcessRow> = self
-            .runs()
-            .iter()
-            .map(|run| row_of(&run.look(), &open, sparks, now))
-            .collect();
-        for Noted { identity, state, since } in self.noted() {
-            rows.push(plain(&identity, &identity.resource, &state, wall.rfc3339(since), &open));
-        }
-        rows.sort_by_key(|row| (row.pid, row.start_time));
-        rows
-    }
-
-    /// The processes that exited and are remembered, the newest first: their last minute, and in `detail` why.
-    pub fn exited_rows(&self, incidents: &[IncidentRecord], now: Moment) -> Vec<ProcessRow> {
-        let open = open_incidents(incidents);
-        let exited: Vec<ExitedRun> = self.shared().processes().exited.all().cloned().collect();
-        exited
-            .iter()
-            .map(|ExitedRun { run, why, .. }| {
-                let row = row_of(&run.look(), &open, false, now);
-                ProcessRow {
-                    detail: why.map(str::to_owned),
-                    ..row
-                }
-            })
-            .collect()
-    }
 }
 
 /// The row of a run.
@@ -160,6 +124,11 @@ fn remedy(state: &RunState) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// The row of a process from which nothing is read.
+pub(crate) fn row_of_noted(Noted { identity, state, since }: &Noted, open: &OpenIncidents, wall: Wall) -> ProcessRow {
+    plain(identity, &identity.resource, state, wall.rfc3339(*since), open)
 }
 
 /// A row without what is read from its stream.

@@ -1,0 +1,73 @@
+//! What the state directory has at the start.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::daemon::bursts::BurstMarks;
+use crate::daemon::incident_file::{Content, IncidentFile};
+use crate::daemon::state::{StateDirectory, boot_id};
+use crate::pipeline::HistoryFolder;
+use config::options::Options;
+use delivery::otlp::Note;
+use evidence::black_box::BlackBox;
+use targets::Reading;
+
+/// How long the start waits for the state directory.
+const STATE_WITHIN: Duration = Duration::from_secs(5);
+
+/// All of it, but for the queue of what is exported.
+pub(super) struct Kept {
+    pub(super) state: StateDirectory,
+    pub(super) incidents: IncidentFile,
+    pub(super) marks: BurstMarks,
+    pub(super) left: io::Result<Option<Content>>,
+    pub(super) black_box: Option<BlackBox>,
+    pub(super) history: Option<HistoryFolder>,
+}
+
+impl Kept {
+    /// Reads it on a thread of its own: its file system may not respond. `None`: it cannot be used.
+    pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Option<Self> {
+        let warning = |text| Note { is_warning: true, text };
+        let (directory, recorded) = (path.to_owned(), options.black_box.clone());
+        let reading = Reading::default();
+        let opened = reading.within(STATE_WITHIN, move || {
+            let state = StateDirectory::open(&directory)?;
+            let incidents = IncidentFile::new(&directory);
+            let left = incidents.read();
+            let marks = BurstMarks::read(&directory);
+            let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
+            let history = HistoryFolder::open(&directory, boot_id().as_deref());
+            Ok::<_, io::Error>((state, incidents, marks, left, black_box.transpose(), history))
+        });
+        let path = path.display();
+        let problem = match opened.await {
+            Ok(Ok((state, incidents, marks, left, black_box, history))) => {
+                let not_recorded = |error| {
+                    warning(format!(
+                        "incidents are not recorded: cannot use {path}/black-box: {error}"
+                    ))
+                };
+                let not_kept =
+                    |error| warning(format!("the history of processes is not kept: {path}/history: {error}"));
+                let history = history.map_err(|error| notes.push(not_kept(error))).ok();
+                let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
+                return Some(Self {
+                    state,
+                    incidents,
+                    marks,
+                    left,
+                    black_box: black_box.ok().flatten(),
+                    history,
+                });
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(not_read) => not_read.to_string(),
+        };
+        notes.push(warning(format!(
+            "cannot use {path}: {problem}; what outlives gcwatch is in memory only"
+        )));
+        None
+    }
+}

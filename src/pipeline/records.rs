@@ -1,0 +1,282 @@
+//! What the pipeline knows, as the records of API and page.
+//!
+//! Here is of which processes a record is, and in which order they are held; what a record says of one run is below,
+//! without a lock. Who holds the incident owner does not look at a run (`incident_owner`).
+
+pub(crate) mod collection;
+pub(crate) mod history;
+pub(crate) mod process;
+pub(crate) mod row;
+mod rule;
+mod target;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use api::view::{
+    AlertView, CollectionRecord, HistoryColumns, NoCollection, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
+    TargetView,
+};
+use evidence::black_box::files::Files;
+use gc_rules::incident::IncidentRecord;
+use gc_rules::time::Moment;
+use gc_telemetry::options::Temporality;
+use gc_telemetry::origin::Origin;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use processes::RunState;
+use run::history::{BUCKET_NS, Bucket, Remembered, stored};
+use targets::host::now;
+use web::Views;
+
+use crate::pipeline::exited::ExitedRun;
+use crate::pipeline::memory_count::look_at_memory;
+use crate::pipeline::observed_run::ObservedRun;
+use crate::pipeline::registry::Pipeline;
+use crate::pipeline::service::SubjectName;
+use crate::pipeline::shared::{Noted, add_unknown};
+
+/// Buckets of an hour.
+const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
+
+/// The records of a pipeline.
+#[derive(Debug, Clone)]
+pub struct Records(Pipeline);
+
+impl Records {
+    /// Those of this pipeline.
+    pub fn of(pipeline: &Pipeline) -> Self {
+        Self(pipeline.clone())
+    }
+
+    /// How many processes there are from which nothing is read, by the reason.
+    pub fn reasons(&self) -> BTreeMap<String, u64> {
+        self.count(RunState::not_attached)
+    }
+
+    /// How many processes there are by what is said of their state.
+    fn count<W: Ord>(&self, said: impl Fn(&RunState) -> Option<W>) -> BTreeMap<W, u64> {
+        let mut counts = BTreeMap::new();
+        let runs = self.0.runs().into_iter();
+        let read = runs.filter_map(|run| said(&run.look().session.state));
+        let noted = self.noted(None).into_iter().filter_map(|noted| said(&noted.state));
+        for word in read.chain(noted) {
+            *counts.entry(word).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The processes that have no feed (or those of a pid), with what an orchestrator knows of them.
+    fn noted(&self, pid: Option<u32>) -> Vec<Noted> {
+        let shared = self.0.shared();
+        let is_meant = |noted: &&Noted| pid.is_none_or(|pid| noted.identity.key.pid == pid);
+        let mut noted: Vec<Noted> = shared.processes().noted.values().filter(is_meant).cloned().collect();
+        for Noted { identity, .. } in &mut noted {
+            add_unknown(&mut identity.resource, &shared.metadata(&identity.provenance));
+        }
+        noted
+    }
+
+    /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
+    /// has its pid.
+    fn run_of(&self, pid: u32) -> Option<(Arc<ObservedRun>, Option<ExitedRun>)> {
+        let processes = self.0.shared().processes();
+        let live = processes.runs.values().rfind(|run| run.key().pid == pid);
+        if let Some(run) = live {
+            return Some((Arc::clone(run), None));
+        }
+        if processes.noted.keys().any(|key| key.pid == pid) {
+            return None;
+        }
+        let exited = processes.exited.of(pid)?.clone();
+        Some((Arc::clone(&exited.run), Some(exited)))
+    }
+}
+
+impl Views for Records {
+    fn incidents(&self) -> Vec<IncidentRecord> {
+        let wall = self.0.wall();
+        let runs = self.0.runs().into_iter();
+        let mut open: Vec<IncidentRecord> = runs.flat_map(|run| rule::incidents(&run.look(), wall)).collect();
+        let owner = self.0.shared().incidents();
+        open.extend(owner.records(wall));
+        // One whose process exited meanwhile was met twice.
+        let mut met = HashSet::new();
+        open.retain(|record| met.insert(record.id.clone()));
+        open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
+        open.extend(owner.ended().cloned());
+        open
+    }
+
+    fn rows(&self, incidents: &[IncidentRecord], sparks: bool) -> Vec<ProcessRow> {
+        let (open, wall, now) = (row::open_incidents(incidents), self.0.wall(), now());
+        let runs = self.0.runs().into_iter();
+        let mut rows: Vec<ProcessRow> = runs.map(|run| row::row_of(&run.look(), &open, sparks, now)).collect();
+        rows.extend(
+            self.noted(None)
+                .iter()
+                .map(|noted| row::row_of_noted(noted, &open, wall)),
+        );
+        rows.sort_by_key(|row| (row.pid, row.start_time));
+        rows
+    }
+
+    fn exited_rows(&self, incidents: &[IncidentRecord]) -> Vec<ProcessRow> {
+        let (open, now) = (row::open_incidents(incidents), now());
+        let exited: Vec<ExitedRun> = self.0.shared().processes().exited.all().cloned().collect();
+        let row = |ExitedRun { run, why, .. }| ProcessRow {
+            detail: why.map(str::to_owned),
+            ..row::row_of(&run.look(), &open, false, now)
+        };
+        exited.into_iter().map(row).collect()
+    }
+
+    fn states(&self) -> BTreeMap<&'static str, u64> {
+        self.count(|state| Some(state.word()))
+    }
+
+    fn targets(&self) -> Vec<TargetView> {
+        let wall = self.0.wall();
+        let runs = self.0.runs().into_iter();
+        let mut targets: Vec<TargetView> = runs.map(|run| target::target_of(&run.look())).collect();
+        targets.extend(
+            self.noted(None)
+                .iter()
+                .map(|noted| target::target_of_noted(noted, wall)),
+        );
+        targets.sort_by_key(|target| target.pid);
+        targets
+    }
+
+    fn process(&self, pid: u32) -> Option<ProcessRecord> {
+        let (now, mut incidents) = (now(), self.incidents());
+        let open = row::open_incidents(&incidents);
+        incidents.retain(|incident| incident.pid == Some(pid));
+        // Before the runs: one that is attached to meanwhile is among these.
+        let noted = self.noted(Some(pid)).into_iter().next();
+        let Some((run, exited)) = self.run_of(pid) else {
+            let wall = self.0.wall();
+            return noted.map(|noted| {
+                process::unread(
+                    &noted,
+                    row::row_of_noted(&noted, &open, wall),
+                    incidents,
+                    wall.unix_ms(now),
+                )
+            });
+        };
+        let run = run.look();
+        let mut row = row::row_of(&run, &open, true, now);
+        if let Some(exited) = &exited {
+            row.detail = exited.why.map(str::to_owned);
+        }
+        let folder = self.0.shared().history.get();
+        let kept_from_ms = folder.and_then(|folder| folder.first(run.key())).map(history::start_ms);
+        Some(process::read(&run, row, incidents, kept_from_ms, run.present(now)))
+    }
+
+    fn look_at_memory(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(look_at_memory(&self.0, pid))
+    }
+
+    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection> {
+        let (run, _) = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
+        collection::of_number(&run.look(), number)
+    }
+
+    fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value> {
+        let mut records = Vec::new();
+        for run in self.0.runs() {
+            let key = run.key();
+            if pid.is_some_and(|pid| pid != key.pid) {
+                continue;
+            }
+            let (ns_pid, wall, recent) = {
+                let run = run.look();
+                let recent: Vec<Remembered> = run.history.newest().cloned().collect();
+                (run.identity.who().ns_pid, run.wall, recent)
+            };
+            records.extend(collection::newest(recent, limit, wall, key.pid, ns_pid));
+        }
+        records
+    }
+
+    fn long_history(&self, pid: u32, hours: u64) -> Option<io::Result<HistoryColumns>> {
+        let folder = self.0.shared().history.get()?;
+        let (observed, _) = self.run_of(pid)?;
+        let run = observed.look();
+        let now = run.present(now());
+        // What was kept before the clock was set has the time of the clock as it was.
+        let (newest, attached, wall) = (run.history.unkept(now), run.session.first_attach, run.wall);
+        drop(run);
+        let mut all: BTreeMap<u64, Bucket> = match folder.read(observed.key()) {
+            Ok(kept) => kept.into_iter().map(|bucket| (bucket.index, bucket)).collect(),
+            Err(error) => return Some(Err(error)),
+        };
+        let first = all.keys().next().copied().map(history::start_ms);
+        let newest = newest.into_iter().map(|bucket| bucket.on(wall));
+        all.extend(newest.map(|bucket| (bucket.index, bucket)));
+        let from = (wall.unix_ns(now) / BUCKET_NS + 1).saturating_sub(hours.saturating_mul(HOUR));
+        let buckets = stored::merged(all.split_off(&from).into_values(), hours);
+        let attached = attached.map(|at| wall.unix_ms(at)).into_iter().chain(first).min();
+        Some(Ok(history::columns(
+            buckets,
+            hours,
+            hours.saturating_mul(HOUR),
+            attached,
+        )))
+    }
+
+    fn request_view(&self, pid: u32) -> Option<ReportedRequests> {
+        let (run, _) = self.run_of(pid)?;
+        let run = run.look();
+        run.requests.worst(run.present(now()))
+    }
+
+    fn rule_views(&self, pid: Option<u32>) -> Vec<RuleView> {
+        let is_meant = |of: u32| pid.is_none_or(|pid| of == pid);
+        let (set, counts, wall) = (self.0.rules(), self.0.rule_counts(), self.0.wall());
+        let mut states = rule::States::default();
+        for run in self.0.runs().into_iter().filter(|run| is_meant(run.key().pid)) {
+            rule::add_run(&mut states, &run.look());
+        }
+        let of_subjects = self.0.shared().incidents().judged.states();
+        for (SubjectName { run, process, resource }, rule, state) in &of_subjects {
+            if is_meant(run.pid) {
+                let at = || rule::firing(run.pid, process, resource, wall.rfc3339(state.since));
+                rule::add(&mut states, rule, state, at);
+            }
+        }
+        rule::views(&set, &counts, states)
+    }
+
+    fn alerts(&self) -> Vec<AlertView> {
+        let wall = self.0.wall();
+        let runs = self.0.runs().into_iter();
+        let mut alerts: Vec<(Moment, AlertView)> = runs.flat_map(|run| rule::alerts(&run.look())).collect();
+        let of_subjects = self.0.shared().incidents().judged.alerts();
+        for (SubjectName { run, process, resource }, alert, group) in &of_subjects {
+            let view = rule::alert_view(alert, group.as_deref(), run.pid, process, resource, wall);
+            alerts.push((alert.started, view));
+        }
+        alerts.sort_by_key(|(started, alert)| Reverse((alert.alert.severity, *started)));
+        alerts.into_iter().map(|(_, alert)| alert).collect()
+    }
+
+    fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {
+        let runs = self.0.runs().into_iter();
+        runs.filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
+            .collect()
+    }
+
+    fn black_box_files(&self) -> Option<Arc<Files>> {
+        let black_box = self.0.shared().black_box.get()?;
+        Some(Arc::clone(black_box.files()))
+    }
+
+    fn flame_graph(&self, name: &str) -> Option<String> {
+        self.0.flames().get(name)
+    }
+}

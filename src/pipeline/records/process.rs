@@ -1,0 +1,313 @@
+//! The record of `/api/v1/processes/PID`.
+
+use clr_gc::gc::StoppedTime;
+use gc_rules::account::AccountRecord;
+use gc_rules::incident::IncidentRecord;
+use gc_rules::rule::Role;
+use gc_rules::time::Moment;
+use gc_telemetry::definition::settings;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use super::collection::line_of;
+use super::history::{columns, pauses};
+use super::target::{attributes, json_value};
+use crate::pipeline::shared::Noted;
+use api::gc::type_name;
+use api::view::{
+    CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, PauseColumns, ProcessRecord, ProcessRow, RequestsOfMinute,
+    SettingRecord, StreamFigures, Unseen,
+};
+use run::Run;
+use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
+
+/// Everything of a run; `now`: its present.
+pub(crate) fn read(
+    run: &Run,
+    process: ProcessRow,
+    incidents: Vec<IncidentRecord>,
+    kept_from_ms: Option<u64>,
+    now: Moment,
+) -> ProcessRecord {
+    let history = &run.history;
+    let resource = &run.identity.resource().attributes;
+    let line = |kept: &Remembered| line_of(kept, run.wall);
+    ProcessRecord {
+        grafana_url: None,
+        at_ms: run.wall.unix_ms(now),
+        revision: history.revision,
+        memory: memory(run),
+        history: shown(history.buckets(now), run),
+        kept_from_ms,
+        pauses: pauses(history.marks(), run.wall),
+        causes: history.causes().iter().map(cause).collect(),
+        account: AccountRecord::of_stopped_time(
+            history.stopped(),
+            run.session.first_attach.map(|attach| since(attach, now)),
+        ),
+        account_recent: history
+            .recently_stopped()
+            .map(|(from, stopped)| AccountRecord::of_stopped_time(&stopped, Some(since(from, now)))),
+        newest: history.newest().rev().map(line).collect(),
+        longest: history.longest(now).map(line).collect(),
+        settings: settings_of(resource),
+        notes: notes(run),
+        requests: run.requests.facts(now).map(|facts| RequestsOfMinute {
+            known: facts.judged,
+            hit: facts.touched,
+        }),
+        stream: figures(run),
+        unseen: unseen(run, &process.collector),
+        resource: attributes(resource),
+        incidents,
+        process,
+    }
+}
+
+/// A process from which nothing was read.
+pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<IncidentRecord>, at_ms: u64) -> ProcessRecord {
+    let why = match &process.detail {
+        Some(detail) => detail.clone(),
+        None => format!("the process is {}", process.state.replace('_', " ")),
+    };
+    ProcessRecord {
+        grafana_url: None,
+        at_ms,
+        revision: 0,
+        resource: attributes(&noted.identity.resource),
+        memory: MemoryRecord::default(),
+        history: HistoryColumns {
+            bucket_ms: BUCKET_NS / 1_000_000,
+            span_ms: HISTORY_NS / 1_000_000,
+            ..HistoryColumns::default()
+        },
+        pauses: PauseColumns::default(),
+        causes: Vec::new(),
+        account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
+        account_recent: None,
+        kept_from_ms: None,
+        notes: Vec::new(),
+        newest: Vec::new(),
+        longest: Vec::new(),
+        settings: Vec::new(),
+        requests: None,
+        stream: StreamFigures::default(),
+        unseen: vec![Unseen {
+            what: "everything".to_owned(),
+            why,
+        }],
+        incidents,
+        process,
+    }
+}
+
+/// How long it is from one instant to a later one, nanoseconds.
+fn since(from: Moment, now: Moment) -> i64 {
+    i64::try_from(now.since(from)).unwrap_or(i64::MAX)
+}
+
+/// The rules that hold on the process and are no harm.
+fn notes(run: &Run) -> Vec<NoteRecord> {
+    let alerts = run.rules.as_ref().map(|rules| rules.alerts()).unwrap_or_default();
+    let notes = alerts.into_iter().filter(|alert| !alert.rule.is_harm());
+    notes
+        .map(|alert| NoteRecord {
+            rule: alert.rule.id.to_string(),
+            role: alert.rule.role.unwrap_or(Role::Note),
+            title: alert.rule.title.to_string(),
+            summary: alert.summary.to_string(),
+            remedy: alert.rule.remedy.to_string(),
+            since: run.wall.rfc3339(alert.active),
+        })
+        .collect()
+}
+
+fn memory(run: &Run) -> MemoryRecord {
+    let newest = run.history.figures();
+    let figures = run.group_figures();
+    let heap_after = newest.heap_after();
+    MemoryRecord {
+        heap_live: heap_after
+            .zip(newest.fragmentation)
+            .and_then(|(all, free)| all.checked_sub(free)),
+        heap_free: newest.fragmentation,
+        heap_after,
+        heap_committed: newest.committed,
+        heap_limit: run.heap_limit(),
+        heap_limit_note: heap_limit_note(run),
+        heap_count: newest.heap_count,
+        load_percent: newest.memory_load_percent,
+        resident: run.memory.resident,
+        private: run.memory.private,
+        container_working_set: figures.memory.working_set,
+        container_usage: figures.memory.usage,
+        container_limit: figures.memory_limit,
+        ledger: run.ledger.newest(),
+    }
+}
+
+/// What people must know of the limit of its heap beside the number.
+fn heap_limit_note(run: &Run) -> Option<String> {
+    let who = run.identity.who();
+    if let Some(limit) = run.unseen_limit() {
+        let remedy = if who.runtime.as_deref().is_some_and(is_blind) {
+            "10.0.11 or later does, or set DOTNET_GCHeapHardLimit"
+        } else {
+            "if it came after the start, restart the process; or set DOTNET_GCHeapHardLimit"
+        };
+        return Some(format!(
+            "the runtime does not see the container's limit of {} MiB: {remedy}",
+            limit >> 20
+        ));
+    }
+    let is_guess = who.native_aot == Some(true) && run.heap_limit().is_some();
+    is_guess.then(|| "this runtime does not say: taken from its environment and its container".to_owned())
+}
+
+/// Whether a runtime of this version does not see a limit of a control group that is the root of what is mounted: 9.0
+/// to 10.0.10 (runtime issue 130092).
+fn is_blind(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
+    let mut next = || numbers.next().flatten();
+    match (next(), next(), next()) {
+        (Some(9), _, _) => true,
+        (Some(10), Some(0), patch) => patch.is_some_and(|patch| patch < 11),
+        _ => false,
+    }
+}
+
+/// Buckets of a run as they are shown.
+fn shown(buckets: Vec<Bucket>, run: &Run) -> HistoryColumns {
+    let wall = run.wall;
+    let buckets = buckets.into_iter().map(|bucket| bucket.on(wall));
+    let attached = run.session.first_attach.map(|at| wall.unix_ms(at));
+    columns(buckets.collect(), 1, BUCKETS, attached)
+}
+
+/// Why it collected.
+pub(crate) fn cause(cause: &Cause) -> CauseRecord {
+    CauseRecord {
+        reason: cause.reason.map(|reason| reason.to_string()),
+        generation: cause.generation,
+        gc_type: cause.gc_type.map(type_name),
+        requested_by_tool: cause.requested_by_tool,
+        rest: cause.is_rest,
+        count: cause.count,
+        unknown_pauses: cause.unknown_pauses,
+        pause_ns: cause.pause_ns,
+        longest_ns: cause.longest_ns,
+    }
+}
+
+fn settings_of(resource: &[KeyValue]) -> Vec<SettingRecord> {
+    let known = settings::ALL.iter().filter_map(|row| {
+        let attribute = resource.iter().find(|attribute| attribute.key == row.attribute.name)?;
+        Some(SettingRecord {
+            name: attribute.key.clone(),
+            value: json_value(attribute.value.as_ref()),
+            description: row.attribute.description,
+        })
+    });
+    known.collect()
+}
+
+fn figures(run: &Run) -> StreamFigures {
+    let (session, history) = (&run.session, &run.history);
+    let progress = session.progress();
+    StreamFigures {
+        sessions: session.sessions,
+        healings: session.healings,
+        bytes: progress.bytes,
+        events: progress.events,
+        lost_events: progress.lost_events,
+        undecodable: progress.undecodable,
+        lossy: history.lossy,
+        incomplete: history.incomplete,
+        suspensions: history.suspensions,
+        finalizers_waiting: session.finalizers_waiting,
+    }
+}
+
+/// The first version of CoreCLR that sends its settings.
+const SETTINGS_SINCE: u32 = 9;
+
+fn collections(what: &str, count: u64) -> String {
+    match count {
+        1 => format!("{what} 1 collection"),
+        count => format!("{what} {count} collections"),
+    }
+}
+
+/// What was not seen, and why.
+fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
+    let (session, history) = (&run.session, &run.history);
+    let progress = session.progress();
+    let mut all = Vec::new();
+    let mut add = |what: String, why: &str| {
+        all.push(Unseen {
+            what,
+            why: why.to_owned(),
+        });
+    };
+    if let Some(lost @ 1..) = progress.lost_events {
+        add(
+            format!("{lost} events"),
+            "the runtime dropped them: its buffer was full. Raise targets.buffer_mb for this process, or give gcwatch more CPU",
+        );
+    }
+    if progress.lost_events.is_none() && session.first_attach.is_some() {
+        add(
+            "the number of lost events".to_owned(),
+            "this stream does not number its events",
+        );
+    }
+    if let Some(why) = run.requests.unread() {
+        add("the requests that pauses delayed".to_owned(), why);
+    }
+    if history.lossy > 0 {
+        add(
+            collections("figures of", history.lossy),
+            "events were lost around them: their figures may be too low",
+        );
+    }
+    if history.incomplete > 0 {
+        add(
+            collections("run of", history.incomplete),
+            "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; the page of each says which",
+        );
+    }
+    if progress.undecodable > 0 {
+        add(
+            format!("{} events", progress.undecodable),
+            "this version of gcwatch does not know their layout: please report the version of .NET",
+        );
+    }
+    if history.collections > 0 && history.figures().committed.is_none() {
+        add(
+            "committed memory of the heap".to_owned(),
+            "runtimes send it from .NET 8 on",
+        );
+    }
+    let who = run.identity.who();
+    let says_nothing = who.native_aot == Some(true) || run.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
+    if session.first_attach.is_some() && collector.is_none() {
+        let why = match who.native_aot {
+            _ if !says_nothing => "gcwatch is still reading them, or could not",
+            Some(true) => "this runtime does not say: NativeAOT sends none",
+            _ => "this runtime does not say: .NET sends them from 9 on",
+        };
+        add("the GC settings".to_owned(), why);
+    }
+    if session.first_attach.is_some() && run.heap_limit().is_none() && says_nothing {
+        add(
+            "a limit of its heap".to_owned(),
+            "this runtime does not say; neither its environment nor its container sets one",
+        );
+    }
+    if run.group_figures().memory_limit.is_none() && session.first_attach.is_some() {
+        add(
+            "a memory limit of its container".to_owned(),
+            "there is none, or its control group cannot be read",
+        );
+    }
+    all
+}
