@@ -1,5 +1,7 @@
 //! The command under test, and what its records say.
 
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -36,6 +38,8 @@ pub(crate) fn records_of(output: Output) -> Vec<Value> {
 }
 
 /// A recording, read by `analyze` and `events`.
+///
+/// Of events, the first of each name: a recording may have a million. Of those in [`NAMED_INSIDE`], all.
 pub(crate) struct Analyzed {
     pub(crate) gcs: Vec<Value>,
     pub(crate) suspensions: Vec<Value>,
@@ -59,9 +63,37 @@ pub(crate) fn analyze(file: &Path) -> Analyzed {
             _ => {}
         }
     }
-    analyzed.events = records(&["events", "--format", "ndjson", file]);
-    analyzed.events.retain(|record| record["kind"] == "event");
+    analyzed.events = first_events(file);
     analyzed
+}
+
+/// Events whose name does not say what they are.
+const NAMED_INSIDE: [&str; 2] = ["BulkType", "GCDynamicEvent"];
+
+fn first_events(file: &str) -> Vec<Value> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["events", "--format", "ndjson", file])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut events, mut met) = (Vec::new(), HashSet::new());
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        if !line.starts_with("{\"kind\":\"event\",") {
+            continue;
+        }
+        // Of those without a name nobody asks.
+        let Some((_, rest)) = line.split_once("\"name\":\"") else {
+            continue;
+        };
+        let name = rest.split('"').next().unwrap_or_default();
+        if met.insert(name.to_owned()) || NAMED_INSIDE.contains(&name) {
+            events.push(serde_json::from_str(&line).unwrap());
+        }
+    }
+    assert!(child.wait().unwrap().success(), "events of {file}");
+    events
 }
 
 impl Analyzed {
