@@ -57,9 +57,6 @@ const STOP_TARGETS: Duration = Duration::from_secs(4);
 /// How often rules observe the time.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 
-/// The number of a run of gcwatch itself, where one of a process has when it started.
-pub(crate) const OWN_RUN: u64 = 0;
-
 /// The source of new options.
 pub trait Reload: Send {
     /// Completes when the options' file changed.

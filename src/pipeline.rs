@@ -44,6 +44,7 @@ mod wants;
 
 pub use feed::Feed;
 pub use history_folder::HistoryFolder;
+pub(crate) use incident_owner::OWN_START;
 pub use observed_run::ObservedRun;
 pub use outlet::Outlet;
 pub use records::Records;

@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use self::kept::Kept;
-use crate::daemon::OWN_RUN;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
@@ -26,7 +25,7 @@ use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
-use crate::pipeline::{Pipeline, Records};
+use crate::pipeline::{OWN_START, Pipeline, Records};
 use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -162,7 +161,7 @@ impl Services {
         ));
         let own_run = RunKey {
             pid: std::process::id(),
-            start_time: OWN_RUN,
+            start_time: OWN_START,
         };
         pipeline.set_own(own_run, own.resource());
         let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts), marks));

@@ -35,8 +35,8 @@ use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 /// Most incidents that are remembered after their end, over all processes.
 const MOST_ENDED: usize = 50;
 
-/// The start time by which gcwatch itself is known.
-const OWN_START: u64 = 0;
+/// The number of a run of gcwatch itself, where one of a process has when it started.
+pub(crate) const OWN_START: u64 = 0;
 
 /// How long a successor must be well until the incidents of a dead process end: 5 minutes.
 const WELL_FOR_NS: u64 = 5 * 60_000_000_000;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
-//! `queue`, which are pure; `target`; `depot` (the queue on disk); `lane`; `give` and `account`; `sender`; `own`; the
-//! [`Exporter`] here, and `running`, which ends it.
+//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `lane`; `give` and `account`; `sender`;
+//! `own`; the [`Exporter`] here, and `running`, which ends it.
 //!
 //! With a queue on disk, a request that the receiver did not take is written there, then what comes meanwhile, each
 //! after a second or a mebibyte. When the receiver takes requests again, what is new is sent first, one stored request
@@ -32,15 +32,15 @@ pub mod stats;
 mod account;
 mod answer;
 mod batch;
-mod depot;
 mod give;
 mod lane;
 mod own;
 mod queue;
+mod refused_queue;
 mod running;
 mod sender;
-mod shelf;
 mod split;
+mod store_handle;
 mod target;
 
 use std::fmt;
@@ -60,8 +60,6 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use crate::otlp::batch::Entry;
-pub use crate::otlp::depot::Note;
-use crate::otlp::depot::{Depot, Found};
 use crate::otlp::error::Error;
 use crate::otlp::give::{Joined, give};
 use crate::otlp::lane::Lane;
@@ -71,6 +69,8 @@ use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::split::points;
 use crate::otlp::stats::Stats;
+pub use crate::otlp::store_handle::Note;
+use crate::otlp::store_handle::{Found, StoreHandle};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
@@ -130,15 +130,15 @@ impl Exporter {
     /// When a receiver's settings cannot be used (see [`Error`]), or outside a tokio runtime.
     pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let (depot, disk_notes, found) = match &settings.disk {
+        let (store_handle, disk_notes, found) = match &settings.disk {
             Some(disk) => {
-                let (depot, notes, found) = Depot::open(disk, Instant::now());
-                (Some(depot), notes, found)
+                let (store_handle, notes, found) = StoreHandle::open(disk, Instant::now());
+                (Some(store_handle), notes, found)
             }
             None => (None, Vec::new(), Found::Now([0; 4])),
         };
         let [traces, metrics, logs, profiles] =
-            Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now(), depot.clone())));
+            Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now(), store_handle.clone())));
         let exporter = Self {
             lanes: Arc::new(Lanes {
                 traces,
@@ -206,8 +206,8 @@ impl Exporter {
                 .any(|target| Arc::ptr_eq(target.connection(), one))
         });
         *connections = known;
-        if let (Some(depot), Some(disk)) = (&self.lanes.traces.depot, &settings.disk) {
-            depot.set_bounds(disk);
+        if let (Some(store_handle), Some(disk)) = (&self.lanes.traces.store_handle, &settings.disk) {
+            store_handle.set_bounds(disk);
         }
         for (lane, target) in self.lanes.each().into_iter().zip(targets) {
             let old = lane.control.borrow().target.as_ref().map(Arc::as_ptr);
@@ -230,7 +230,7 @@ impl Exporter {
                 control.target = target;
                 control.keeps_refused = keeps_refused;
                 control.retry_for = match &settings.disk {
-                    Some(disk) if lane.depot.is_some() => disk.max_age,
+                    Some(disk) if lane.store_handle.is_some() => disk.max_age,
                     _ => settings.limits.retry_for,
                 };
             });
@@ -309,7 +309,10 @@ impl Exporter {
         let of = |lane: &Lane| {
             lane.count_drops();
             let mut stats = lane.queue().stats();
-            stats.stored_bytes = lane.depot.as_ref().map_or(0, |depot| depot.bytes(lane.signal));
+            stats.stored_bytes = lane
+                .store_handle
+                .as_ref()
+                .map_or(0, |store_handle| store_handle.bytes(lane.signal));
             stats
         };
         Stats {
@@ -317,7 +320,12 @@ impl Exporter {
             metrics: of(&self.lanes.metrics),
             logs: of(&self.lanes.logs),
             profiles: of(&self.lanes.profiles),
-            disk_works: self.lanes.traces.depot.as_ref().map(|depot| depot.works()),
+            disk_works: self
+                .lanes
+                .traces
+                .store_handle
+                .as_ref()
+                .map(|store_handle| store_handle.works()),
         }
     }
 

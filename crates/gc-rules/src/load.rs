@@ -22,9 +22,9 @@ mod groups;
 mod lint;
 mod measure;
 mod memory;
+mod partial_rule;
 mod place;
 mod report;
-mod rough;
 mod shipped;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@
 //! What is asked of `/proc` outside of the steps (`stat`, `status`, the link to the program, the namespaces) the kernel
 //! answers by itself.
 
-mod kin;
+mod file_system_group;
 mod plain;
 mod step;
 
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::identity::key_of;
-pub(crate) use crate::look::kin::Kin;
+pub(crate) use crate::look::file_system_group::FileSystemGroup;
 pub(crate) use crate::look::plain::PlainProcesses;
 pub(crate) use crate::look::step::Place;
 use crate::look::step::{Found, Step};
@@ -86,7 +86,7 @@ pub(crate) struct Asked {
     /// What a look did not return from: skipped.
     pub(crate) stuck: BTreeSet<Place>,
     /// Whose processes are skipped, because so many looks did not return.
-    pub(crate) kin: BTreeSet<Kin>,
+    pub(crate) left_alone: BTreeSet<FileSystemGroup>,
     pub(crate) plain: Arc<Mutex<PlainProcesses>>,
     /// `None`: directories cannot be watched.
     pub(crate) watches: Option<Arc<Watches>>,
@@ -280,7 +280,7 @@ mod tests {
             judge_all: false,
             connected: BTreeSet::new(),
             stuck: BTreeSet::new(),
-            kin: BTreeSet::new(),
+            left_alone: BTreeSet::new(),
             plain: Arc::default(),
             watches: None,
             options: Arc::new(TargetOptions {

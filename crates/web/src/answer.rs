@@ -14,12 +14,14 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::connections::AT_ONCE;
+
 /// How long an answer about processes may take.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Answers about processes at the same time, each with a thread, those included for which nobody waits any more: as
 /// many as there are connections.
-const MOST_ANSWERS: usize = 64;
+const MOST_ANSWERS: usize = AT_ONCE;
 static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MOST_ANSWERS)));
 
 /// The paths of the API, as they are listed where another one was asked.

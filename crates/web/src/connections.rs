@@ -34,7 +34,7 @@ use self::serving::{Place, answer, answer_once};
 use super::peer::Ends;
 
 /// Concurrent connections that may ask anything.
-const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 /// Further ones that may ask for health.
 const RESERVED: usize = 16;
 /// The same with TLS, whose handshake takes a round trip and a signature: at 20,000 connections a second the oldest

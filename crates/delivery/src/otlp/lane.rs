@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::{Batch, Entry};
-use crate::otlp::depot::Depot;
 use crate::otlp::queue::Queue;
 use crate::otlp::signal::Signal;
+use crate::otlp::store_handle::StoreHandle;
 use crate::otlp::target::Target;
 
 /// What a lane's senders follow: changed by a reload and by the shutdown.
@@ -21,7 +21,8 @@ pub(crate) struct Control {
     pub(crate) target: Option<Arc<Target>>,
     /// How long one batch is retried: the age of what is on disk where there is one.
     pub(crate) retry_for: Duration,
-    /// What is refused is sent again once other requests are accepted: see [`shelf`](crate::otlp::shelf).
+    /// What is refused is sent again once other requests are accepted: see
+    /// [`refused_queue`](crate::otlp::refused_queue).
     pub(crate) keeps_refused: bool,
     /// Send what is queued, then end.
     pub(crate) closing: bool,
@@ -52,7 +53,7 @@ pub(crate) struct Lane {
     /// The queue is half full, and there is a disk.
     pub(crate) crowded: Notify,
     /// The queue on disk.
-    pub(crate) depot: Option<Arc<Depot>>,
+    pub(crate) store_handle: Option<Arc<StoreHandle>>,
     /// The requests that are being sent from memory: they are stored when the daemon ends meanwhile.
     sending: Mutex<Vec<Arc<Batch>>>,
     /// What the receiver said to gcwatch's own telemetry, for the task that sends.
@@ -74,10 +75,10 @@ impl fmt::Debug for Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(signal: Signal, now: Instant, depot: Option<Arc<Depot>>) -> Self {
+    pub(crate) fn new(signal: Signal, now: Instant, store_handle: Option<Arc<StoreHandle>>) -> Self {
         Self {
             crowded: Notify::new(),
-            depot,
+            store_handle,
             sending: Mutex::default(),
             not_taken: Mutex::default(),
             signal,
@@ -111,7 +112,7 @@ impl Lane {
         if pushed.wake {
             self.wake.notify_one();
         }
-        if pushed.crowded && self.depot.is_some() {
+        if pushed.crowded && self.store_handle.is_some() {
             self.crowded.notify_one();
         }
         drop(pushed.dropped);
@@ -139,8 +140,8 @@ impl Lane {
 
     /// Counts what was dropped from the disk.
     pub(crate) fn count_drops(&self) {
-        let Some(depot) = &self.depot else { return };
-        let drops = depot.take_drops(self.signal);
+        let Some(store_handle) = &self.store_handle else { return };
+        let drops = store_handle.take_drops(self.signal);
         if !drops.is_empty() {
             let mut queue = self.queue();
             drops
@@ -151,7 +152,7 @@ impl Lane {
 
     /// Writes to the disk what waits and what was being sent, after the task that sends has ended.
     pub(crate) async fn store_rest(&self) {
-        let Some(depot) = &self.depot else { return };
+        let Some(store_handle) = &self.store_handle else { return };
         let sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
         let mut rest: Vec<Arc<Batch>> = sending;
         loop {
@@ -163,7 +164,7 @@ impl Lane {
                 rest.push(Arc::new(Batch::new(entries)));
                 continue;
             };
-            if !depot.append(self.signal, Arc::clone(&batch)).await {
+            if !store_handle.append(self.signal, Arc::clone(&batch)).await {
                 return;
             }
             self.queue().stored(batch.items());

@@ -32,7 +32,7 @@ impl Running {
     pub async fn shutdown(mut self, within: Duration) -> Lost {
         let begin = Instant::now();
         let end = begin + within;
-        let has_disk = self.exporter.lanes.traces.depot.is_some();
+        let has_disk = self.exporter.lanes.traces.store_handle.is_some();
         let deadline = begin + if has_disk { within * 3 / 4 } else { within };
         let lanes = self.exporter.lanes.each();
         let before = lanes.map(|lane| {

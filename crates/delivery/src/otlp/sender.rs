@@ -17,7 +17,7 @@ use crate::otlp::account::{Account, Verdict};
 use crate::otlp::batch::Batch;
 use crate::otlp::lane::{Control, DownCause, Lane};
 use crate::otlp::queue::Due;
-use crate::otlp::shelf::{Refused, Shelf};
+use crate::otlp::refused_queue::{Refused, RefusedQueue};
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::backoff::Backoff;
@@ -60,7 +60,7 @@ pub(crate) async fn run(lane: Arc<Lane>) {
         down: None,
         exhausted: None,
         read_again: None,
-        shelf: Shelf::default(),
+        refused_queue: RefusedQueue::default(),
     };
     loop {
         sender.lane.count_drops();
@@ -125,7 +125,7 @@ struct Sender {
     /// When the disk is read again, after it could not be.
     read_again: Option<Instant>,
     /// What was refused, where that is kept.
-    shelf: Shelf,
+    refused_queue: RefusedQueue,
 }
 
 impl Sender {
@@ -179,7 +179,7 @@ impl Sender {
 
     /// Keeps a request that was refused, and has been sent again so often.
     fn shelve(&mut self, batch: Arc<Batch>, tries: u32) {
-        let given_up = self.shelf.put(Refused { batch, tries }, Instant::now());
+        let given_up = self.refused_queue.put(Refused { batch, tries }, Instant::now());
         if given_up > 0 {
             self.give_up(given_up, Reason::Refused);
         }
@@ -188,7 +188,7 @@ impl Sender {
     /// Sends the oldest request again that was refused: others are accepted now.
     async fn send_refused(&mut self) {
         let Some(target) = self.target.clone() else { return };
-        let Some(Refused { batch, tries }) = self.shelf.take(Instant::now()) else {
+        let Some(Refused { batch, tries }) = self.refused_queue.take(Instant::now()) else {
             return;
         };
         self.lane.queue().stats_mut().retries += 1;
@@ -205,7 +205,7 @@ impl Sender {
 
     /// Nothing is sent any more.
     fn give_up_refused(&mut self) {
-        let items = self.shelf.clear();
+        let items = self.refused_queue.clear();
         if items > 0 {
             self.give_up(items, Reason::Refused);
         }
@@ -213,7 +213,7 @@ impl Sender {
 
     /// What is lost when the task is ended now, unless it is stored.
     fn note_sending(&self, rest: &[Arc<Batch>], batch: Option<&Arc<Batch>>) {
-        if self.lane.depot.is_some() {
+        if self.lane.store_handle.is_some() {
             self.lane.set_sending(rest.iter().chain(batch).cloned().collect());
         }
     }

@@ -16,8 +16,8 @@ use super::draft::Draft;
 use super::file::Words;
 use super::groups::Groups;
 use super::memory::Origin;
+use super::partial_rule::PartialRule;
 use super::report::Report;
-use super::rough::Rough;
 use super::text::{entries, scalar};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Problem, lint};
@@ -117,7 +117,7 @@ impl Composer<'_, '_> {
         let errors = self.report.errors();
         let keys = self.plain(draft);
         let on = keys.on;
-        let mut rough = Rough {
+        let mut partial = PartialRule {
             id: &draft.id,
             on,
             places: BTreeMap::new(),
@@ -127,8 +127,8 @@ impl Composer<'_, '_> {
             params_at: BTreeMap::new(),
             named: BTreeSet::new(),
         };
-        let params = self.params_of(draft, &mut rough);
-        self.windows_of(draft, &mut rough);
+        let params = self.params_of(draft, &mut partial);
+        self.windows_of(draft, &mut partial);
 
         let roots: &[Root] = match on {
             Some(On::Process) => &[Root::Process, Root::Stream],
@@ -136,8 +136,8 @@ impl Composer<'_, '_> {
             Some(On::Watcher) => &[Root::Watcher, Root::Process],
             Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
         };
-        let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
-        let select = self.expected(draft, &rough, &keys).or(select);
+        let select = self.of_key(draft, &mut partial, "select", &[Root::Process]);
+        let select = self.expected(draft, &partial, &keys).or(select);
         if let Some(placed) = draft.keys.get("by").filter(|_| keys.by.is_some()) {
             let fault = match keys.on {
                 Some(On::Service) if keys.expect.is_empty() => None,
@@ -149,15 +149,15 @@ impl Composer<'_, '_> {
                 self.report.error(placed.file, placed.node.at, message);
             }
         }
-        let when = self.of_key(draft, &mut rough, "when", roots);
-        let clear = self.of_key(draft, &mut rough, "clear", roots);
-        let worse = self.worse(draft, &mut rough, &keys, roots);
-        let role = self.role(draft, &mut rough, &keys, roots);
-        let exceptions = self.exceptions(draft, &mut rough, roots);
+        let when = self.of_key(draft, &mut partial, "when", roots);
+        let clear = self.of_key(draft, &mut partial, "clear", roots);
+        let worse = self.worse(draft, &mut partial, &keys, roots);
+        let role = self.role(draft, &mut partial, &keys, roots);
+        let exceptions = self.exceptions(draft, &mut partial, roots);
         let summary = draft.keys.get("summary").copied();
-        let summary = summary.and_then(|placed| self.template(placed, &mut rough, "summary", roots));
-        let labels = self.texts(draft, &mut rough, "labels", roots);
-        let mut annotations = self.texts(draft, &mut rough, "annotations", roots);
+        let summary = summary.and_then(|placed| self.template(placed, &mut partial, "summary", roots));
+        let labels = self.texts(draft, &mut partial, "labels", roots);
+        let mut annotations = self.texts(draft, &mut partial, "annotations", roots);
         let runbook_url = keys.runbook_url.as_deref();
         let runbook_url = runbook_url.map(|url| Arc::from(url.trim().replace("{id}", &draft.id)));
         if let Some(url) = &runbook_url
@@ -221,10 +221,10 @@ impl Composer<'_, '_> {
             meaning: 0,
         };
         if let Some(select) = &rule.select {
-            lint::selected(draft, select, &rule, &rough, self.report);
+            lint::selected(draft, select, &rule, &partial, self.report);
         }
-        lint::rule(draft, &rule, &when.fields, &rough, self.report);
-        self.settle(&mut rule, &rough);
+        lint::rule(draft, &rule, &when.fields, &partial, self.report);
+        self.settle(&mut rule, &partial);
         Some(rule)
     }
 
@@ -297,17 +297,17 @@ impl Composer<'_, '_> {
     }
 
     /// Adds the windows that the rule uses to the set, and computes its digest.
-    fn settle(&mut self, rule: &mut Rule, rough: &Rough<'_>) {
+    fn settle(&mut self, rule: &mut Rule, partial: &PartialRule<'_>) {
         if !rule.enabled {
             // It is never evaluated: no process has to keep samples for it, and none of its windows is one of the set.
             move_rule(rule, &|_| usize::MAX);
             return;
         }
-        let mut places = vec![usize::MAX; rough.windows.len()];
-        for (local, place) in rough.windows.iter().zip(&mut places) {
+        let mut places = vec![usize::MAX; partial.windows.len()];
+        for (local, place) in partial.windows.iter().zip(&mut places) {
             if let Some(window) = local.window.as_ref().filter(|_| local.used) {
                 *place = self.windows.place(window, || Origin {
-                    rule: rough.id.into(),
+                    rule: partial.id.into(),
                     name: local.name.into(),
                     file: local.file,
                     at: local.at,

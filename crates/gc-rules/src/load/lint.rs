@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::draft::Draft;
 use super::file::Words;
 use super::groups::Groups;
+use super::partial_rule::PartialRule;
 use super::report::{Placed, Report};
-use super::rough::Rough;
 use super::text::scalar;
 use crate::compile::{Compiled, attribute_of_label, certain};
 use crate::expression::{Expression, Node};
@@ -33,7 +33,7 @@ pub(super) fn rule(
     draft: &Draft<'_>,
     rule: &Rule,
     in_when: &[&'static Field],
-    rough: &Rough<'_>,
+    partial: &PartialRule<'_>,
     report: &mut Report<'_>,
 ) {
     let key = |key: &str| {
@@ -41,13 +41,17 @@ pub(super) fn rule(
         placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at))
     };
     let mut warn = |(file, at), message: &str| report.warning(file, at, format!("{}: {message}", draft.id));
-    for local in rough.windows.iter().filter(|local| !local.used) {
+    for local in partial.windows.iter().filter(|local| !local.used) {
         warn(
             (local.file, local.at),
             &format!("let: the window `{}` is not used", local.name),
         );
     }
-    for (name, at) in rough.params_at.iter().filter(|(name, _)| !rough.named.contains(*name)) {
+    for (name, at) in partial
+        .params_at
+        .iter()
+        .filter(|(name, _)| !partial.named.contains(*name))
+    {
         warn(*at, &format!("params: the parameter `{name}` is not used"));
     }
     if rule.description.is_empty() {
@@ -71,7 +75,7 @@ pub(super) fn rule(
             warn(key(text), &message);
         }
     }
-    let measures = rough.measures.as_slice();
+    let measures = partial.measures.as_slice();
     let all = |nodes: Vec<Node>| certain(&Node::And(nodes.into()), measures);
     let not = |expression: &Expression| Node::Not(Box::new(expression.node.clone()));
     if let Some(clear) = &rule.clear {
@@ -117,7 +121,7 @@ pub(super) fn rule(
         warn(key("keep_firing_for"), message);
     }
     let sees_collections = in_when.iter().any(|field| field.root == Root::Gc)
-        || rough
+        || partial
             .windows
             .iter()
             .any(|local| local.used && local.window.as_ref().is_some_and(|window| window.sampled == Root::Gc));
@@ -174,11 +178,11 @@ pub(super) fn selected(
     draft: &Draft<'_>,
     select: &Expression,
     rule: &Rule,
-    rough: &Rough<'_>,
+    partial: &PartialRule<'_>,
     report: &mut Report<'_>,
 ) {
     let both = Node::And([select.node.clone(), rule.when.node.clone()].into());
-    if certain(&both, &rough.measures) == Some(false) {
+    if certain(&both, &partial.measures) == Some(false) {
         let placed = draft.keys.get("when");
         let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
         let message = format!("{}: when: it is never true for the processes of `select`", draft.id);

@@ -10,7 +10,7 @@ use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::identity::{key_of, service_of};
-use crate::look::kin::Kin;
+use crate::look::file_system_group::FileSystemGroup;
 use crate::look::{Job, NamedSockets, Seen, plain};
 use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
 
@@ -111,7 +111,11 @@ impl Job {
         let asked = &self.asked;
         let connected = asked.connected.contains(&pid);
         let expected = connected || asked.pids.contains(&pid);
-        if !asked.kin.is_empty() && Kin::of(pid).iter().any(|kin| asked.kin.contains(kin)) {
+        if !asked.left_alone.is_empty()
+            && FileSystemGroup::of(pid)
+                .iter()
+                .any(|group| asked.left_alone.contains(group))
+        {
             return Found {
                 left_out: true,
                 ..Found::default()

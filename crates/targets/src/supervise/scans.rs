@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{Asked, Job, Kin, Look, Part, Place, PlainProcesses, STEP_WITHIN};
+use crate::look::{Asked, FileSystemGroup, Job, Look, Part, Place, PlainProcesses, STEP_WITHIN};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
@@ -47,7 +47,7 @@ struct UnderWay {
 #[derive(Debug)]
 struct Stuck {
     since: Instant,
-    kin: Vec<Kin>,
+    groups: Vec<FileSystemGroup>,
 }
 
 /// When `/proc` is looked through, and the look that is under way.
@@ -161,7 +161,7 @@ impl Scans {
             judge_all,
             connected: connected.collect(),
             stuck: skipped.map(|(place, _)| place.clone()).collect(),
-            kin: crowd.flat_map(|stuck| stuck.kin.iter().copied()).collect(),
+            left_alone: crowd.flat_map(|stuck| stuck.groups.iter().copied()).collect(),
             plain: Arc::clone(&self.plain),
             watches,
             options: Arc::clone(options),
@@ -246,11 +246,11 @@ impl Scans {
             "{place}: {what} within {STEP_WITHIN:?}; skipped until they do, and tried again every {} min",
             TRIED_AGAIN.as_secs() / 60
         );
-        let kin = match &place {
-            Place::Process(pid) => Kin::of(*pid),
+        let groups = match &place {
+            Place::Process(pid) => FileSystemGroup::of(*pid),
             Place::Path(_) => Vec::new(),
         };
-        self.stuck.insert(place, Stuck { since: now, kin });
+        self.stuck.insert(place, Stuck { since: now, groups });
         self.hanging += 1;
         self.go_on(&job, thread);
     }

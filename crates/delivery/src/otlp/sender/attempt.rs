@@ -95,12 +95,12 @@ impl Sender {
             loop {
                 tokio::select! {
                     answer = &mut sending => break answer,
-                    () = lane.crowded.notified(), if lane.depot.is_some() => {
+                    () = lane.crowded.notified(), if lane.store_handle.is_some() => {
                         if !lane.queue().is_foreign() {
                             store_crowd(&lane).await;
                         }
                     }
-                    now = late.tick(), if lane.depot.is_some() => {
+                    now = late.tick(), if lane.store_handle.is_some() => {
                         if !lane.queue().is_foreign() {
                             store_due(&lane, now).await;
                         }

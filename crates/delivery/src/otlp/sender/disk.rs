@@ -33,16 +33,20 @@ impl Sender {
     /// Whether what the receiver does not take may go to the disk now. A signal that it has never accepted and says
     /// that it does not accept stays in memory.
     pub(super) fn may_store(&self) -> bool {
-        let Some(depot) = &self.lane.depot else { return false };
+        let Some(store_handle) = &self.lane.store_handle else {
+            return false;
+        };
         let now = Instant::now();
-        let usable = depot.usable_at(now).is_some_and(|at| at <= now);
+        let usable = store_handle.usable_at(now).is_some_and(|at| at <= now);
         usable && !self.lane.queue().is_foreign()
     }
 
     /// Writes a batch in flight to the disk; false: it is still in flight.
     pub(super) async fn store(&self, batch: &Arc<Batch>) -> bool {
-        let Some(depot) = &self.lane.depot else { return false };
-        let stored = depot.append(self.lane.signal, Arc::clone(batch)).await;
+        let Some(store_handle) = &self.lane.store_handle else {
+            return false;
+        };
+        let stored = store_handle.append(self.lane.signal, Arc::clone(batch)).await;
         if stored {
             self.lane.queue().stored(batch.items());
             self.lane.count_drops();
@@ -59,7 +63,7 @@ impl Sender {
 
     /// Sends the oldest stored request, if there is one. False: there is none, or it cannot be read now.
     pub(super) async fn send_stored(&mut self) -> bool {
-        let (Some(depot), Some(target)) = (self.lane.depot.clone(), self.target.clone()) else {
+        let (Some(store_handle), Some(target)) = (self.lane.store_handle.clone(), self.target.clone()) else {
             return false;
         };
         let now = Instant::now();
@@ -74,7 +78,7 @@ impl Sender {
         }
         self.read_again = None;
         let signal = self.lane.signal;
-        let Some(stored) = depot.oldest(signal).await else {
+        let Some(stored) = store_handle.oldest(signal).await else {
             self.lane.count_drops();
             if self.lane.queue().on_disk() > 0 {
                 self.read_again = Some(Instant::now() + READ_AGAIN);
@@ -90,17 +94,17 @@ impl Sender {
         let verdict = self.attempt(&target, &batch).await;
         match verdict {
             Verdict::Settled => {
-                depot.remove(signal, stored.number).await;
+                store_handle.remove(signal, stored.number).await;
                 self.down = None;
             }
             Verdict::Refused => {
-                depot.remove(signal, stored.number).await;
+                store_handle.remove(signal, stored.number).await;
                 self.shelve(batch, 0);
                 self.down = None;
             }
             Verdict::Halve | Verdict::Exhausted => {
                 self.store_halves(batch).await;
-                depot.remove(signal, stored.number).await;
+                store_handle.remove(signal, stored.number).await;
                 if verdict == Verdict::Exhausted {
                     self.go_down(DownCause::Retry(RetryCause::Unavailable), None);
                 } else {
@@ -123,9 +127,11 @@ impl Sender {
 
     /// A stored request stays where it is, unless it was dropped while it was sent.
     async fn leave_stored(&self, number: u64, items: u64) {
-        let Some(depot) = &self.lane.depot else { return };
+        let Some(store_handle) = &self.lane.store_handle else {
+            return;
+        };
         // Dropped or not, the counts of the disk say so.
-        let _is_there = depot.has(self.lane.signal, number).await;
+        let _is_there = store_handle.has(self.lane.signal, number).await;
         self.lane.queue().stored(items);
         self.lane.count_drops();
     }
@@ -166,9 +172,11 @@ pub(super) async fn store_due(lane: &Lane, now: Instant) {
 
 /// Writes the oldest that waits in memory to the disk. False: that was not possible, and it waits as before.
 async fn store_oldest(lane: &Lane) -> bool {
-    let Some(depot) = &lane.depot else { return false };
+    let Some(store_handle) = &lane.store_handle else {
+        return false;
+    };
     let now = Instant::now();
-    if depot.usable_at(now).is_none_or(|at| at > now) {
+    if store_handle.usable_at(now).is_none_or(|at| at > now) {
         return false;
     }
     let entries = lane.queue().take_to_store();
@@ -177,7 +185,7 @@ async fn store_oldest(lane: &Lane) -> bool {
     }
     let batch = Arc::new(Batch::new(entries));
     let items = batch.items();
-    let stored = depot.append(lane.signal, Arc::clone(&batch)).await;
+    let stored = store_handle.append(lane.signal, Arc::clone(&batch)).await;
     if stored {
         lane.queue().stored(items);
     } else {

@@ -83,8 +83,8 @@ impl Sender {
             drop(dropped);
             self.lane.settled.notify_waiters();
         }
-        let depot = self.lane.depot.as_ref();
-        let usable_at = depot.and_then(|depot| depot.usable_at(now));
+        let store_handle = self.lane.store_handle.as_ref();
+        let usable_at = store_handle.and_then(|store_handle| store_handle.usable_at(now));
         let usable_at = usable_at.filter(|_| !foreign);
         let spill_at = match (usable_at, self.lane.queue().spill_due(now)) {
             (Some(usable), Due::Now) => Some(usable.max(now)),

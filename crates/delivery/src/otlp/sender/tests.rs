@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::batch::Entry;
-use crate::otlp::depot::{Depot, Found};
 use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
+use crate::otlp::store_handle::{Found, StoreHandle};
 use crate::otlp::target::Script;
 use crate::transport::receiver::{Compression, Protocol, Receiver};
 
@@ -64,13 +64,13 @@ impl Sending {
     }
 
     fn toward(target: Arc<Target>, directory: Option<&Path>) -> Self {
-        let opened = directory.map(|directory| Depot::open(&disk(directory), Instant::now()));
-        let (depot, found) = match opened {
-            Some((depot, _, Found::Now([found, ..]))) => (Some(depot), found),
+        let opened = directory.map(|directory| StoreHandle::open(&disk(directory), Instant::now()));
+        let (store_handle, found) = match opened {
+            Some((store_handle, _, Found::Now([found, ..]))) => (Some(store_handle), found),
             Some((.., Found::Later(_))) => panic!("the disk is slow"),
             None => (None, 0),
         };
-        let lane = Arc::new(Lane::new(Signal::Traces, Instant::now(), depot));
+        let lane = Arc::new(Lane::new(Signal::Traces, Instant::now(), store_handle));
         lane.queue().found(found);
         let nothing = lane.queue().configure(Limits::default(), true, false);
         assert!(nothing.is_empty());
@@ -485,7 +485,7 @@ async fn without_a_disk_that_works_memory_is_used() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let sending = Sending::with(vec![again(None); 5], Some(&file));
-    assert!(!sending.lane.depot.as_ref().unwrap().works());
+    assert!(!sending.lane.store_handle.as_ref().unwrap().works());
     sending.give();
     sending.settled().await;
     let stats = sending.lane.queue().stats();

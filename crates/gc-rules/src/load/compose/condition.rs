@@ -8,15 +8,20 @@ use crate::field::{EXPECTED, Root};
 use crate::load::Level;
 use crate::load::draft::Draft;
 use crate::load::file::Words;
+use crate::load::partial_rule::PartialRule;
 use crate::load::report::Placed;
-use crate::load::rough::Rough;
 use crate::load::text::{condition_trap, entry, scalar};
 use crate::rule::{On, Severity};
 use strict_yaml::quote::quoted;
 
 impl Composer<'_, '_> {
     /// The condition under which a rule with `expect` is for a service; `None`: it has none, or it is invalid.
-    pub(super) fn expected(&mut self, draft: &Draft<'_>, rough: &Rough<'_>, keys: &document::Rule) -> Option<Compiled> {
+    pub(super) fn expected(
+        &mut self,
+        draft: &Draft<'_>,
+        partial: &PartialRule<'_>,
+        keys: &document::Rule,
+    ) -> Option<Compiled> {
         let placed = draft.keys.get("expect").filter(|_| !keys.expect.is_empty())?;
         let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
         let fault = if keys.on != Some(On::Service) {
@@ -38,26 +43,26 @@ impl Composer<'_, '_> {
             names.join(", ")
         );
         let words = self.words.get(placed.file)?;
-        compile(&text, &words.names(rough, &[Root::Process]), Wanted::Bool).ok()
+        compile(&text, &words.names(partial, &[Root::Process]), Wanted::Bool).ok()
     }
 
     /// The condition under a key of the rule.
     pub(super) fn of_key(
         &mut self,
         draft: &Draft<'_>,
-        rough: &mut Rough<'_>,
+        partial: &mut PartialRule<'_>,
         key: &str,
         roots: &[Root],
     ) -> Option<Compiled> {
         let placed = draft.keys.get(key)?;
-        self.expression(*placed, rough, key, roots, Wanted::Bool)
+        self.expression(*placed, partial, key, roots, Wanted::Bool)
     }
 
     /// Compiles an expression; its faults are reported.
     pub(super) fn expression(
         &mut self,
         placed: Placed<'_>,
-        rough: &mut Rough<'_>,
+        partial: &mut PartialRule<'_>,
         key: &str,
         roots: &[Root],
         wanted: Wanted,
@@ -68,20 +73,20 @@ impl Composer<'_, '_> {
             // Reported by the check.
             return None;
         }
-        let what = format!("{}: {key}", rough.id);
+        let what = format!("{}: {key}", partial.id);
         if let Some(trap) = condition_trap(self.report.lines(placed.file), placed, scalar) {
             self.report
                 .error(placed.file, placed.node.at, format!("{what}: {trap}"));
             return None;
         }
         let words = self.words.get_mut(placed.file)?;
-        match compile(text, &words.names(rough, roots), wanted) {
+        match compile(text, &words.names(partial, roots), wanted) {
             Ok(compiled) => {
                 let warnings = &compiled.warnings;
                 self.report.mistakes(placed, text, &what, warnings, Level::Warning);
                 words.used.extend(compiled.used.iter().cloned());
-                rough.named.extend(compiled.used.iter().cloned());
-                rough.use_windows(&compiled);
+                partial.named.extend(compiled.used.iter().cloned());
+                partial.use_windows(&compiled);
                 Some(compiled)
             }
             Err(mut mistakes) => {
@@ -96,7 +101,7 @@ impl Composer<'_, '_> {
     pub(super) fn worse(
         &mut self,
         draft: &Draft<'_>,
-        rough: &mut Rough<'_>,
+        partial: &mut PartialRule<'_>,
         keys: &document::Rule,
         roots: &[Root],
     ) -> Vec<(Severity, Expression)> {
@@ -117,7 +122,7 @@ impl Composer<'_, '_> {
                 self.report.error(placed.file, own.at, message);
             }
             let node = &own.value;
-            let condition = self.expression(Placed { node, ..*placed }, rough, &key, roots, Wanted::Bool);
+            let condition = self.expression(Placed { node, ..*placed }, partial, &key, roots, Wanted::Bool);
             all.extend(condition.map(|condition| (severity, condition.expression)));
         }
         all
@@ -125,13 +130,13 @@ impl Composer<'_, '_> {
 }
 
 impl Words {
-    pub(super) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
+    pub(super) fn names<'n>(&'n self, partial: &'n PartialRule<'_>, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &self.macros,
             lists: &self.lists,
-            windows: &rough.places,
-            measures: &rough.measures,
-            params: &rough.params,
+            windows: &partial.places,
+            measures: &partial.measures,
+            params: &partial.params,
             roots,
         }
     }

@@ -8,14 +8,19 @@ use crate::document::{ExceptionKeys, Moment};
 use crate::field::Root;
 use crate::load::draft::Draft;
 use crate::load::file::typed;
+use crate::load::partial_rule::PartialRule;
 use crate::load::report::Placed;
-use crate::load::rough::Rough;
 use crate::load::text::{entry, items, scalar};
 use crate::rule::Exception;
 use strict_yaml::path::KeyPath;
 
 impl Composer<'_, '_> {
-    pub(super) fn exceptions(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, roots: &[Root]) -> Vec<Exception> {
+    pub(super) fn exceptions(
+        &mut self,
+        draft: &Draft<'_>,
+        partial: &mut PartialRule<'_>,
+        roots: &[Root],
+    ) -> Vec<Exception> {
         let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
         let mut exceptions = Vec::new();
         for layer in draft.layers("exceptions") {
@@ -32,10 +37,10 @@ impl Composer<'_, '_> {
                 // That it is missing is reported by the check.
                 let Some(when) = entry(item, "when") else { continue };
                 let node = &when.value;
-                let compiled = self.expression(Placed { node, ..*layer }, rough, &key, roots, Wanted::Bool);
+                let compiled = self.expression(Placed { node, ..*layer }, partial, &key, roots, Wanted::Bool);
                 let Some(condition) = compiled else { continue };
                 if let Some(Moment(until)) = keys.until {
-                    let message = format!("{}: {key}: until: it expired on {}; remove it", rough.id, day(until));
+                    let message = format!("{}: {key}: until: it expired on {}; remove it", partial.id, day(until));
                     let at = entry(item, "until").map_or(item.at, |until| until.value.at);
                     self.expiries.push((until, self.report.at(layer.file, at, message)));
                 }

@@ -12,8 +12,8 @@ use crate::document::is_name;
 use crate::expression::{Double, Expression, Node};
 use crate::field::Root;
 use crate::load::draft::Draft;
+use crate::load::partial_rule::PartialRule;
 use crate::load::report::Placed;
-use crate::load::rough::Rough;
 use crate::load::text::{entries, entry, items, scalar};
 use crate::rule::Param;
 use crate::value::Type;
@@ -33,7 +33,7 @@ struct Special<'d> {
 
 impl Composer<'_, '_> {
     /// Reads the parameters of a rule, for its expressions.
-    pub(super) fn params_of(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>) -> Vec<Param> {
+    pub(super) fn params_of(&mut self, draft: &Draft<'_>, partial: &mut PartialRule<'_>) -> Vec<Param> {
         let mut own: Values<'_> = BTreeMap::new();
         for layer in draft.layers("params") {
             own.extend(values(*layer));
@@ -45,7 +45,7 @@ impl Composer<'_, '_> {
         for (file, at, fault) in faults {
             self.report.error(file, at, format!("{}: params: {fault}", draft.id));
         }
-        let special = self.special(draft, rough, &own);
+        let special = self.special(draft, partial, &own);
         let mut params = Vec::new();
         for (name, (placed, at, scalar)) in &own {
             let others = special
@@ -84,8 +84,8 @@ impl Composer<'_, '_> {
                     .map(|(special, (.., scalar))| (special.text.trim().into(), shown(scalar)))
                     .collect(),
             });
-            rough.params.insert((*name).to_owned(), Expression { kind, node });
-            rough.params_at.insert((*name).to_owned(), (placed.file, *at));
+            partial.params.insert((*name).to_owned(), Expression { kind, node });
+            partial.params_at.insert((*name).to_owned(), (placed.file, *at));
         }
         params
     }
@@ -102,7 +102,7 @@ impl Composer<'_, '_> {
     }
 
     /// The entries of `params_for`, those that take precedence first.
-    fn special<'d>(&mut self, draft: &Draft<'d>, rough: &mut Rough<'_>, own: &Values<'_>) -> Vec<Special<'d>> {
+    fn special<'d>(&mut self, draft: &Draft<'d>, partial: &mut PartialRule<'_>, own: &Values<'_>) -> Vec<Special<'d>> {
         let mut all = Vec::new();
         for layer in draft.layers("params_for").iter().rev() {
             for item in items(layer.node) {
@@ -126,7 +126,8 @@ impl Composer<'_, '_> {
                 }
                 let text = scalar(&select.value).map_or("", |scalar| &scalar.text);
                 let of = placed(&select.value);
-                if let Some(compiled) = self.expression(of, rough, "params_for.select", &[Root::Process], Wanted::Bool)
+                if let Some(compiled) =
+                    self.expression(of, partial, "params_for.select", &[Root::Process], Wanted::Bool)
                 {
                     all.push(Special {
                         select: compiled.expression,

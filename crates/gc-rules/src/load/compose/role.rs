@@ -8,8 +8,8 @@ use crate::document;
 use crate::expression::Expression;
 use crate::field::Root;
 use crate::load::draft::Draft;
+use crate::load::partial_rule::PartialRule;
 use crate::load::report::Report;
-use crate::load::rough::Rough;
 use crate::rule::{HarmUnit, Role, Rule};
 use strict_yaml::check::nearest;
 use strict_yaml::yaml::Position;
@@ -35,7 +35,7 @@ impl Composer<'_, '_> {
     pub(super) fn role(
         &mut self,
         draft: &Draft<'_>,
-        rough: &mut Rough<'_>,
+        partial: &mut PartialRule<'_>,
         keys: &document::Rule,
         roots: &[Root],
     ) -> RoleKeys {
@@ -69,12 +69,12 @@ impl Composer<'_, '_> {
             }
         }
         let (amount, unit) = match keys.role {
-            Some(Role::Symptom) => self.amount(draft, rough, "harm", roots),
-            Some(Role::Cause) => self.amount(draft, rough, "explains", roots),
+            Some(Role::Symptom) => self.amount(draft, partial, "harm", roots),
+            Some(Role::Cause) => self.amount(draft, partial, "explains", roots),
             _ => (None, None),
         };
         let lasting = draft.keys.get("lasting").copied();
-        let lasting = lasting.and_then(|placed| self.expression(placed, rough, "lasting", roots, Wanted::Number));
+        let lasting = lasting.and_then(|placed| self.expression(placed, partial, "lasting", roots, Wanted::Number));
         RoleKeys {
             amount,
             unit,
@@ -86,14 +86,14 @@ impl Composer<'_, '_> {
     fn amount(
         &mut self,
         draft: &Draft<'_>,
-        rough: &mut Rough<'_>,
+        partial: &mut PartialRule<'_>,
         key: &str,
         roots: &[Root],
     ) -> (Option<Expression>, Option<HarmUnit>) {
         let Some(placed) = draft.keys.get(key).copied() else {
             return (None, None);
         };
-        let Some(compiled) = self.expression(placed, rough, key, roots, Wanted::Number) else {
+        let Some(compiled) = self.expression(placed, partial, key, roots, Wanted::Number) else {
             return (None, None);
         };
         let unit = match compiled.measure.unit {

@@ -7,8 +7,8 @@ use crate::field::Root;
 use crate::load::draft::Draft;
 use crate::load::file::typed;
 use crate::load::measure::of_window;
+use crate::load::partial_rule::{LocalWindow, PartialRule};
 use crate::load::report::Placed;
-use crate::load::rough::{Local, Rough};
 use crate::load::text::{entries, entry};
 use crate::rule::{By, Extent, Function, On, Window};
 use strict_yaml::path::KeyPath;
@@ -30,7 +30,7 @@ fn roots_of_windows(on: Option<On>) -> &'static [Root] {
 
 impl Composer<'_, '_> {
     /// Reads the windows of a rule.
-    pub(super) fn windows_of<'d>(&mut self, draft: &Draft<'d>, rough: &mut Rough<'d>) {
+    pub(super) fn windows_of<'d>(&mut self, draft: &Draft<'d>, partial: &mut PartialRule<'d>) {
         let Some(placed) = draft.keys.get("let").copied() else {
             return;
         };
@@ -42,7 +42,7 @@ impl Composer<'_, '_> {
             let fault = match is_name(&own.key) {
                 Err(message) => Some(message),
                 Ok(()) if taken => Some(format!("the file has a macro or list `{}`", own.key)),
-                Ok(()) if rough.params.contains_key(&own.key) => {
+                Ok(()) if partial.params.contains_key(&own.key) => {
                     Some(format!("the rule has a parameter `{}`", own.key))
                 }
                 Ok(()) => None,
@@ -52,12 +52,12 @@ impl Composer<'_, '_> {
                 self.report.error(placed.file, own.at, message);
                 continue;
             }
-            let window = self.window(placed.file, own, rough);
+            let window = self.window(placed.file, own, partial);
             let (window, measure) =
                 window.map_or((None, Measure::default()), |(window, measure)| (Some(window), measure));
-            rough.measures.push(measure);
-            rough.places.insert(own.key.clone(), rough.windows.len());
-            rough.windows.push(Local {
+            partial.measures.push(measure);
+            partial.places.insert(own.key.clone(), partial.windows.len());
+            partial.windows.push(LocalWindow {
                 name: &own.key,
                 file: placed.file,
                 at: own.at,
@@ -67,7 +67,7 @@ impl Composer<'_, '_> {
         }
     }
 
-    fn window(&mut self, file: usize, own: &Entry, rough: &mut Rough<'_>) -> Option<(Window, Measure)> {
+    fn window(&mut self, file: usize, own: &Entry, partial: &mut PartialRule<'_>) -> Option<(Window, Measure)> {
         let errors = self.report.errors();
         let path = KeyPath::of("rules").index(0).key("let").key(&own.key);
         let keys: WindowKeys = typed(&own.value, &path)?;
@@ -75,26 +75,26 @@ impl Composer<'_, '_> {
         let what = format!("let.{}", own.key);
         let spots = Spots { node, at: own.at };
 
-        let roots = roots_of_windows(rough.on);
+        let roots = roots_of_windows(partial.on);
         // Without windows, which cannot be nested.
-        let places = std::mem::take(&mut rough.places);
+        let places = std::mem::take(&mut partial.places);
         let mut expression = |key: &str, wanted| {
             let node = &entry(node, key)?.value;
             let what = format!("{what}.{key}");
-            self.expression(Placed { file, node }, rough, &what, roots, wanted)
+            self.expression(Placed { file, node }, partial, &what, roots, wanted)
         };
         let of = expression("of", Wanted::Number);
         let filter = expression("where", Wanted::Bool);
-        rough.places = places;
+        partial.places = places;
 
         let mut fault = |at: Position, message: String| {
-            let message = format!("{}: {what}: {message}", rough.id);
+            let message = format!("{}: {what}: {message}", partial.id);
             self.report.error(file, at, message);
         };
         // An invalid function is reported already; nothing else can be checked.
         let function = keys.function?;
         faults_of_keys(function, &keys, of.as_ref(), spots, &mut fault);
-        let sampled = match sampled(rough.on, of.as_ref(), filter.as_ref()) {
+        let sampled = match sampled(partial.on, of.as_ref(), filter.as_ref()) {
             Ok(sampled) => sampled,
             Err(message) => {
                 fault(own.at, message);
@@ -102,8 +102,8 @@ impl Composer<'_, '_> {
             }
         };
         let by = keys.by.unwrap_or_default();
-        if by != By::Nothing && !matches!(rough.on, Some(On::Gc) | None) {
-            let on = rough.on.map_or("process", On::name);
+        if by != By::Nothing && !matches!(partial.on, Some(On::Gc) | None) {
+            let on = partial.on.map_or("process", On::name);
             let message =
                 format!("a rule `on: {on}` has no current collection to compare with; remove `by`, or use `on: gc`");
             fault(spots.at("by"), message);

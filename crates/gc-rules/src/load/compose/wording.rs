@@ -7,8 +7,8 @@ use super::Composer;
 use crate::compile::{Wanted, compile};
 use crate::field::Root;
 use crate::load::draft::Draft;
+use crate::load::partial_rule::PartialRule;
 use crate::load::report::Placed;
-use crate::load::rough::Rough;
 use crate::load::text::{entries, scalar, template_trap};
 use crate::load::{Level, lint};
 use crate::rule::Template;
@@ -29,19 +29,19 @@ impl Composer<'_, '_> {
     pub(super) fn template(
         &mut self,
         placed: Placed<'_>,
-        rough: &mut Rough<'_>,
+        partial: &mut PartialRule<'_>,
         key: &str,
         roots: &[Root],
     ) -> Option<template::Filling> {
         let scalar = scalar(placed.node)?;
-        let what = format!("{}: {key}", rough.id);
+        let what = format!("{}: {key}", partial.id);
         if let Some(trap) = template_trap(self.report.lines(placed.file), placed, scalar) {
             self.report
                 .error(placed.file, placed.node.at, format!("{what}: {trap}"));
             return None;
         }
         let words = self.words.get_mut(placed.file)?;
-        let names = words.names(rough, roots);
+        let names = words.names(partial, roots);
         // A block ends with a line break, which is not a part of the string.
         let text = scalar.text.trim_end();
         let mut complete = true;
@@ -56,10 +56,10 @@ impl Composer<'_, '_> {
         let filling = template::parse(text, &mut compile, &is_value);
         let used = filling.values.iter().flat_map(|value| value.used.iter().cloned());
         let used: Vec<String> = used.collect();
-        rough.named.extend(used.iter().cloned());
+        partial.named.extend(used.iter().cloned());
         words.used.extend(used);
         for value in &filling.values {
-            rough.use_windows(value);
+            partial.use_windows(value);
         }
         self.report
             .mistakes(placed, text, &what, &filling.mistakes, Level::Error);
@@ -72,7 +72,13 @@ impl Composer<'_, '_> {
     }
 
     /// Labels or annotations: the last one of each name is used.
-    pub(super) fn texts(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, key: &str, roots: &[Root]) -> Texts {
+    pub(super) fn texts(
+        &mut self,
+        draft: &Draft<'_>,
+        partial: &mut PartialRule<'_>,
+        key: &str,
+        roots: &[Root],
+    ) -> Texts {
         let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
         for layer in draft.layers(key) {
             for entry in entries(layer.node) {
@@ -97,7 +103,7 @@ impl Composer<'_, '_> {
             }
             // An empty value removes that of the defaults or the rule.
             let what = format!("{key}.{name}");
-            if let Some(filling) = self.template(placed, rough, &what, roots) {
+            if let Some(filling) = self.template(placed, partial, &what, roots) {
                 if key == "labels" {
                     lint::label_name(placed.file, at, &draft.id, name, self.report);
                     lint::label(placed, &format!("{}: {what}", draft.id), &filling.values, self.report);

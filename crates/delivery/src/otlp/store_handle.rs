@@ -48,7 +48,7 @@ struct Status {
 
 /// The queue on disk of all signals.
 #[derive(Debug)]
-pub(crate) struct Depot {
+pub(crate) struct StoreHandle {
     /// `None`: it could not be opened, or is being opened.
     store: Mutex<Option<Store>>,
     status: Mutex<Status>,
@@ -96,10 +96,10 @@ fn place(signal: Signal) -> usize {
     signal as usize
 }
 
-impl Depot {
+impl StoreHandle {
     /// Opens it. Where that is not possible, it does not work; where it takes long, not before it is open.
     pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, Found) {
-        let depot = Arc::new(Self {
+        let store_handle = Arc::new(Self {
             store: Mutex::new(None),
             status: Mutex::new(Status {
                 failed: Some(now),
@@ -112,18 +112,18 @@ impl Depot {
         let (opened, is_opened) = sync_channel(0);
         let (later, is_later) = oneshot::channel();
         let opens = {
-            let (depot, path) = (Arc::clone(&depot), path.clone());
+            let (store_handle, path) = (Arc::clone(&store_handle), path.clone());
             let (directory, bounds) = (settings.directory.clone(), bounds(settings));
             move || {
                 let store = Store::open(&directory, Signal::ALL.map(Signal::name), bounds);
-                if let Err(SendError((items, notes))) = opened.send(depot.opened(&path, store)) {
+                if let Err(SendError((items, notes))) = opened.send(store_handle.opened(&path, store)) {
                     notes.iter().for_each(Note::log);
                     let _ended_meanwhile = later.send(items);
                 }
             }
         };
         let thread = thread::Builder::new().name("queue".to_owned()).spawn(opens);
-        let failed = |error| depot.opened(&path, Err(error));
+        let failed = |error| store_handle.opened(&path, Err(error));
         let now = match thread.map(|_| is_opened.recv_timeout(OPENED_WITHIN)) {
             Ok(Ok(found)) => Some(found),
             Ok(Err(RecvTimeoutError::Timeout)) => None,
@@ -131,14 +131,18 @@ impl Depot {
             Err(error) => Some(failed(error)),
         };
         match now {
-            Some((items, notes)) => (depot, notes, Found::Now(items)),
+            Some((items, notes)) => (store_handle, notes, Found::Now(items)),
             None => {
                 let text = format!(
                     "opening the queue in {path} takes more than {} s: until it is open, what receivers do not take \
                      waits in memory only",
                     OPENED_WITHIN.as_secs()
                 );
-                (depot, vec![Note { is_warning: true, text }], Found::Later(is_later))
+                (
+                    store_handle,
+                    vec![Note { is_warning: true, text }],
+                    Found::Later(is_later),
+                )
             }
         }
     }
@@ -251,22 +255,22 @@ impl Depot {
         self: &Arc<Self>,
         work: impl FnOnce(&mut Store) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let depot = Arc::clone(self);
+        let store_handle = Arc::clone(self);
         let done = async move {
-            let turn = Arc::clone(&depot.turn)
+            let turn = Arc::clone(&store_handle.turn)
                 .acquire_owned()
                 .await
                 .map_err(io::Error::other)?;
             let task = spawn_blocking(move || {
                 let _turn = turn;
-                let bounds = depot.status().bounds.take();
-                let mut store = depot.store.lock().unwrap_or_else(PoisonError::into_inner);
+                let bounds = store_handle.status().bounds.take();
+                let mut store = store_handle.store.lock().unwrap_or_else(PoisonError::into_inner);
                 let store = store.as_mut().ok_or(io::ErrorKind::NotFound)?;
                 if let Some(bounds) = bounds {
                     store.set_bounds(bounds);
                 }
                 let done = work(store);
-                depot.status().collect(store);
+                store_handle.status().collect(store);
                 done
             });
             task.await.map_err(io::Error::other)?

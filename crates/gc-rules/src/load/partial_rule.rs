@@ -8,13 +8,13 @@ use crate::rule::{On, Window};
 use strict_yaml::yaml::Position;
 
 /// The state of the rule that is being built.
-pub(super) struct Rough<'d> {
+pub(super) struct PartialRule<'d> {
     pub(super) id: &'d str,
     /// When it is evaluated; `None` if that is invalid.
     pub(super) on: Option<On>,
     /// Its windows: for now, places are those in `windows`.
     pub(super) places: BTreeMap<String, usize>,
-    pub(super) windows: Vec<Local<'d>>,
+    pub(super) windows: Vec<LocalWindow<'d>>,
     /// What they measure.
     pub(super) measures: Vec<Measure>,
     /// Parameters.
@@ -25,7 +25,7 @@ pub(super) struct Rough<'d> {
     pub(super) named: BTreeSet<String>,
 }
 
-impl Rough<'_> {
+impl PartialRule<'_> {
     /// What a compiled expression uses of its windows is used.
     pub(super) fn use_windows(&mut self, compiled: &Compiled) {
         for place in &compiled.windows {
@@ -37,7 +37,7 @@ impl Rough<'_> {
 }
 
 /// A window of the rule that is being built.
-pub(super) struct Local<'d> {
+pub(super) struct LocalWindow<'d> {
     pub(super) name: &'d str,
     pub(super) file: usize,
     pub(super) at: Position,

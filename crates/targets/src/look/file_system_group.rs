@@ -1,14 +1,14 @@
-//! Kin of a process whose file system does not respond: whom to leave alone once several looks have hung. Asked of
-//! `/proc` alone, which the kernel answers by itself.
+//! Processes that may have file systems in common: where several looks at them have hung, their group is left alone.
+//! Asked of `/proc` alone, which the kernel answers by itself.
 
 /// What processes have in common that may have the same file systems: the mount namespace, or a user other than root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kin {
+pub(crate) enum FileSystemGroup {
     MountNamespace(u64),
     User(u32),
 }
 
-impl Kin {
+impl FileSystemGroup {
     /// Of a process. Empty: it may not be asked.
     pub(crate) fn of(pid: u32) -> Vec<Self> {
         let inode = |path: String| {

@@ -29,14 +29,14 @@ pub(crate) struct Refused {
 
 /// Refused requests, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct RefusedQueue {
     refused: VecDeque<Refused>,
     bytes: usize,
     /// The next one is not sent before.
     not_before: Option<Instant>,
 }
 
-impl Shelf {
+impl RefusedQueue {
     /// Keeps a request that was refused. Items that are given up for it: its own after too many tries, or those of the
     /// oldest ones.
     #[must_use]
