@@ -14,15 +14,13 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::connections::AT_ONCE;
-
 /// How long an answer about processes may take.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Answers about processes at the same time, each with a thread, those included for which nobody waits any more: as
-/// many as there are connections.
-const MOST_ANSWERS: usize = AT_ONCE;
-static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MOST_ANSWERS)));
+/// Concurrent connections that may ask anything, and as many answers about processes at the same time, each with a
+/// thread, those included for which nobody waits any more.
+pub(super) const AT_ONCE: usize = 64;
+static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(AT_ONCE)));
 
 /// The paths of the API, as they are listed where another one was asked.
 pub(super) const PATHS: [&str; 17] = [
@@ -74,7 +72,7 @@ pub(super) async fn in_time(request: Request, next: Next) -> Response {
 async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Response {
     let Ok(place) = Arc::clone(&ANSWERS).try_acquire_owned() else {
         return busy(
-            &format!("{MOST_ANSWERS} answers are being made already"),
+            &format!("{AT_ONCE} answers are being made already"),
             "ask again in a moment",
         );
     };
@@ -125,16 +123,16 @@ mod tests {
             StatusCode::OK.into_response()
         }));
         // It has begun to wait.
-        while ANSWERS.available_permits() == MOST_ANSWERS {
+        while ANSWERS.available_permits() == AT_ONCE {
             yield_now().await;
         }
         let second = within(async { StatusCode::OK.into_response() }).await;
         assert_eq!(second.status(), StatusCode::OK);
         advance(WITHIN).await;
         assert_eq!(first.await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(ANSWERS.available_permits(), MOST_ANSWERS - 1);
+        assert_eq!(ANSWERS.available_permits(), AT_ONCE - 1);
         drop(end);
-        let all = u32::try_from(MOST_ANSWERS).unwrap();
+        let all = u32::try_from(AT_ONCE).unwrap();
         drop(ANSWERS.acquire_many(all).await.unwrap());
     }
 }

@@ -31,10 +31,9 @@ use tokio_rustls::TlsAcceptor;
 
 use self::places::Places;
 use self::serving::{Place, answer, answer_once};
+use super::answer::AT_ONCE;
 use super::peer::Ends;
 
-/// Concurrent connections that may ask anything.
-pub(crate) const AT_ONCE: usize = 64;
 /// Further ones that may ask for health.
 const RESERVED: usize = 16;
 /// The same with TLS, whose handshake takes a round trip and a signature: at 20,000 connections a second the oldest
