@@ -11,17 +11,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use clr_gc::event::{GcReason, GcType};
-use clr_gc::gc::{
-    Allocated, AllocatedUnknown, Collection, Committed, GenerationSizes, MissingParts, Pause, PauseKind, Phases,
-    StopEdges,
-};
+use clr_gc::gc::{Allocated, AllocatedUnknown, Collection, GenerationSizes, Pause, PauseKind};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gc_rules::engine::Engine;
 use gc_rules::field::ProcessFacts;
-use gc_rules::load::{SourceFile, load, shipped};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase};
+use rule_language::load::{SourceFile, load, shipped};
 
 /// How many rules there are.
 const RULES: [usize; 4] = [0, 10, 50, 200];
@@ -133,65 +130,29 @@ fn collection(number: i64) -> Collection {
     let pause = 500_000 + number * 7919 % 3_000_000;
     let megabytes = |number: i64| u64::try_from(number << 20).ok();
     Collection {
-        number: u32::try_from(number).unwrap_or(0),
         generation: Some(generation),
         clr_instance: Some(0),
         gc_type: Some(GcType::BLOCKING),
-        became_blocking: false,
         reason: Some(GcReason::ALLOC_SMALL),
-        trigger: None,
-        trigger_thread: None,
-        requested_by_tool: None,
         start: Some(end - pause),
         end: Some(end),
         start_thread: Some(1),
         last_event: end,
-        pauses: vec![Pause {
-            start: Some(end - pause),
-            suspend_ns: Some(20_000),
-            pause_ns: Some(pause),
-            spans: vec![(end - pause, end)],
-            stopped_ns: Some(pause),
-            shared_with: Vec::new(),
-            kind: PauseKind::Blocking,
-            edges: StopEdges {
-                suspend_begin: Some(end - pause),
-                suspend_end: Some(end - pause + 20_000),
-                restart_begin: Some(end),
-                restart_end: Some(end),
-                thread: 1,
-            },
-            account: None,
-            handles_ns: None,
-        }],
+        pauses: vec![Pause::alone(end - pause, pause, Some(20_000), PauseKind::Blocking)],
         pause_ns: Some(pause),
         suspend_ns: Some(20_000),
-        heap_stats: None,
         heap: [GenerationSizes {
             before: megabytes(100 + number % 7),
             after: megabytes(50 + number % 5),
             ..GenerationSizes::default()
         }; 5],
-        global: None,
-        per_heap_histories: 0,
-        phases: Phases::default(),
-        committed: Committed::default(),
-        largest_heap_survived: None,
-        throughput_cost_percent: None,
         allocated: megabytes(30).ok_or(AllocatedUnknown::First).map(|bytes| Allocated {
             since: 0,
             until: 1_000_000,
             bytes,
             at_least: false,
         }),
-        background: None,
-        missing: MissingParts::default(),
-        implausible: clr_gc::gc::Implausible::default(),
-        lossy: false,
-        observed_by_others: None,
-        cpu: None,
-        requests: None,
-        thread_created: false,
+        ..Collection::unknown(u32::try_from(number).unwrap_or(0))
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::compile::{Names, Wanted, compile, parse_macro};
 use gc_rules::field::{ProcessFacts, Root, Scope, StreamFacts};
 use libfuzzer_sys::fuzz_target;
+use rule_language::compile::{Names, Wanted, compile, parse_macro};
 
 fuzz_target!(|text: &str| {
     let mut macros = BTreeMap::new();

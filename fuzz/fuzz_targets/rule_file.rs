@@ -2,8 +2,8 @@
 //! places in the file.
 #![no_main]
 
-use gc_rules::load::{SourceFile, load};
 use libfuzzer_sys::fuzz_target;
+use rule_language::load::{SourceFile, load};
 
 const RULES: &str = "apiVersion: gcwatch/v1
 rules:

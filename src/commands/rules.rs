@@ -10,11 +10,11 @@ use crate::commands::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, Rule
 use crate::commands::output::{Output, say};
 use config::rule_files;
 use delivery::clock::now_unix_ns;
-use gc_rules::document::schema;
-use gc_rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
-use gc_rules::page::catalogue;
-use gc_rules::test_file;
 use report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
+use rule_language::document::schema;
+use rule_language::load::{Level, Loaded, Problem, SourceFile, load, shipped};
+use rule_language::page::catalogue;
+use rule_language::test_file;
 
 /// Standard input, as argument and in messages.
 const STANDARD_INPUT: &str = "-";

@@ -30,7 +30,7 @@ use config::rule_files;
 use config::{self, Config, Loaded};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
-use gc_rules::load;
+use rule_language::load;
 use targets::descriptors::{self, Descriptors};
 use targets::guard::Guard;
 use targets::{Readers, Reading, Rounds};

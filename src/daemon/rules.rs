@@ -11,8 +11,8 @@ use config::file::{READ_WITHIN, Watch};
 use config::options::RuleSources;
 use config::rule_files;
 use delivery::clock::now_unix_ns;
-use gc_rules::load::{self, Loaded, SourceFile};
 use gc_rules::time::rfc3339;
+use rule_language::load::{self, Loaded, SourceFile};
 use targets::Reading;
 use web::RuleInfo;
 

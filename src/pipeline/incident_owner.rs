@@ -76,8 +76,7 @@ impl IncidentOwner {
         self.waiting.each(&mut take);
     }
 
-    /// One of before gcwatch was restarted waits for its process, or ends. Returns what receivers know of it, and its end;
-    /// `None`: it never can be again.
+    /// One of before gcwatch was restarted waits for its process, or ends. Returns what receivers know of it, and its end.
     pub(crate) fn resume(
         &mut self,
         state: &StoredState,
@@ -85,8 +84,8 @@ impl IncidentOwner {
         rules: &RuleSet,
         wall: Wall,
         now: Moment,
-    ) -> Option<(Arc<Origin>, IncidentNotice, Option<Changes>)> {
-        let (run, resource, incident) = state.restore(rules, wall)?;
+    ) -> (Arc<Origin>, IncidentNotice, Option<Changes>) {
+        let (run, resource, incident) = state.restore(rules, wall);
         let process: Arc<str> = state.process.as_str().into();
         let known = IncidentNotice {
             run,
@@ -98,7 +97,7 @@ impl IncidentOwner {
         // That of gcwatch itself began with the daemon that was.
         if same_boot && run.start_time != OWN_START && !is_gone {
             self.waiting.put(run, &process, &resource, incident);
-            return Some((resource, known, None));
+            return (resource, known, None);
         }
         let ending = if is_gone {
             tracing::info!(
@@ -118,7 +117,7 @@ impl IncidentOwner {
             resource: Arc::clone(&resource),
             incidents,
         };
-        Some((resource, known, Some(left.end(run, ending, now))))
+        (resource, known, Some(left.end(run, ending, now)))
     }
 
     /// Ends all of them: nobody watches any more.

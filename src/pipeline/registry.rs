@@ -270,10 +270,9 @@ impl Pipeline {
         let mut owner = self.shared.incidents();
         owner.waiting.until = now.after(RESUME_NS);
         for state in stored {
-            if let Some((resource, known, ended)) = owner.resume(state, same_boot, &rules, wall, now) {
-                self.shared.outlet().resumed(&resource, vec![known], wall);
-                self.shared.notify_all(&mut owner, ended);
-            }
+            let (resource, known, ended) = owner.resume(state, same_boot, &rules, wall, now);
+            self.shared.outlet().resumed(&resource, vec![known], wall);
+            self.shared.notify_all(&mut owner, ended);
         }
     }
 

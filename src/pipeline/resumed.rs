@@ -118,8 +118,8 @@ impl StoredState {
         }
     }
 
-    /// Whose it is, and the incident again; `None`: it never can be.
-    pub(crate) fn restore(&self, rules: &RuleSet, wall: Wall) -> Option<(RunKey, Arc<Origin>, Arc<Incident>)> {
+    /// Whose it is, and the incident again.
+    pub(crate) fn restore(&self, rules: &RuleSet, wall: Wall) -> (RunKey, Arc<Origin>, Arc<Incident>) {
         let run = RunKey {
             pid: self.pid,
             start_time: self.start_time,
@@ -134,6 +134,6 @@ impl StoredState {
             Some(key_value(key, value))
         };
         let resource = Origin::new(self.resource.iter().filter_map(attribute).collect());
-        Some((run, Arc::new(resource), self.incident.restore(rules, wall)?))
+        (run, Arc::new(resource), self.incident.restore(rules, wall))
     }
 }

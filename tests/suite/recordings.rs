@@ -14,12 +14,12 @@ use std::{fs, thread};
 use clr_gc::stream::Scope;
 use gc_rules::alert::Ending;
 use gc_rules::field::ProcessFacts;
-use gc_rules::load::{load, shipped};
 use gc_rules::review::{Review, Reviewed, repeated};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase};
 use recording::Recording;
 use recording::source::Source;
+use rule_language::load::{load, shipped};
 use test_support::{golden, recordings};
 
 const SECOND: i64 = 1_000_000_000;

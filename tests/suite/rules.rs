@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gc_rules::compile::{Access, RESOURCE_ATTRIBUTES};
-use gc_rules::document::schema;
-use gc_rules::load::{Loaded, Problem, SourceFile, load, shipped};
-use gc_rules::page;
-use gc_rules::test_file::schema_text;
 use gc_telemetry::definition::{ValueKind, resource};
+use rule_language::compile::{Access, RESOURCE_ATTRIBUTES};
+use rule_language::document::schema;
+use rule_language::load::{Loaded, Problem, SourceFile, load, shipped};
+use rule_language::page;
+use rule_language::test_file::schema_text;
 use test_support::golden;
 
 mod commands;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::file::{read_bounded, yaml_files};
-use gc_rules::load::{Level, MOST_FILES, Problem, SourceFile};
+use rule_language::load::{Level, MOST_FILES, Problem, SourceFile};
 use strict_yaml::decode::decoded;
 
 /// Maximum size of a file, bytes.

@@ -339,7 +339,7 @@ impl Engine {
 
     /// Maximum memory of each series of samples of one process with these rules, with the place of its window in the
     /// set.
-    pub(crate) fn most_window_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
+    pub fn most_window_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         Windows::most_memory(rules)
     }
 
@@ -413,6 +413,3 @@ impl Engine {
         self.refresh();
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -55,6 +55,20 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
+impl Comparison {
+    /// As it is written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+}
+
 /// How two numbers are combined. Both have one type; texts know `+` not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
@@ -68,6 +82,19 @@ pub enum Arithmetic {
     Divide,
     /// `%`, integers only.
     Remainder,
+}
+
+impl Arithmetic {
+    /// As it is written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+        }
+    }
 }
 
 /// What is asked of a text.
@@ -175,6 +202,14 @@ const WATCHED: &str = "process.watched_s";
 pub type Outcome<'a> = Result<Option<Value<'a>>, EvaluationError>;
 
 impl Expression {
+    /// `true` or `false`.
+    pub const fn constant(truth: bool) -> Self {
+        Self {
+            kind: Type::Bool,
+            node: Node::Bool(truth),
+        }
+    }
+
     /// Evaluates it.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub use facts::{
     AFFECTED_RULE, ContainerFacts, EXPECTED, FIRING, FactValue, HEAP_LIMIT, HostFacts, LAST_DEATH, MemoryFacts,
     OF_VERSION, Open, ProcessFacts, RequestFacts, ServiceFacts, StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
-pub(crate) use gc::STOPPED_PARTS;
+pub use gc::STOPPED_PARTS;
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,7 +105,7 @@ impl Field {
     }
 
     /// The texts that it can have, or that can be among its texts; empty where they are not a closed set.
-    pub(crate) fn texts(&self) -> Vec<&'static str> {
+    pub fn texts(&self) -> Vec<&'static str> {
         let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
         match self.name {
             "gc.condemned_reasons" => CondemnReasons1::NAMES.to_vec(),

@@ -63,7 +63,7 @@ pub use found::{
 pub use machine::Incidents;
 pub(crate) use machine::follows;
 pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
-pub use remedy::remedy_for_a_file;
+pub use remedy::{remedy_for_a_file, remedy_for_a_process};
 pub use sample::sample;
 pub use stored::StoredIncident;
 
@@ -302,6 +302,3 @@ impl IncidentChange {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,7 +18,7 @@ use super::window::Class;
 
 /// When series are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum When {
+pub enum When {
     /// At each collection, before the conditions.
     Gc,
     /// At each collection, after the conditions: it is compared with those before it.
@@ -42,7 +42,7 @@ impl When {
 
 /// What a series is of: windows of which all of it is the same share one, and its samples are kept over a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Meaning<'w> {
+pub struct Meaning<'w> {
     when: When,
     filter: Option<&'w Expression>,
     of: Option<&'w Expression>,
@@ -64,32 +64,35 @@ impl<'w> Meaning<'w> {
 
 /// Series with one condition. Expressions are named by a window that has them.
 #[derive(Debug, Clone)]
-pub(crate) struct Feed {
-    pub(crate) when: When,
+pub struct Feed {
+    /// When they are sampled.
+    pub when: When,
     /// The window whose filter it is.
-    pub(crate) filtered: usize,
-    pub(crate) measured: Vec<Measured>,
+    pub filtered: usize,
+    /// Their measured values.
+    pub measured: Vec<Measured>,
 }
 
 /// Series of a feed with one measured value.
 #[derive(Debug, Clone)]
-pub(crate) struct Measured {
+pub struct Measured {
     /// The window whose value it is.
-    pub(crate) by: usize,
+    pub by: usize,
     /// Series that also know samples for which the condition is false.
-    pub(crate) counting: Vec<usize>,
+    pub counting: Vec<usize>,
     /// The others.
-    pub(crate) measuring: Vec<usize>,
+    pub measuring: Vec<usize>,
 }
 
 /// The feeds and series of a rule set.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Plan {
-    pub(crate) feeds: Vec<Feed>,
+pub struct Plan {
+    /// Its feeds: those of one time together.
+    pub feeds: Vec<Feed>,
     /// Of each series, a window on it.
-    pub(crate) series: Vec<usize>,
+    pub series: Vec<usize>,
     /// Of each window, its series.
-    pub(crate) of_window: Vec<usize>,
+    pub of_window: Vec<usize>,
 }
 
 impl Plan {
@@ -98,7 +101,7 @@ impl Plan {
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
     )]
-    pub(crate) fn new(windows: &[Window]) -> Self {
+    pub fn new(windows: &[Window]) -> Self {
         let mut plan = Self::default();
         let mut series: HashMap<Meaning<'_>, usize> = HashMap::new();
         let mut feeds: HashMap<(When, Option<&Expression>), usize> = HashMap::new();
@@ -128,7 +131,7 @@ impl Plan {
     }
 
     /// What each series means, of the windows that this plan was made of.
-    pub(crate) fn meanings<'w>(&self, windows: &'w [Window]) -> impl Iterator<Item = Meaning<'w>> {
+    pub fn meanings<'w>(&self, windows: &'w [Window]) -> impl Iterator<Item = Meaning<'w>> {
         self.series
             .iter()
             .filter_map(|window| windows.get(*window))
@@ -182,68 +185,5 @@ impl Feed {
             };
             fed.push(series);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load::{SourceFile, load, shipped};
-
-    /// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series
-    /// and of others.
-    /// Guarantee: one series where one is enough, and the condition stands once.
-    #[test]
-    fn windows_share_series_and_conditions() {
-        let text = "apiVersion: gcwatch/v1\nrules:\n  - id: a.a\n    title: A\n    on: process\n    severity: info\n    summary: x\n    let:\n      \
-            slope: {fn: slope, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
-            fit: {fn: r2, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
-            full: {fn: count, where: gc.generation == 2, over: 1h}\n      \
-            rate: {fn: rate, where: gc.generation == 2, over: 1h, min_samples: 3}\n      \
-            other: {fn: r2, of: gc.suspend_ms, where: gc.generation == 2, over: 1h}\n    \
-            when: slope > 1.0 && fit > 0.5 && full > 1.0 && rate > 1.0 && other > 0.5\n";
-        let file = SourceFile {
-            name: "a.yaml".to_owned(),
-            text: text.to_owned(),
-        };
-        let rules = load(&[file]).unwrap().rules;
-        let plan = Plan::new(&rules.windows);
-        assert_eq!(rules.windows.len(), 5);
-        assert_eq!(plan.series.len(), 3);
-        assert_eq!(plan.feeds.len(), 1);
-        assert_eq!(plan.feeds[0].measured.len(), 3);
-        let series = |name: &str| {
-            let (_, place) = rules.rules[0]
-                .windows
-                .iter()
-                .find(|(known, _)| &**known == name)
-                .unwrap();
-            plan.of_window[*place]
-        };
-        assert_eq!(series("slope"), series("fit"));
-        assert_eq!(series("full"), series("rate"));
-        assert_ne!(series("other"), series("fit"));
-    }
-
-    /// Scenario: the rules that ship.
-    /// Guarantee: each window has a series that is fed exactly once, in their order.
-    #[test]
-    fn every_window_is_fed_once() {
-        let rules = load(&shipped()).unwrap().rules;
-        let plan = Plan::new(&rules.windows);
-        assert_eq!(plan.of_window.len(), rules.windows.len());
-        let fed: Vec<usize> = plan
-            .feeds
-            .iter()
-            .flat_map(|feed| &feed.measured)
-            .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
-            .copied()
-            .collect();
-        assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
-        // A series is that of the window by which it is made.
-        for (series, window) in plan.series.iter().enumerate() {
-            assert_eq!(plan.of_window[*window], series);
-        }
-        assert!(plan.series.len() < rules.windows.len());
     }
 }

@@ -290,7 +290,7 @@ impl Review {
 }
 
 /// The steps of a history in the order of a live session.
-pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
+pub fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
     let collections = history.collections.iter();
     let collections = collections.map(|collection| (collection_at(collection), Step::Collection(collection)));
     let suspensions = history.suspensions.iter();

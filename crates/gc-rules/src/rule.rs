@@ -280,6 +280,49 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// An enabled rule `on: process` that fires when this holds: for all processes, of severity `info`, without texts.
+    pub fn new(id: &str, when: Expression) -> Self {
+        Self {
+            id: id.into(),
+            title: Arc::default(),
+            description: Arc::default(),
+            remedy: Arc::default(),
+            source: Arc::default(),
+            status: Status::Experimental,
+            role: None,
+            of: Vec::new(),
+            amount: None,
+            unit: None,
+            lasting: None,
+            consequence_of: Box::default(),
+            severity: Severity::Info,
+            on: On::Process,
+            select: None,
+            expect: Vec::new(),
+            by: None,
+            when,
+            worse: Vec::new(),
+            clear: None,
+            params: Vec::new(),
+            texts: Texts::default(),
+            runbook_url: None,
+            windows: Vec::new(),
+            hold_ns: 0,
+            keep_firing_ns: 0,
+            cooldown_ns: 0,
+            group: None,
+            labels: Vec::new(),
+            summary: Template::default(),
+            annotations: Vec::new(),
+            exceptions: Vec::new(),
+            emit: Emit::default(),
+            evidence: Vec::new(),
+            enabled: true,
+            location: Arc::default(),
+            meaning: 0,
+        }
+    }
+
     /// Whether its alerts begin incidents.
     pub fn is_harm(&self) -> bool {
         matches!(self.role, None | Some(Role::Symptom))

@@ -24,7 +24,7 @@ pub struct RuleSet {
 
 impl RuleSet {
     /// That of these rules, with the windows and the groups that they name by place.
-    pub(crate) fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
+    pub fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
         Self {
             turns: Turns::of(&rules, groups.len()),
             plan: Plan::new(&windows),

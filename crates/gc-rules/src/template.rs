@@ -12,9 +12,6 @@ use super::rule::{Form, Part, Template};
 use super::value::{Texts, Value};
 
 mod number;
-mod parse;
-
-pub(crate) use parse::{Filling, parse};
 
 /// Maximum length of a summary or annotation, bytes.
 pub const MOST_TEXT_BYTES: usize = 1024;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::table::{self, BAD, FAINT, GAP, MARK, head, left, row};
-use gc_rules::load::{Level, Problem};
-use gc_rules::page::catalogue;
 use gc_rules::rule::{Group, Rule, Severity};
+use rule_language::load::{Level, Problem};
+use rule_language::page::catalogue;
 use strict_yaml::reference::paragraph as wrapped;
 
 /// `kind: "problem"`: an error or a warning in a rule file.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 /// Bytes that the stream of one target may hold after a step. A process costs at most 16 MB: the rest is for what one
 /// step adds before it is looked at (a piece of 64 KiB, decoded), for the windows of rules
-/// (`gc_rules::load::MOST_WINDOW_BYTES`), and for series, spans and remembered collections.
+/// (`rule_language::load::MOST_WINDOW_BYTES`), and for series, spans and remembered collections.
 pub(crate) const ONE: usize = 8_000_000;
 
 /// Bytes that each stream has without being counted among all.

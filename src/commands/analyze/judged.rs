@@ -11,12 +11,12 @@ use config::rule_files;
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
-use gc_rules::load::{load, shipped};
 use gc_rules::review::Review;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{TimeBase, Wall};
 use recording::{ProcessHistory, Recording};
 use report::anomalies::JudgedRecord;
+use rule_language::load::{load, shipped};
 
 /// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
 /// reported.

@@ -6,10 +6,10 @@ use super::input::SCOPE;
 use super::judged::{found, reviews, time_base};
 use crate::view;
 use api::view::{ReportedRecording, Unseen};
-use gc_rules::load::{load, shipped};
 use gc_rules::time::Wall;
 use recording::Recording;
 use recording::source::Source;
+use rule_language::load::{load, shipped};
 
 /// All of a recording, with what the shipped rules find in it and without its command line.
 ///

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::commands::cli::{Format, RulesShowArgs};
 use crate::commands::output::{Output, say};
 use config::rule_files;
-use gc_rules::load::{SourceFile, shipped, shipped_tests};
-use gc_rules::page::catalogue;
 use report::rules::{self, ShowRecord};
+use rule_language::load::{SourceFile, shipped, shipped_tests};
+use rule_language::page::catalogue;
 
 /// Shows one rule; `false`: there is none of that id, or the files are invalid.
 ///

@@ -9,13 +9,13 @@ use serde::Serialize;
 use crate::commands::cli::{Format, RulesTestArgs};
 use crate::commands::output::{Output, say};
 use config::rule_files;
-use gc_rules::load::{Level, Problem, SourceFile, load};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::test_file::document::Test;
-use gc_rules::test_file::{TestFile, run as run_test};
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 use report::units::plural;
+use rule_language::load::{Level, Problem, SourceFile, load};
+use rule_language::test_file::document::Test;
+use rule_language::test_file::{TestFile, run as run_test};
 
 /// Suffix of the names of test files.
 const ENDING: &str = ".test.yaml";

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Ending, Transition};
-use gc_rules::load::{SourceFile, load, shipped};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_language::load::{SourceFile, load, shipped};
 
 use super::*;
 use processes::container::ContainerIdentity;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use gc_rules::document::schema;
+use rule_language::document::schema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -221,7 +221,7 @@ fn each_rule_that_ships_is_seen_firing() {
             }
         }
     }
-    let rules = super::fine(&gc_rules::load::shipped()).rules;
+    let rules = super::fine(&rule_language::load::shipped()).rules;
     let unseen: Vec<&str> = rules
         .rules
         .iter()

@@ -2,9 +2,9 @@
 
 use gc_rules::expression::Node;
 use gc_rules::field::Root;
-use gc_rules::load::load;
 use gc_rules::rule::{By, Extent, Function, On, Rule, Severity, Status};
 use proptest::prelude::*;
+use rule_language::load::load;
 
 use super::{example, file, fine, lines};
 
@@ -54,7 +54,7 @@ fn keys_become_rules() {
 }
 
 /// The rules of files, the last of which changes those before it.
-fn changed(change: &str) -> gc_rules::load::Loaded {
+fn changed(change: &str) -> rule_language::load::Loaded {
     let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
     fine(&[file("example.yaml", example()), file("change.yaml", change)])
 }

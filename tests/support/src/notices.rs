@@ -5,7 +5,6 @@ use std::sync::Arc;
 use delivery::alerts::{IncidentNotice, Notice};
 use gc_rules::alert::{Alert, Ending, Holding, Transition};
 use gc_rules::incident::{IncidentEnding, Incidents};
-use gc_rules::load::{SourceFile, load};
 use gc_rules::rule::Rule;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
@@ -14,6 +13,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use processes::RunKey;
+use rule_language::load::{SourceFile, load};
 
 /// 2026-01-02 03:04:05 UTC.
 pub const STARTED: u64 = 1_767_323_045_000_000_000;

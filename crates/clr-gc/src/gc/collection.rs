@@ -128,6 +128,45 @@ pub struct Collection {
 }
 
 impl Collection {
+    /// One of which nothing is known.
+    pub fn unknown(number: u32) -> Self {
+        Self {
+            number,
+            generation: None,
+            clr_instance: None,
+            gc_type: None,
+            became_blocking: false,
+            reason: None,
+            trigger: None,
+            trigger_thread: None,
+            requested_by_tool: None,
+            start: None,
+            end: None,
+            start_thread: None,
+            last_event: 0,
+            pauses: Vec::new(),
+            pause_ns: None,
+            suspend_ns: None,
+            heap_stats: None,
+            heap: [GenerationSizes::default(); 5],
+            global: None,
+            per_heap_histories: 0,
+            phases: Phases::default(),
+            committed: Committed::default(),
+            largest_heap_survived: None,
+            throughput_cost_percent: None,
+            allocated: Err(AllocatedUnknown::First),
+            background: None,
+            thread_created: false,
+            missing: MissingParts::default(),
+            implausible: Implausible::default(),
+            lossy: false,
+            observed_by_others: None,
+            cpu: None,
+            requests: None,
+        }
+    }
+
     /// Nothing is missing.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()

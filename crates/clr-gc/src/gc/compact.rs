@@ -7,7 +7,6 @@ mod blank;
 mod field;
 mod pass;
 
-use self::blank::blank;
 use self::field::Fields as _;
 use self::pass::Pass;
 use crate::gc::collection::Collection;
@@ -53,7 +52,7 @@ impl CompactCollection {
             origin: self.origin,
             bytes: &self.bytes,
         };
-        let mut collection = blank(self.number);
+        let mut collection = Collection::unknown(self.number);
         reader.collection(&mut collection);
         collection
     }
@@ -177,7 +176,7 @@ mod tests {
                     span_id: (number > 99).then_some([number as u8; 8]),
                 }),
             }),
-            ..blank(7)
+            ..Collection::unknown(7)
         }
     }
 

@@ -116,3 +116,6 @@ impl Preceding {
         Some(ran.map_or(0, |(_, count)| count))
     }
 }
+
+#[cfg(test)]
+mod tests;

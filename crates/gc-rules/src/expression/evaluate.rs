@@ -160,7 +160,8 @@ fn decide(nodes: &[Node], scope: &Scope<'_>, decisive: bool) -> Result<Option<bo
 }
 
 impl Comparison {
-    pub(crate) fn holds(self, order: Ordering) -> bool {
+    /// Whether two values in this order compare so.
+    pub fn holds(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
             Self::NotEqual => order.is_ne(),
@@ -221,7 +222,7 @@ impl TextTest {
     }
 
     /// The text that it looks for; `None`: it looks for a pattern.
-    pub(crate) fn part(&self) -> Option<&Node> {
+    pub fn part(&self) -> Option<&Node> {
         match self {
             Self::Contains(part) | Self::StartsWith(part) | Self::EndsWith(part) => Some(part),
             Self::Matches(_) => None,
@@ -229,7 +230,7 @@ impl TextTest {
     }
 
     /// Its outcome for a text, where it looks for this part.
-    pub(crate) fn passes(&self, whole: &str, part: &str) -> bool {
+    pub fn passes(&self, whole: &str, part: &str) -> bool {
         match self {
             Self::Contains(_) => whole.contains(part),
             Self::StartsWith(_) => whole.starts_with(part),

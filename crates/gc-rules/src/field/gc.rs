@@ -381,7 +381,7 @@ macro_rules! stopped {
         )+];
 
         /// How tests of rules give a part: in milliseconds, in nanoseconds.
-        pub(crate) static STOPPED_PARTS: &[(&str, &str, Cause)] = &[$(
+        pub static STOPPED_PARTS: &[(&str, &str, Cause)] = &[$(
             (concat!("stopped.", $name, "_ms"), concat!("stopped.", $name, "_ns"), Cause::$cause),
         )+];
     };

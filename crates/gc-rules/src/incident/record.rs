@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::remedy::{for_a_process, remedy_for_a_file};
+use super::remedy::{remedy_for_a_file, remedy_for_a_process};
 use super::{FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
 use crate::alert::RunKey;
@@ -158,7 +158,7 @@ impl IncidentRecord {
         let is_live = subject.process.is_some();
         let run = subject.run.filter(|_| incident.process_ended.is_none());
         let advice = |remedy: &str| match is_live {
-            true => for_a_process(remedy, incident.found.as_deref(), run),
+            true => remedy_for_a_process(remedy, incident.found.as_deref(), run),
             false => remedy_for_a_file(remedy),
         };
         let causes = incident.causes().into_iter();

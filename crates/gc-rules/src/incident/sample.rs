@@ -4,43 +4,31 @@ use std::sync::Arc;
 
 use super::{IncidentChange, IncidentEnding, Incidents};
 use crate::engine::Engine;
+use crate::expression::Expression;
 use crate::field::ProcessFacts;
-use crate::load::{SourceFile, load};
-use crate::rule::Rule;
+use crate::rule::{Part, Rule, Template};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
 
-/// Its rule holds on every process with a pid.
-const RULES: &str = "\
-apiVersion: gcwatch/v1
-rules:
-  - id: gcwatch.test
-    title: Test of the receivers of incidents
-    on: process
-    when: process.pid > 0
-    severity: info
-    summary: No process is affected; somebody ran `gcwatch alerts test`
-    description: The way from gcwatch to this receiver works.
-    remedy: Nothing has to be done. This incident ends by itself within minutes.
-    source: none
-";
+const SUMMARY: &str = "No process is affected; somebody ran `gcwatch alerts test`";
 
-fn rules() -> Arc<RuleSet> {
-    let file = SourceFile {
-        name: "gcwatch.test.yaml".to_owned(),
-        text: RULES.to_owned(),
-    };
-    load(&[file]).map(|loaded| Arc::new(loaded.rules)).unwrap_or_default()
+/// Its rule holds on every process.
+fn rule() -> Rule {
+    Rule {
+        title: "Test of the receivers of incidents".into(),
+        summary: Template {
+            parts: vec![Part::Text(SUMMARY.into())],
+        },
+        description: "The way from gcwatch to this receiver works.".into(),
+        remedy: "Nothing has to be done. This incident ends by itself within minutes.".into(),
+        source: "none".into(),
+        ..Rule::new("gcwatch.test", Expression::constant(true))
+    }
 }
 
-/// Its rule. `None`: never.
-pub(super) fn sample_rule() -> Option<Arc<Rule>> {
-    rules().rules.first().map(Arc::clone)
-}
-
-/// The beginning and the end of an incident of no process, both at `now`. Empty: never.
+/// The beginning and the end of an incident of no process, both at `now`.
 pub fn sample(now: Moment) -> Vec<IncidentChange> {
-    let rules = rules();
+    let rules = Arc::new(RuleSet::new(vec![Arc::new(rule())], Vec::new(), Vec::new()));
     let facts = ProcessFacts::new(Some(1), None, None, []);
     // There is a tick at each full second.
     let mut engine = Engine::new(Arc::clone(&rules), facts, now.before(1_000_000_000));

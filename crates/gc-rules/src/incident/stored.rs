@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::sample::sample_rule;
 use super::{Found, Incident, Member};
 use crate::alert::Alert;
+use crate::expression::Expression;
 use crate::ledger::Ledger;
 use crate::rule::{Emit, Evidence, Role, Rule, Severity};
 use crate::rule_set::RuleSet;
@@ -114,12 +114,12 @@ impl StoredIncident {
         self.began_unix_ns
     }
 
-    /// The incident again, with the rules in force. `None`: never; a stand-in for a removed rule can be made.
-    pub fn restore(&self, rules: &RuleSet, wall: Wall) -> Option<Arc<Incident>> {
+    /// The incident again, with the rules in force, or what was stored of those that were removed.
+    pub fn restore(&self, rules: &RuleSet, wall: Wall) -> Arc<Incident> {
         let members = self.members.iter().map(|member| member.restore(rules, wall));
-        Some(Arc::new(Incident {
+        Arc::new(Incident {
             number: self.number,
-            symptom: self.symptom.restore(rules)?,
+            symptom: self.symptom.restore(rules),
             group: self.group.as_deref().map(Arc::from),
             labels: shared(&self.labels),
             severity: self.severity,
@@ -128,13 +128,13 @@ impl StoredIncident {
             ended: None,
             ending: None,
             process_ended: self.process_ended_unix_ns.map(|at| wall.moment(at)),
-            members: members.collect::<Option<_>>()?,
+            members: members.collect(),
             ledger: self.ledger.map(Arc::new),
             stopped: None,
             black_box: self.black_box.as_deref().map(Arc::from),
             is_recorded_before: self.is_recorded_before,
             found: self.found.clone().map(Arc::new),
-        }))
+        })
     }
 }
 
@@ -152,24 +152,24 @@ impl StoredRule {
         }
     }
 
-    fn restore(&self, rules: &RuleSet) -> Option<Arc<Rule>> {
+    fn restore(&self, rules: &RuleSet) -> Arc<Rule> {
         if let Some(rule) = rules.rule(&self.id) {
-            return Some(Arc::clone(rule));
+            return Arc::clone(rule);
         }
-        let mut rule = Rule::clone(&*sample_rule()?);
-        rule.enabled = false;
-        rule.id = self.id.as_str().into();
-        rule.title = self.title.as_str().into();
-        rule.description = self.description.as_str().into();
-        rule.remedy = self.remedy.as_str().into();
-        rule.role = self.role;
-        rule.severity = self.severity;
-        rule.evidence = self.evidence.clone();
-        rule.emit = Emit {
-            notify: self.notify,
-            ..Emit::default()
-        };
-        Some(Arc::new(rule))
+        Arc::new(Rule {
+            enabled: false,
+            title: self.title.as_str().into(),
+            description: self.description.as_str().into(),
+            remedy: self.remedy.as_str().into(),
+            role: self.role,
+            severity: self.severity,
+            evidence: self.evidence.clone(),
+            emit: Emit {
+                notify: self.notify,
+                ..Emit::default()
+            },
+            ..Rule::new(&self.id, Expression::constant(false))
+        })
     }
 }
 
@@ -194,8 +194,8 @@ impl StoredMember {
         }
     }
 
-    fn restore(&self, rules: &RuleSet, wall: Wall) -> Option<Member> {
-        let rule = self.rule.restore(rules)?;
+    fn restore(&self, rules: &RuleSet, wall: Wall) -> Member {
+        let rule = self.rule.restore(rules);
         let place = rules.rules.iter().position(|known| known.id == rule.id);
         let alert = Alert {
             rule,
@@ -215,7 +215,7 @@ impl StoredMember {
             amount: None,
             severity: self.severity,
         };
-        Some(Member {
+        Member {
             alert: Arc::new(alert),
             count: self.count,
             peak: self.peak,
@@ -225,7 +225,7 @@ impl StoredMember {
             until: self.until_unix_ns.map(|at| wall.moment(at)),
             rank: place.unwrap_or(usize::MAX),
             before: 0,
-        })
+        }
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
         let stored = StoredIncident::of(incident, wall);
         let text = serde_json::to_string(&stored).unwrap();
         assert_eq!(serde_json::from_str::<StoredIncident>(&text).unwrap(), stored);
-        let restored = stored.restore(&RuleSet::default(), wall).unwrap();
+        let restored = stored.restore(&RuleSet::default(), wall);
         assert_eq!(StoredIncident::of(&restored, wall), stored);
         assert_eq!(
             restored.head().unwrap().alert.summary,

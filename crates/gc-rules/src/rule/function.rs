@@ -46,22 +46,22 @@ words! {
 
 /// What a function requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Traits {
+pub struct Traits {
     /// It requires `of`.
-    pub(crate) of: bool,
+    pub of: bool,
     /// It requires `where`.
-    pub(crate) needs_where: bool,
+    pub needs_where: bool,
     /// It requires `over`.
-    pub(crate) needs_over: bool,
+    pub needs_over: bool,
     /// The minimum of `min_samples`: with fewer samples there is no value.
-    pub(crate) least_samples: u32,
+    pub least_samples: u32,
     /// The default of `min_samples`.
-    pub(crate) usual_samples: u32,
+    pub usual_samples: u32,
 }
 
 impl Function {
     /// What it requires. An empty window counts 0; a typical value needs some samples; a trend needs more.
-    pub(crate) fn traits(self) -> Traits {
+    pub fn traits(self) -> Traits {
         let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
             Self::Count => (false, false, false, 0, 0),
             Self::Rate => (false, false, true, 0, 0),

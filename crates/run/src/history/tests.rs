@@ -1,7 +1,7 @@
 //! What the history says of recordings and of hand-made collections.
 
 use clr_gc::event::GcReason;
-use clr_gc::gc::{Allocated, AllocatedUnknown, Pause, PauseKind, StopEdges};
+use clr_gc::gc::{Allocated, AllocatedUnknown, Pause, PauseKind};
 use clr_gc::stream::Scope;
 use gc_rules::time::Wall;
 use test_support::recordings;
@@ -54,18 +54,7 @@ fn paused(number: u32, from: i64, length: i64) -> Box<Collection> {
     collection.end = Some(from + length);
     collection.last_event = from + length;
     (collection.pause_ns, collection.lossy) = (Some(length), false);
-    collection.pauses = vec![Pause {
-        start: Some(from),
-        suspend_ns: Some(0),
-        pause_ns: Some(length),
-        spans: vec![(from, from + length)],
-        stopped_ns: Some(length),
-        shared_with: Vec::new(),
-        kind: PauseKind::Blocking,
-        edges: StopEdges::default(),
-        account: None,
-        handles_ns: None,
-    }];
+    collection.pauses = vec![Pause::alone(from, length, Some(0), PauseKind::Blocking)];
     Box::new(collection)
 }
 

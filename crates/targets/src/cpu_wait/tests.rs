@@ -127,19 +127,12 @@ impl Scene {
     fn stop(&mut self, thread: u64, kind: PauseKind, (from, to): (i64, i64), heard: i64) -> (Account, Option<CpuWait>) {
         let length = (to - from) * MS;
         let mut pauses = [Pause {
-            start: Some(from * MS),
-            suspend_ns: Some(0),
-            pause_ns: Some(length),
-            spans: vec![(from * MS, to * MS)],
-            stopped_ns: Some(length),
-            shared_with: Vec::new(),
-            kind,
             edges: StopEdges {
                 thread,
                 ..StopEdges::default()
             },
             account: Account::of_parts([(Cause::Plan, length)], length),
-            handles_ns: None,
+            ..Pause::alone(from * MS, length, Some(0), kind)
         }];
         let now = self.now(heard);
         let why = self.readings.judge(&mut pauses, now, heard * MS, None);

@@ -32,6 +32,30 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// A stop that one collection had for itself, `length` ns from SuspendEEBegin to RestartEEEnd, by a thread that is
+    /// not known.
+    pub fn alone(begin: i64, length: i64, suspend_ns: Option<i64>, kind: PauseKind) -> Self {
+        let end = begin + length;
+        Self {
+            start: Some(begin),
+            suspend_ns,
+            pause_ns: Some(length),
+            spans: vec![(begin, end)],
+            stopped_ns: Some(length),
+            shared_with: Vec::new(),
+            kind,
+            edges: StopEdges {
+                suspend_begin: Some(begin),
+                suspend_end: suspend_ns.map(|suspend| begin + suspend),
+                restart_begin: Some(end),
+                restart_end: Some(end),
+                thread: 0,
+            },
+            account: None,
+            handles_ns: None,
+        }
+    }
+
     /// This collection's part of the stop as `GC.GetTotalPauseDuration` counts it: to RestartEEBegin. That the threads
     /// run again, which RestartEEEnd says, takes a little longer: [`pause_ns`](Self::pause_ns) has that, too. `None`
     /// where either edge was not seen.

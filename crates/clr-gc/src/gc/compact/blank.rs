@@ -1,8 +1,8 @@
 //! Collections and their parts without facts: what packed ones are read into.
 
 use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode};
-use crate::gc::allocated::{Allocated, AllocatedUnknown};
-use crate::gc::collection::{Collection, Committed, GenerationSizes, Implausible, MissingParts, Pause};
+use crate::gc::allocated::Allocated;
+use crate::gc::collection::Pause;
 use crate::gc::history::{GlobalHistory, Phases};
 use crate::gc::stop::{PauseKind, StopEdges};
 
@@ -75,42 +75,3 @@ pub(super) const NO_GLOBAL_HISTORY: GlobalHistory = GlobalHistory {
     condemn_reasons1: None,
     phases: NO_PHASES,
 };
-
-/// What a collection is read into.
-pub(super) fn blank(number: u32) -> Collection {
-    Collection {
-        number,
-        generation: None,
-        clr_instance: None,
-        gc_type: None,
-        became_blocking: false,
-        reason: None,
-        trigger: None,
-        trigger_thread: None,
-        requested_by_tool: None,
-        start: None,
-        end: None,
-        start_thread: None,
-        last_event: 0,
-        pauses: Vec::new(),
-        pause_ns: None,
-        suspend_ns: None,
-        heap_stats: None,
-        heap: [GenerationSizes::default(); 5],
-        global: None,
-        per_heap_histories: 0,
-        phases: NO_PHASES,
-        committed: Committed::default(),
-        largest_heap_survived: None,
-        throughput_cost_percent: None,
-        allocated: Err(AllocatedUnknown::First),
-        background: None,
-        thread_created: false,
-        missing: MissingParts::default(),
-        implausible: Implausible::default(),
-        lossy: false,
-        observed_by_others: None,
-        cpu: None,
-        requests: None,
-    }
-}

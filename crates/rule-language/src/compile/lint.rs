@@ -1,0 +1,258 @@
+//! Conditions that can never be true, or always are.
+//!
+//! A comparison with constants puts the values of its subject (a field, a window, an attribute) into groups, whose
+//! values it answers alike. So one value of each group is tried, for each subject by itself; what else there is may be
+//! true or false.
+//!
+//! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and
+//! `has` says that.
+
+use std::cmp::Ordering;
+
+use gc_rules::expression::{Comparison, Node};
+use gc_rules::value::{Texts, Type, Value};
+
+use super::measure::Measure;
+
+/// Whether a condition has one outcome whatever is known of one of its subjects: `Some(true)`, always true;
+/// `Some(false)`, never. `None`: both are possible, or it cannot be said.
+pub(super) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
+    let mut leaves = Vec::new();
+    let any = Outcomes::of(condition, &mut |leaf| {
+        leaves.push(leaf);
+        Outcomes::EITHER
+    });
+    let of_subject = |asked: &Node| {
+        let is_about = |leaf: &Node| subject(leaf) == asked;
+        let about: Vec<&Node> = leaves.iter().copied().filter(|leaf| is_about(leaf)).collect();
+        samples(asked, &about, windows)
+            .into_iter()
+            .map(|sample| {
+                Outcomes::of(condition, &mut |leaf| match is_about(leaf) {
+                    true => answer(leaf, sample),
+                    false => Outcomes::EITHER,
+                })
+            })
+            .fold(Outcomes::NONE, Outcomes::or)
+    };
+    let by_subject = leaves.iter().map(|leaf| of_subject(subject(leaf)));
+    let certain = |outcomes: Outcomes| (!outcomes.yes || !outcomes.no).then_some(!outcomes.no);
+    std::iter::once(any).chain(by_subject).find_map(certain)
+}
+
+/// Which outcomes a condition may have, besides that it is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Outcomes {
+    yes: bool,
+    no: bool,
+}
+
+impl Outcomes {
+    const NONE: Self = Self { yes: false, no: false };
+    const EITHER: Self = Self { yes: true, no: true };
+
+    fn only(truth: bool) -> Self {
+        Self { yes: truth, no: !truth }
+    }
+
+    fn not(self) -> Self {
+        Self {
+            yes: self.no,
+            no: self.yes,
+        }
+    }
+
+    /// Those of `a && b`.
+    fn and(self, other: Self) -> Self {
+        Self {
+            yes: self.yes && other.yes,
+            no: self.no || other.no,
+        }
+    }
+
+    /// These and others.
+    fn or(self, other: Self) -> Self {
+        Self {
+            yes: self.yes || other.yes,
+            no: self.no || other.no,
+        }
+    }
+
+    /// Those of a condition, whose leaves are asked for from left to right.
+    fn of<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
+        match node {
+            Node::Bool(truth) => Self::only(*truth),
+            Node::Not(inner) => Self::of(inner, leaf).not(),
+            Node::And(parts) => parts
+                .iter()
+                .fold(Self::only(true), |all, part| all.and(Self::of(part, leaf))),
+            Node::Or(parts) => parts
+                .iter()
+                .fold(Self::only(true), |none, part| none.and(Self::of(part, leaf).not()))
+                .not(),
+            Node::If(parts) => {
+                let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::of(part, leaf));
+                Self {
+                    yes: (when.yes && this.yes) || (when.no && that.yes),
+                    no: (when.yes && this.no) || (when.no && that.no),
+                }
+            }
+            other => leaf(other),
+        }
+    }
+}
+
+/// What a leaf asks something of; itself, where it is no comparison with constants.
+fn subject(leaf: &Node) -> &Node {
+    match leaf {
+        Node::Has(subject) => subject,
+        Node::Compare(_, sides) if is_constant(&sides.1) => &sides.0,
+        Node::Compare(_, sides) if is_constant(&sides.0) => &sides.1,
+        Node::In(sides) if is_constant(&sides.1) => &sides.0,
+        Node::Test(subject, test) if test.part().is_none_or(is_constant) => subject,
+        _ => leaf,
+    }
+}
+
+/// A value that stands for its group.
+#[derive(Debug, Clone, Copy)]
+enum Sample<'n> {
+    Unknown,
+    Known(Value<'n>),
+    /// A text that none of the others is.
+    Other,
+}
+
+/// A value of each group, at least. That it is unknown is a group only where `has` asks for it: it makes nothing else
+/// true or false.
+fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> Vec<Sample<'n>> {
+    let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
+    for leaf in leaves {
+        match leaf {
+            Node::Has(_) => unknown = Some(Sample::Unknown),
+            Node::Compare(_, sides) => match constant(&sides.1).or_else(|| constant(&sides.0)) {
+                Some(Value::Text(text)) => texts.push(text),
+                Some(number @ (Value::Int(_) | Value::Double(_))) => {
+                    others.extend(around(subject, number, windows));
+                }
+                _ => others.extend([Value::Bool(true), Value::Bool(false)]),
+            },
+            Node::In(sides) => match &sides.1 {
+                Node::Texts(list) => texts.extend(list.iter().map(|text| &**text)),
+                _ => others.extend([Value::Bool(true), Value::Bool(false)]),
+            },
+            Node::Test(..) if *leaf != subject => {}
+            _ => others.extend([Value::Bool(true), Value::Bool(false)]),
+        }
+    }
+    let own = match subject {
+        Node::Field(field) if field.kind == Type::Text => field.texts(),
+        _ => Vec::new(),
+    };
+    let other = (own.is_empty() && others.is_empty()).then_some(Sample::Other);
+    let texts = if own.is_empty() { texts } else { own };
+    let known = texts.into_iter().map(Value::Text).chain(others).map(Sample::Known);
+    known.chain(other).chain(unknown).collect()
+}
+
+/// The number, those next to it and the ends of what a subject can be: of these, what it can be.
+fn around<'n>(subject: &Node, number: Value<'n>, windows: &[Measure]) -> impl Iterator<Item = Value<'n>> + use<'n> {
+    let Measure { low, high, .. } = Measure::of(subject, windows);
+    let is_int = matches!(subject, Node::Field(field) if field.kind == Type::Int);
+    let double = number.as_number().unwrap_or_default();
+    let int = match number {
+        Value::Int(number) => number,
+        // Casts of floats stop at the ends.
+        _ => double.floor() as i64,
+    };
+    let ints = [-1, 0, 1].map(|step| Value::Int(int.saturating_add(step)));
+    let doubles = [double.next_down(), double, double.next_up()].map(Value::Double);
+    let ends = [low, high].into_iter().flatten().map(Value::Double);
+    let near = ints.into_iter().chain(doubles.into_iter().filter(move |_| !is_int));
+    near.chain(ends).filter(move |value| {
+        let number = value.as_number().unwrap_or_default();
+        low.is_none_or(|low| number >= low) && high.is_none_or(|high| number <= high)
+    })
+}
+
+/// What a leaf answers for a value of its subject.
+fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
+    let value = match sample {
+        Sample::Unknown if matches!(leaf, Node::Has(_)) => return Outcomes::only(false),
+        Sample::Unknown => return Outcomes::NONE,
+        Sample::Known(value) => Some(value),
+        Sample::Other => None,
+    };
+    let truth = match (leaf, value) {
+        (Node::Has(_), _) => Some(true),
+        // With itself.
+        (Node::Compare(comparison, sides), _) if sides.0 == sides.1 => Some(comparison.holds(Ordering::Equal)),
+        (Node::Compare(comparison, sides), Some(value)) => match (constant(&sides.0), constant(&sides.1)) {
+            (_, Some(constant)) => value.compare(constant).map(|order| comparison.holds(order)),
+            (Some(constant), _) => constant.compare(value).map(|order| comparison.holds(order)),
+            _ => None,
+        },
+        (Node::Compare(Comparison::Equal, _), None) => Some(false),
+        (Node::Compare(Comparison::NotEqual, _), None) => Some(true),
+        (Node::In(sides), Some(Value::Text(text))) => match &sides.1 {
+            Node::Texts(list) => Some(list.iter().any(|one| **one == *text)),
+            _ => None,
+        },
+        (Node::In(_), None) => Some(false),
+        (Node::Test(_, test), Some(Value::Text(text))) => match test.part() {
+            Some(Node::Text(part)) => Some(test.passes(text, part)),
+            Some(_) => None,
+            None => Some(test.passes(text, "")),
+        },
+        _ => None,
+    };
+    match (truth, value) {
+        (Some(truth), _) | (None, Some(Value::Bool(truth))) => Outcomes::only(truth),
+        _ => Outcomes::EITHER,
+    }
+}
+
+/// Why a comparison has one outcome, where the ends of its subject are the reason: whether that is its left side, and
+/// what it can be.
+pub(super) fn reason(node: &Node, windows: &[Measure]) -> Option<(bool, String)> {
+    let Node::Compare(_, sides) = node else { return None };
+    let is_left = is_constant(&sides.1);
+    let subject = if is_left { &sides.0 } else { &sides.1 };
+    match Measure::of(subject, windows) {
+        _ if is_constant(subject) || !is_left && !is_constant(&sides.0) => None,
+        Measure {
+            low: Some(low),
+            high: Some(high),
+            ..
+        } => Some((is_left, format!("{low} to {high}"))),
+        Measure { low: Some(low), .. } => Some((is_left, format!("at least {low}, where it is known"))),
+        _ => None,
+    }
+}
+
+fn constant(node: &Node) -> Option<Value<'_>> {
+    Some(match node {
+        Node::Bool(truth) => Value::Bool(*truth),
+        Node::Int(number) => Value::Int(*number),
+        Node::Double(number) => Value::Double(number.0),
+        Node::Text(text) => Value::Text(text),
+        Node::Texts(texts) => Value::Texts(Texts::List(texts)),
+        _ => return None,
+    })
+}
+
+/// Whether nothing has to be known for it.
+pub(super) fn is_constant(node: &Node) -> bool {
+    constant(node).is_some()
+}
+
+/// Whether it can be computed now. Operands were, so only they are looked at.
+pub(super) fn has_constant_operands(node: &Node) -> bool {
+    match node {
+        Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),
+        Node::Compare(_, sides) | Node::Compute(_, sides) => is_constant(&sides.0) && is_constant(&sides.1),
+        Node::In(sides) => is_constant(&sides.0) && is_constant(&sides.1),
+        Node::Test(a, test) => is_constant(a) && test.part().is_none_or(is_constant),
+        _ => false,
+    }
+}

@@ -1,0 +1,202 @@
+//! What numbers measure: their unit, and of a field or a window between which ends it is.
+
+use gc_rules::expression::{Arithmetic, Node};
+use gc_rules::field::Field;
+use gc_rules::value::Type;
+
+/// What a number measures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measure {
+    /// Its unit.
+    pub unit: Unit,
+    /// The smallest value that it can have; `None`: any.
+    pub low: Option<f64>,
+    /// The largest value that it can have; `None`: any.
+    pub high: Option<f64>,
+}
+
+/// The unit of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// That of what stands beside it: a constant.
+    Any,
+    /// It cannot be said: of a product of two, of a converted number.
+    Unknown,
+    /// None: how many, which one, how often.
+    Count,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// This one. Quotients of two values of one unit are in `ratio`.
+    Named(&'static str),
+}
+
+impl Unit {
+    /// `ms`; `None`: it can be beside any other.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Any | Self::Unknown => None,
+            Self::Count => Some(""),
+            Self::Share => Some("ratio"),
+            Self::Named(name) => Some(name),
+        }
+    }
+
+    /// Whether values of the two can be compared and added.
+    pub(super) fn fits(self, other: Self) -> bool {
+        match (self.name(), other.name()) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        }
+    }
+
+    /// In a message: `in ms`.
+    pub(crate) fn phrase(self) -> String {
+        match self {
+            Self::Any | Self::Unknown | Self::Count => "a number without a unit".to_owned(),
+            Self::Share => "a share, 0 to 1".to_owned(),
+            Self::Named("percent") => "in percent, 0 to 100".to_owned(),
+            Self::Named("ratio") => "a ratio".to_owned(),
+            Self::Named(name) => format!("in {name}"),
+        }
+    }
+}
+
+impl Default for Measure {
+    /// Of which nothing is known.
+    fn default() -> Self {
+        Self {
+            unit: Unit::Unknown,
+            low: None,
+            high: None,
+        }
+    }
+}
+
+impl Measure {
+    /// A number of this unit that is not negative.
+    pub(crate) fn positive(unit: Unit) -> Self {
+        Self {
+            unit,
+            low: Some(0.0),
+            high: None,
+        }
+    }
+
+    /// That of a number; `windows`: those of windows, by place.
+    pub(crate) fn of(node: &Node, windows: &[Self]) -> Self {
+        match node {
+            Node::Int(number) => Self::constant(*number as f64),
+            Node::Double(number) => Self::constant(number.0),
+            Node::Field(field) => Self::of_field(field),
+            Node::Window(place) => windows.get(*place).copied().unwrap_or_default(),
+            Node::Size(_) => Self::positive(Unit::Count),
+            Node::ToDouble(node) => Self::of(node, windows),
+            Node::ToInt(node) | Node::Negate(node) => Self::unlimited(Self::of(node, windows).unit),
+            Node::If(parts) => {
+                let (this, that) = (Self::of(&parts.1, windows), Self::of(&parts.2, windows));
+                Self::unlimited(joined(this.unit, that.unit))
+            }
+            Node::Compute(arithmetic, sides) => {
+                let (first, second) = (Self::of(&sides.0, windows), Self::of(&sides.1, windows));
+                Self::unlimited(match arithmetic {
+                    Arithmetic::Add | Arithmetic::Subtract => joined(first.unit, second.unit),
+                    Arithmetic::Multiply => product(first, second),
+                    Arithmetic::Divide => quotient(first, second),
+                    Arithmetic::Remainder => Unit::Unknown,
+                })
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// A number of this unit of which nothing else is known.
+    pub(crate) fn unlimited(unit: Unit) -> Self {
+        Self {
+            unit,
+            ..Self::default()
+        }
+    }
+
+    fn constant(number: f64) -> Self {
+        Self {
+            unit: Unit::Any,
+            low: Some(number),
+            high: Some(number),
+        }
+    }
+
+    fn of_field(field: &Field) -> Self {
+        let (low, high) = match field.name {
+            "gc.generation" => (Some(0.0), Some(2.0)),
+            "gc.memory_load_percent" => (Some(0.0), Some(100.0)),
+            // From the process's own words, and differences of times of two stops: who knows.
+            name if name.starts_with("settings.") || name.starts_with("gc.since_last") => (None, None),
+            _ => (field.kind.is_number().then_some(0.0), None),
+        };
+        let unit = match (field.unit, field.kind) {
+            ("ratio", _) => Unit::Share,
+            ("", Type::Int | Type::Double) => Unit::Count,
+            ("", _) => Unit::Unknown,
+            (name, _) => Unit::Named(name),
+        };
+        Self { unit, low, high }
+    }
+
+    /// The value, if it is a constant.
+    fn number(self) -> Option<f64> {
+        self.low.filter(|low| self.unit == Unit::Any && self.high == Some(*low))
+    }
+}
+
+/// That of a sum, or of one of two.
+fn joined(a: Unit, b: Unit) -> Unit {
+    match (a, b) {
+        (Unit::Any, unit) | (unit, Unit::Any) => unlimited(unit),
+        _ if a == b => unlimited(a),
+        _ => Unit::Unknown,
+    }
+}
+
+/// A sum or a multiple of shares can exceed 1.
+fn unlimited(unit: Unit) -> Unit {
+    match unit {
+        Unit::Share => Unit::Named("ratio"),
+        unit => unit,
+    }
+}
+
+fn product(a: Measure, b: Measure) -> Unit {
+    match (a.unit, b.unit) {
+        (Unit::Any, Unit::Any) => Unit::Any,
+        (Unit::Any, unit) => scaled(unit, a.number()),
+        (unit, Unit::Any) => scaled(unit, b.number()),
+        // So many times, or a part of it.
+        (Unit::Count | Unit::Share | Unit::Named("ratio"), unit)
+        | (unit, Unit::Count | Unit::Share | Unit::Named("ratio")) => unlimited(unit),
+        _ => Unit::Unknown,
+    }
+}
+
+fn quotient(a: Measure, b: Measure) -> Unit {
+    match (a.unit, b.unit) {
+        (Unit::Any, Unit::Any) => Unit::Any,
+        (unit, Unit::Any) => scaled(unit, b.number()),
+        (Unit::Named(a), Unit::Named(b)) if a == b => Unit::Named("ratio"),
+        (Unit::Share, Unit::Share) => Unit::Named("ratio"),
+        (unit @ Unit::Named(_), Unit::Count | Unit::Share | Unit::Named("ratio")) => unit,
+        _ => Unit::Unknown,
+    }
+}
+
+/// That of a multiple. With a factor between two units it may be converted to another one.
+fn scaled(unit: Unit, factor: Option<f64>) -> Unit {
+    let converts = factor.is_none_or(|factor| {
+        let factor = factor.abs();
+        let factor = if factor < 1.0 { 1.0 / factor } else { factor };
+        let of_time = [60.0, 3600.0, 86_400.0];
+        let of_ten = factor >= 100.0 && (factor.log10() - factor.log10().round()).abs() < 1e-9;
+        let of_two = factor >= 1024.0 && (factor.log2() - factor.log2().round()).abs() < 1e-9;
+        of_ten || of_two || of_time.contains(&factor)
+    });
+    if converts { Unit::Unknown } else { unlimited(unit) }
+}

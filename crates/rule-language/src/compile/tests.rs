@@ -1,0 +1,348 @@
+//! Texts and what is said of them; what holds of all texts is in [`laws`].
+
+mod facts;
+mod grammar;
+mod laws;
+mod oracle;
+mod texts;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::{fs, thread};
+
+use gc_rules::field::{NoWindows, ProcessFacts, Scope, StreamFacts};
+
+use super::*;
+
+const GC: [Root; 3] = [Root::Gc, Root::Process, Root::Stream];
+const PROCESS: [Root; 2] = [Root::Process, Root::Stream];
+const SUSPENSION: [Root; 1] = [Root::Suspension];
+
+static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
+
+/// What the windows of the tests measure.
+const MEASURES: [Measure; 2] = [
+    Measure {
+        unit: Unit::Share,
+        low: Some(0.0),
+        high: None,
+    },
+    Measure {
+        unit: Unit::Count,
+        low: Some(0.0),
+        high: None,
+    },
+];
+
+/// What the texts of the tests may name besides fields.
+struct Known {
+    macros: BTreeMap<String, Macro>,
+    lists: BTreeMap<String, Vec<Box<str>>>,
+    windows: BTreeMap<String, usize>,
+}
+
+impl Known {
+    fn new() -> Self {
+        let macros = [
+            ("full_blocking", "gc.generation == 2 && gc.blocking"),
+            ("low_or_high", "gc.pause_ms < 1.0 ||\n gc.pause_ms > 9.0"),
+            ("wrong", "gc.blocking ||\n gc.pause_ms > 'x'"),
+            ("around", "about && gc.blocking"),
+            ("about", "around || gc.blocking"),
+            ("never", "false"),
+            ("either", "gc.blocking || gc.lossy"),
+            ("limit_ms", "2.0 + 3.0"),
+        ];
+        let lists = [
+            ("induced", ["Induced", "InducedNotForced"]),
+            ("slip", ["Induced", "Inducd"]),
+        ];
+        let windows = [("pause_share", 0), ("collections", 1)];
+        let named = |(name, text): (&str, &str)| (name.to_owned(), parse_macro(text).unwrap());
+        let boxed = |(name, texts): (&str, [&str; 2])| (name.to_owned(), texts.map(Box::from).to_vec());
+        Self {
+            macros: macros.into_iter().map(named).collect(),
+            lists: lists.into_iter().map(boxed).collect(),
+            windows: windows
+                .into_iter()
+                .map(|(name, place)| (name.to_owned(), place))
+                .collect(),
+        }
+    }
+
+    fn names<'a>(&'a self, roots: &'a [Root]) -> Names<'a> {
+        Names {
+            macros: &self.macros,
+            lists: &self.lists,
+            windows: &self.windows,
+            measures: &MEASURES,
+            params: &NO_PARAMS,
+            roots,
+        }
+    }
+}
+
+/// `ok`, the type, what is used, and warnings; or the mistakes.
+fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
+    let mut out = String::new();
+    match compile(text, &known.names(roots), wanted) {
+        Ok(compiled) => {
+            write!(out, "ok: {}", compiled.expression.kind.name()).unwrap();
+            for field in &compiled.fields {
+                write!(out, ", {}", field.name).unwrap();
+            }
+            for name in known
+                .windows
+                .iter()
+                .filter(|(_, place)| compiled.windows.contains(place))
+            {
+                write!(out, ", window {}", name.0).unwrap();
+            }
+            for name in &compiled.used {
+                write!(out, ", with {name}").unwrap();
+            }
+            out.push('\n');
+            for warning in &compiled.warnings {
+                writeln!(out, "warning {warning}").unwrap();
+            }
+        }
+        Err(mistakes) => {
+            for mistake in &mistakes {
+                writeln!(out, "{mistake}").unwrap();
+            }
+        }
+    }
+    out
+}
+
+/// Scenario: a page of texts, right and wrong; what stands before `>` says where: in a condition on a collection
+/// (nothing), on a process, on a stop, as a number, as anything.
+/// Guarantee: what is said of each is what stands below it. After a change that is meant, run with
+/// `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+#[test]
+fn what_is_said() {
+    let path = "crates/rule-language/tests/expressions.txt";
+    let page = fs::read_to_string(test_support::repository(path)).unwrap();
+    let known = Known::new();
+    let mut now = String::new();
+    for (index, block) in page.split("\n\n").enumerate() {
+        let texts: Vec<(&str, &str)> = block
+            .lines()
+            .filter_map(|line| line.split_once('>'))
+            .take_while(|(place, _)| place.len() < 8)
+            .collect();
+        let Some((place, _)) = texts.first().filter(|(place, _)| !place.starts_with('#')) else {
+            now.push_str(block.trim_end());
+            now.push_str("\n\n");
+            continue;
+        };
+        let lines: Vec<&str> = texts
+            .iter()
+            .take_while(|(other, _)| other == place)
+            .map(|(_, line)| line.strip_prefix(' ').unwrap_or(line))
+            .collect();
+        let text = lines.join("\n");
+        let (roots, wanted): (&[Root], Wanted) = match *place {
+            "" => (&GC, Wanted::Bool),
+            "process" => (&PROCESS, Wanted::Bool),
+            "stop" => (&SUSPENSION, Wanted::Bool),
+            "number" => (&GC, Wanted::Number),
+            "any" => (&GC, Wanted::Any),
+            other => panic!("block {index}: unknown place {other:?}"),
+        };
+        for line in &lines {
+            writeln!(now, "{}", format!("{place}> {line}").trim_end()).unwrap();
+        }
+        now.push_str(&said(&known, &text, roots, wanted));
+        now.push('\n');
+    }
+    let now = format!("{}\n", now.trim_end());
+    test_support::golden::compare(path, &now);
+}
+
+/// Scenario: macros that each use the one before twice, thirty times over; and a row of macros, each deeper than the
+/// one before.
+/// Guarantee: both are refused with one mistake, in bounded time.
+#[test]
+fn macros_do_not_grow_without_bound() {
+    let grown = |step: fn(&str) -> String| {
+        let mut macros = BTreeMap::from([("m0".to_owned(), parse_macro("gc.blocking").unwrap())]);
+        for number in 1..=30 {
+            let text = step(&format!("m{}", number - 1));
+            macros.insert(format!("m{number}"), parse_macro(&text).unwrap());
+        }
+        let names = Names {
+            macros: &macros,
+            lists: &BTreeMap::new(),
+            windows: &BTreeMap::new(),
+            measures: &[],
+            params: &NO_PARAMS,
+            roots: &GC,
+        };
+        compile("m30", &names, Wanted::Bool).unwrap_err()
+    };
+    let messages = |mistakes: &[Mistake]| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let doubled = grown(|name| format!("({name} || gc.lossy) && ({name} || gc.compacting)"));
+    assert!(
+        messages(&doubled)[0].contains("too large once its macros are put in"),
+        "{doubled:?}"
+    );
+    assert_eq!(doubled.len(), 1);
+    let deep = grown(|name| {
+        format!(
+            "((({name} ? gc.lossy : gc.compacting) ? gc.lossy : gc.blocking) ? gc.lossy : gc.elevation) ? gc.lossy : gc.complete"
+        )
+    });
+    assert!(
+        messages(&deep)[0].contains("too large once its macros are put in"),
+        "{deep:?}"
+    );
+}
+
+/// Scenario: the deepest tree that macros of macros are let to make, evaluated on a thread with an eighth of the usual
+/// stack.
+/// Guarantee: it is evaluated; what is compiled needs no large stack any more.
+#[test]
+fn the_deepest_tree_is_evaluated_on_a_small_stack() {
+    let mut macros = BTreeMap::from([("m0".to_owned(), parse_macro("settings.server").unwrap())]);
+    let mut deepest = None;
+    for number in 1..=MAX_DEPTH {
+        let below = number - 1;
+        let text = format!("!(settings.concurrent || m{below})");
+        macros.insert(format!("m{number}"), parse_macro(&text).unwrap());
+        let names = Names {
+            macros: &macros,
+            lists: &BTreeMap::new(),
+            windows: &BTreeMap::new(),
+            measures: &[],
+            params: &NO_PARAMS,
+            roots: &PROCESS,
+        };
+        let text = format!("m{number}");
+        match compile(&text, &names, Wanted::Bool) {
+            Ok(compiled) => deepest = Some((number, compiled.expression)),
+            Err(_) => break,
+        }
+    }
+    let (number, expression) = deepest.unwrap();
+    assert!((30..MAX_DEPTH).contains(&number), "{number}");
+    let thread = thread::Builder::new().stack_size(256 << 10).spawn(move || {
+        let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
+        let scope = Scope {
+            gc: None,
+            suspension: None,
+            process: &process,
+            stream: &stream,
+            windows: &NoWindows,
+            now: gc_rules::time::Moment::FIRST,
+        };
+        expression.holds(&scope)
+    });
+    assert_eq!(thread.unwrap().join().unwrap(), Ok(None));
+}
+
+/// Scenario: texts of the most words and the deepest brackets that are allowed, of every form that makes the parser go
+/// deep.
+/// Guarantee: each is read or refused on a stack of 512 KiB, a quarter of what threads have; nothing overflows.
+#[test]
+fn texts_at_the_bounds_are_read() {
+    let chain = |operand: &str, operator: &str, words: usize| vec![operand; words].join(operator);
+    let around = |open: &str, inner: &str, close: &str, count: usize| {
+        format!("{}{inner}{}", open.repeat(count), close.repeat(count))
+    };
+    let texts = [
+        format!("{} > 1", chain("1", " + ", 99)),
+        format!("{} > 1", chain("1", " * ", 99)),
+        chain("1", " < ", 100),
+        chain("gc.lossy", " && ", 50),
+        chain("a", " || ", 100),
+        chain("a", ".", 100),
+        format!("a{}", ".b()".repeat(49)),
+        format!("a{}", "[1]".repeat(66)),
+        around("(", "gc.lossy", ")", 32),
+        around("[", "1", "]", 32),
+        around("size(", "1", ")", 32),
+        around("a[", "1", "]", 32),
+        around("{1: ", "1", "}", 32),
+        format!("{}c", "a ? b : ".repeat(32)),
+        format!("{}gc.lossy", "!".repeat(197)),
+        format!("{}1", "- ".repeat(199)),
+        around("(!", "gc.lossy", ")", 32),
+        format!(
+            "{}{}{}",
+            "((((((((".repeat(4),
+            chain("1", " + ", 60),
+            "))))))))".repeat(4)
+        ),
+        around("((a || b) && (", "c", "))", 14),
+        format!("gc.reason in [{}]", chain("'a'", ", ", 97)),
+        format!("a{}", "(".repeat(199)),
+        "[".repeat(200),
+        "{".repeat(200),
+        // All levels of operators in each bracket.
+        format!("{}a{}", "(a||a&&a<a+a*".repeat(15), ")".repeat(15)),
+        format!("{}a{}", "a||a&&a<a+!(".repeat(17), ")".repeat(17)),
+        format!("{}a{}", "f(a.b[".repeat(16), "])".repeat(16)),
+    ];
+    let known = Known::new();
+    let outcomes = thread::scope(|scope| {
+        let work = || {
+            let names = known.names(&GC);
+            texts.each_ref().map(|text| {
+                assert!(text.len() <= MAX_TEXT, "{text}");
+                match compile(text, &names, Wanted::Any) {
+                    Ok(_) => String::new(),
+                    Err(mistakes) => mistakes[0].message.clone(),
+                }
+            })
+        };
+        let thread = thread::Builder::new().stack_size(512 << 10).spawn_scoped(scope, work);
+        thread.unwrap().join().unwrap()
+    });
+    for (text, said) in texts.iter().zip(outcomes) {
+        assert!(!said.contains("too long"), "{text}: {said}");
+    }
+}
+
+/// Scenario: texts just beyond each bound.
+/// Guarantee: they are refused before they are parsed.
+#[test]
+fn texts_beyond_the_bounds_are_refused() {
+    let first = |text: &str| parse_macro(text).unwrap_err().swap_remove(0).to_string();
+    let words = vec!["1"; 101].join(" + ");
+    assert_eq!(
+        first(&words),
+        "1:401: the expression is too long: more than 200 words and signs; move parts of it to macros"
+    );
+    let deep = format!("{}a{}", "(".repeat(33), ")".repeat(33));
+    assert_eq!(
+        first(&deep),
+        "1:33: nested too deep: at most 32 brackets and `?` in each other"
+    );
+    let choices = format!("{}c", "a ? b : ".repeat(33));
+    assert_eq!(
+        first(&choices),
+        "1:259: nested too deep: at most 32 brackets and `?` in each other"
+    );
+    let long = format!("'{}'", "a".repeat(MAX_TEXT));
+    assert_eq!(
+        first(&long),
+        "1:1: the expression is too long: 2050 bytes, at most 2048; move parts of it to macros"
+    );
+}
+
+/// Scenario: a macro with `||` beside `&&`, under `!`, and as an operand of `*`.
+/// Guarantee: it keeps its meaning: what stands around does not reach into it.
+#[test]
+fn a_macro_keeps_its_meaning() {
+    let known = Known::new();
+    let names = known.names(&GC);
+    let tree = |text| compile(text, &names, Wanted::Any).unwrap().expression;
+    assert_eq!(
+        tree("gc.complete && either"),
+        tree("gc.complete && (gc.blocking || gc.lossy)")
+    );
+    assert_eq!(tree("!either"), tree("!(gc.blocking || gc.lossy)"));
+    assert_eq!(tree("gc.pause_ms > limit_ms * 2.0"), tree("gc.pause_ms > 10.0"));
+    assert_eq!(tree("never || gc.lossy"), tree("gc.lossy"));
+}

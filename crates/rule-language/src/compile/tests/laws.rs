@@ -1,0 +1,266 @@
+//! What holds of all texts.
+
+use cel::Program;
+use gc_rules::value::Value;
+use proptest::prelude::*;
+use proptest::{collection, sample};
+
+use super::facts::{Facts, facts};
+use super::oracle::on_large_stack;
+use super::texts::{ORDERS, one_of, texts};
+use super::{GC, Known, MEASURES};
+use crate::compile::check::check;
+use crate::compile::{Compiled, MAX_TEXT, Mistake, Wanted, compile, lint, parser};
+
+/// Compiles without saying what is always or never true.
+fn plainly(text: &str) -> Result<Compiled, Vec<Mistake>> {
+    let known = Known::new();
+    let tree = parser::parse(text)?;
+    check(text, &tree, &known.names(&GC), Wanted::Any, false)
+}
+
+/// Mistakes that the generated texts may have: constants that cannot be computed, and too much.
+fn is_of_constants(mistake: &Mistake) -> bool {
+    ["divides by zero", "division by zero", "64 bits", "too long"]
+        .iter()
+        .any(|part| mistake.message.contains(part))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    /// Scenario: expressions of every form and depth, on processes of which much or little is known.
+    /// Guarantee: what comes out is what the crate `cel` makes of the same text. What it has no value for (a name that
+    /// is not there, a sum beyond 64 bits) has none here: it is unknown, or it failed.
+    #[test]
+    fn values_are_those_of_cel(
+        text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
+        facts in collection::vec(facts(), 4),
+    ) {
+        let compiled = match plainly(&text) {
+            Ok(compiled) => compiled,
+            Err(mistakes) => {
+                prop_assert!(mistakes.iter().all(is_of_constants), "{text}: {mistakes:?}");
+                return Ok(());
+            }
+        };
+        let program = on_large_stack(|| Program::compile(&text)).unwrap();
+        for facts in facts {
+            let theirs = program.execute(&facts.context()).ok();
+            facts.evaluate(|scope| {
+                let ours = compiled.expression.evaluate(scope).unwrap_or(None);
+                let ours = ours.map(|value| match value {
+                    Value::Bool(truth) => cel::Value::Bool(truth),
+                    Value::Int(number) => cel::Value::Int(number),
+                    Value::Double(number) => cel::Value::Float(number),
+                    Value::Text(text) => cel::Value::from(text),
+                    Value::Texts(_) => cel::Value::Null,
+                });
+                // `cel` rounds an integer of more than 53 bits beside a double; here it is compared exactly, as the language says.
+                let rounded = text.contains("9223372036854775807") || facts.is_huge();
+                prop_assert!(ours == theirs || rounded, "{text} on {facts:?}: {ours:?}, not {theirs:?}");
+                Ok(())
+            })?;
+        }
+    }
+
+    /// Scenario: the same expressions, written again from their trees, as messages quote them.
+    /// Guarantee: they are the same expressions.
+    #[test]
+    fn what_is_quoted_means_the_same(text in texts(4).truth) {
+        if let Ok(compiled) = plainly(&text) {
+            let again = parser::parse(&text).unwrap().to_string();
+            let expression = plainly(&again).map(|compiled| compiled.expression);
+            prop_assert_eq!(expression, Ok(compiled.expression), "{}", again);
+        }
+    }
+
+    /// Scenario: conditions on few values that ask for little else than what those values are.
+    /// Guarantee: of a condition that is said to be always (never) true, no process is found of which it is not (is).
+    #[test]
+    fn what_is_always_true_is(text in narrow(), facts in collection::vec(facts(), 60)) {
+        let compiled = plainly(&text).unwrap();
+        if let Some(certain) = lint::certain(&compiled.expression.node, &MEASURES) {
+            for facts in facts {
+                let truth = facts.evaluate(|scope| compiled.expression.holds(scope)).unwrap();
+                prop_assert_ne!(truth, Some(!certain), "{} on {:?}", &text, &facts);
+            }
+        }
+    }
+
+    /// Scenario: conditions on what is true, false or unknown.
+    /// Guarantee: `!`, `&&`, `||` and choices are those of Kleene's three values.
+    #[test]
+    fn unknown_is_a_third_value(formula in formula(), facts in facts()) {
+        let compiled = plainly(&formula.text()).unwrap();
+        let truth = facts.evaluate(|scope| compiled.expression.holds(scope));
+        prop_assert_eq!(truth, Ok(formula.truth(&facts)), "{}", formula.text());
+    }
+
+    /// Scenario: any text, and any row of words of the language.
+    /// Guarantee: it is read or it is refused, with mistakes that lie in it.
+    #[test]
+    fn any_text_is_read_or_refused(
+        text in prop_oneof![
+            "\\PC{0,60}",
+            "[ -~\n\u{e9}]{0,60}",
+            collection::vec(sample::select(WORDS.to_vec()), 0..40).prop_map(|words| words.join(" ")),
+            collection::vec(sample::select(WORDS.to_vec()), 0..20).prop_map(|words| words.concat()),
+        ]
+    ) {
+        let known = Known::new();
+        let names = known.names(&GC);
+        for wanted in [Wanted::Bool, Wanted::Number, Wanted::Any] {
+            if let Err(mistakes) = compile(&text, &names, wanted) {
+                prop_assert!(!mistakes.is_empty());
+                for mistake in mistakes {
+                    let line = text.split('\n').nth(mistake.line - 1).unwrap_or("");
+                    prop_assert!(mistake.column >= 1 && mistake.column <= line.chars().count() + 1, "{text:?}: {mistake}");
+                    prop_assert!(text.len() <= MAX_TEXT && !mistake.message.is_empty());
+                }
+            }
+        }
+    }
+}
+
+const WORDS: [&str; 48] = [
+    "gc",
+    ".",
+    "pause_ms",
+    "gc.pause_ms",
+    "gc.reason",
+    "gc.blocking",
+    "gc.generation",
+    "gc.condemned_reasons",
+    "process.attributes",
+    "pause_share",
+    "induced",
+    "full_blocking",
+    "around",
+    "wrong",
+    "1",
+    "2.5",
+    "0",
+    "'Induced'",
+    "'a",
+    "\"",
+    "r'\\'",
+    "true",
+    "null",
+    "in",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "&&",
+    "||",
+    "!",
+    "-",
+    "+",
+    "*",
+    "/",
+    "%",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "?",
+    ":",
+    ",",
+    "has(",
+    "size(",
+    ".matches('a(')",
+];
+
+/// Conditions that are often contradictions.
+fn narrow() -> impl Strategy<Value = String> {
+    let numbers = one_of(&[
+        "container.memory_limit",
+        "container.cpu_limit",
+        "stream.lag_s",
+        "process.pid",
+        "settings.hard_limit",
+    ]);
+    let constants = one_of(&["0", "1", "2", "1.0", "1.5", "-1", "4.5"]);
+    let words = one_of(&["'a'", "'ab'", "''"]);
+    let leaf = prop_oneof![
+        4 => (numbers.clone(), sample::select(ORDERS.to_vec()), constants.clone()).prop_map(|(a, order, b)| format!("{a} {order} {b}")),
+        1 => (constants, sample::select(ORDERS.to_vec()), numbers).prop_map(|(a, order, b)| format!("{a} {order} {b}")),
+        1 => sample::select(ORDERS.to_vec()).prop_map(|order| format!("container.memory_limit {order} settings.hard_limit")),
+        1 => sample::select(ORDERS.to_vec()).prop_map(|order| format!("settings.hard_limit {order} container.memory_limit")),
+        2 => (sample::select(vec!["==", "!=", "<"]), words.clone()).prop_map(|(order, word)| format!("process.user {order} {word}")),
+        1 => Just("process.user in ['a', 'ab']".to_owned()),
+        1 => words.prop_map(|word| format!("process.user.startsWith({word})")),
+        1 => one_of(&["settings.server", "has(process.user)", "has(settings.server)", "settings.server == false"]),
+    ];
+    leaf.prop_recursive(3, 10, 3, |inner| {
+        prop_oneof![
+            3 => collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" && "))),
+            2 => collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" || "))),
+            1 => inner.clone().prop_map(|part| format!("!({part})")),
+            1 => (inner.clone(), inner.clone(), inner).prop_map(|(when, this, that)| format!("({when} ? {this} : {that})")),
+        ]
+    })
+}
+
+/// A condition on the four settings that are true or false.
+#[derive(Debug, Clone)]
+enum Formula {
+    Leaf(usize),
+    Not(Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Choice(Box<[Self; 3]>),
+}
+
+fn formula() -> impl Strategy<Value = Formula> {
+    (0..4usize).prop_map(Formula::Leaf).prop_recursive(4, 30, 4, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|formula| Formula::Not(Box::new(formula))),
+            collection::vec(inner.clone(), 2..5).prop_map(Formula::All),
+            collection::vec(inner.clone(), 2..5).prop_map(Formula::Any),
+            [inner.clone(), inner.clone(), inner].prop_map(|parts| Formula::Choice(Box::new(parts))),
+        ]
+    })
+}
+
+impl Formula {
+    fn text(&self) -> String {
+        let joined = |parts: &[Self], sign| {
+            let parts: Vec<String> = parts.iter().map(Self::text).collect();
+            format!("({})", parts.join(sign))
+        };
+        match self {
+            Self::Leaf(leaf) => {
+                let name = ["server", "concurrent", "large_pages", "dynamic_adaptation"][*leaf];
+                format!("settings.{name}")
+            }
+            Self::Not(inner) => format!("!({})", inner.text()),
+            Self::All(parts) => joined(parts, " && "),
+            Self::Any(parts) => joined(parts, " || "),
+            Self::Choice(parts) => format!("({} ? {} : {})", parts[0].text(), parts[1].text(), parts[2].text()),
+        }
+    }
+
+    /// False is the least, true the greatest, unknown lies between: `&&` is the least of its parts, `||` the greatest.
+    fn truth(&self, facts: &Facts) -> Option<bool> {
+        let rank = |truth: Option<bool>| match truth {
+            Some(false) => 0,
+            None => 1,
+            Some(true) => 2,
+        };
+        let values = |parts: &[Self]| parts.iter().map(|part| part.truth(facts)).collect::<Vec<_>>();
+        match self {
+            Self::Leaf(leaf) => [facts.server, facts.concurrent, facts.large_pages, facts.adaptation][*leaf],
+            Self::Not(inner) => inner.truth(facts).map(|truth| !truth),
+            Self::All(parts) => values(parts).into_iter().min_by_key(|truth| rank(*truth))?,
+            Self::Any(parts) => values(parts).into_iter().max_by_key(|truth| rank(*truth))?,
+            Self::Choice(parts) => match parts[0].truth(facts)? {
+                true => parts[1].truth(facts),
+                false => parts[2].truth(facts),
+            },
+        }
+    }
+}

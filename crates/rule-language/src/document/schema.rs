@@ -1,0 +1,60 @@
+//! The JSON schema of rule files, generated from their types.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use strict_yaml::check::Schema;
+use strict_yaml::schema::tidy;
+
+use super::RuleFile;
+
+pub(crate) use super::text::FORMATS;
+
+/// The schema, made once.
+pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<RuleFile>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The schema with its formats.
+pub(crate) fn schema() -> Schema<'static> {
+    Schema::new(&SCHEMA, &FORMATS)
+}
+
+/// The schema as the text of `rules/gcwatch-rules.schema.json`, for editors.
+pub fn text() -> String {
+    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    format!("{:#}\n", *SCHEMA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gc_rules::rule::Function;
+    use strict_yaml::check::{unknown_keywords, words};
+    use strict_yaml::path::KeyPath;
+
+    /// Scenario: the schema as `schemars` makes it.
+    /// Guarantee: the check of a file supports all of its keywords.
+    #[test]
+    fn the_check_supports_the_schema() {
+        assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
+    }
+
+    /// Scenario: the functions in the schema and those in the code.
+    /// Guarantee: they are the same, under the same names, each with a description.
+    #[test]
+    fn the_schema_has_every_function() {
+        let path = KeyPath::of("rules").index(0).key("let").key("x").key("fn");
+        let (rule, _) = schema().at(&path).unwrap();
+        let described: Vec<&str> = words(rule)
+            .into_iter()
+            .map(|(word, description)| description.map(|_| word).unwrap())
+            .collect();
+        let names: Vec<&str> = Function::ALL.iter().map(|function| function.name()).collect();
+        assert_eq!(described, names);
+    }
+}

@@ -1,0 +1,210 @@
+//! One file: check against the schema, macros and lists.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gc_rules::field::{self, Field};
+use serde::de::DeserializeOwned;
+use strict_yaml::check::nearest;
+use strict_yaml::path::{KeyPath, Step};
+use strict_yaml::quote::quoted;
+use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
+
+use super::Level;
+use super::report::{Placed, Report};
+use super::text::{condition_trap, entries, entry, items, scalar};
+use crate::compile::{Macro, Mistake, parse_macro};
+use crate::document::schema::schema;
+use crate::document::{TextList, Version, is_name};
+
+/// Limits of a file. A thousand rules have about sixty thousand values.
+const BOUNDS: Bounds = Bounds {
+    bytes: 1 << 20,
+    depth: 32,
+    nodes: 200_000,
+    faults: 100,
+};
+
+/// Macros and lists of one file.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    pub(super) macros: BTreeMap<String, Macro>,
+    pub(super) lists: BTreeMap<String, Vec<Box<str>>>,
+    /// Their positions.
+    pub(super) places: BTreeMap<String, Position>,
+    /// Invalid ones.
+    pub(super) broken: Vec<String>,
+    /// Those that are used.
+    pub(super) used: BTreeSet<String>,
+}
+
+/// The tree of a file; `None` if it is empty or invalid.
+pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<Node> {
+    match parse(text, BOUNDS) {
+        Ok(Some(root)) => Some(root),
+        Ok(None) => {
+            let message = "the file is empty; a rule file begins with `apiVersion: gcwatch/v1`";
+            report.error(file, Position::START, message);
+            None
+        }
+        Err(faults) => {
+            for fault in faults {
+                report.error(file, fault.at, fault.message);
+            }
+            None
+        }
+    }
+}
+
+/// Whether this gcwatch supports the version and the required fields of the file.
+pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
+    if let Some(entry) = entry(root.node, "apiVersion")
+        && let Some(scalar) = scalar(&entry.value)
+        && let Err(message) = scalar.text.parse::<Version>()
+    {
+        report.error(root.file, entry.value.at, format!("apiVersion: {message}"));
+        return false;
+    }
+    let fields = entry(root.node, "requires").and_then(|requires| entry(&requires.value, "fields"));
+    let mut known = true;
+    for node in fields.map(|fields| items(&fields.value)).unwrap_or_default() {
+        let Some(name) = scalar(node).map(|scalar| scalar.text.as_str()) else {
+            continue;
+        };
+        if Field::of(name).is_none() {
+            let near = nearest(name, field::ALL.iter().map(|field| field.name));
+            let hint = near
+                .map(|near| format!("did you mean `{near}`?"))
+                .unwrap_or_else(|| "use a newer gcwatch".to_owned());
+            let message = format!(
+                "requires.fields: this gcwatch does not have the required field {}; {hint}",
+                quoted(name)
+            );
+            report.error(root.file, node.at, message);
+            known = false;
+        }
+    }
+    known
+}
+
+/// Checks the file against the schema.
+pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
+    let (_, findings) = schema().check(root.node, &KeyPath::default());
+    for finding in findings {
+        let what = subject(&finding.path, root.node);
+        let message = if what.is_empty() {
+            finding.fault.message
+        } else {
+            format!("{what}: {}", finding.fault.message)
+        };
+        report.error(root.file, finding.fault.at, message);
+    }
+    let lists = ["rules", "overrides"].map(|key| entry(root.node, key).map(|entry| &entry.value.kind));
+    // What is not a list is reported already.
+    let empty =
+        |kind: &Option<&Kind>| kind.is_none_or(|kind| matches!(kind, Kind::Sequence(items) if items.is_empty()));
+    if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) && entry(root.node, "follows").is_none() {
+        let message = "the file has neither `rules` nor `overrides`";
+        report.error(root.file, root.node.at, message);
+    }
+}
+
+/// A path in messages: rules by their ids.
+fn subject(path: &KeyPath, root: &Node) -> String {
+    if let [Step::Key(list), Step::Index(index), rest @ ..] = path.steps()
+        && list == "rules"
+        && let Some(rule) = entry(root, "rules").and_then(|rules| items(&rules.value).get(*index))
+        && let Some(id) = entry(rule, "id").and_then(|id| scalar(&id.value))
+    {
+        let id = short(&id.text);
+        return match rest {
+            [] => id.to_owned(),
+            rest => format!("{id}: {}", KeyPath::from(rest)),
+        };
+    }
+    path.to_string()
+}
+
+/// An id in messages, truncated.
+fn short(id: &str) -> &str {
+    let line = id.lines().next().unwrap_or_default();
+    let end = line.char_indices().nth(100).map_or(line.len(), |(end, _)| end);
+    line.get(..end).unwrap_or_default()
+}
+
+/// The value in the type of the schema at `path`; `None` if it is invalid, which [`check`] reports.
+pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<T> {
+    let (value, _) = schema().check(node, path);
+    serde_json::from_value(value?).ok()
+}
+
+/// Reads macros and lists.
+pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
+    let mut words = Words::default();
+    let file = root.file;
+    let lists = entry(root.node, "lists").map(|lists| entries(&lists.value));
+    for list in lists.unwrap_or_default() {
+        if let Err(message) = is_name(&list.key) {
+            report.error(file, list.at, format!("lists: {message}"));
+            continue;
+        }
+        words.places.insert(list.key.clone(), list.at);
+        match typed::<TextList>(&list.value, &KeyPath::of("lists").key(&list.key)) {
+            Some(TextList(texts)) => {
+                let texts = texts.into_iter().map(String::into_boxed_str).collect();
+                words.lists.insert(list.key.clone(), texts);
+            }
+            None => words.broken.push(list.key.clone()),
+        }
+    }
+    let macros = entry(root.node, "macros").map(|macros| entries(&macros.value));
+    for entry in macros.unwrap_or_default() {
+        let name = &entry.key;
+        let what = format!("macros.{}", short(name));
+        let placed = Placed {
+            file,
+            node: &entry.value,
+        };
+        if let Err(message) = is_name(name) {
+            report.error(file, entry.at, format!("macros: {message}"));
+            continue;
+        }
+        if words.places.contains_key(name) {
+            report.error(file, entry.at, format!("{what}: there is a list with this name"));
+            continue;
+        }
+        words.places.insert(name.clone(), entry.at);
+        let Some(scalar) = scalar(&entry.value) else {
+            words.broken.push(name.clone());
+            continue;
+        };
+        if let Some(trap) = condition_trap(report.lines(file), placed, scalar) {
+            report.error(file, entry.value.at, format!("{what}: {trap}"));
+            words.broken.push(name.clone());
+            continue;
+        }
+        match parse_macro(&scalar.text) {
+            Ok(read) => {
+                words.macros.insert(name.clone(), read);
+            }
+            Err(mistakes) => {
+                report.mistakes(placed, &scalar.text, &what, &mistakes, Level::Error);
+                words.broken.push(name.clone());
+            }
+        }
+    }
+    words
+}
+
+impl Words {
+    /// Whether the mistake is an unknown name whose definition is invalid, which is reported already.
+    pub(super) fn is_reported(&self, text: &str, mistake: &Mistake) -> bool {
+        if self.broken.is_empty() {
+            return false;
+        }
+        let line = text.lines().nth(mistake.line.saturating_sub(1)).unwrap_or_default();
+        let part = |c: &char| c.is_alphanumeric() || *c == '_';
+        let rest = line.chars().skip(mistake.column.saturating_sub(1));
+        let word: String = rest.take_while(part).collect();
+        self.broken.contains(&word)
+    }
+}

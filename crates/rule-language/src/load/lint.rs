@@ -1,0 +1,245 @@
+//! Warnings on valid rules.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gc_rules::expression::{Expression, Node};
+use gc_rules::field::{Field, Root};
+use gc_rules::rule::{On, Rule, Severity};
+use gc_rules::value::Type;
+use strict_yaml::check::nearest;
+use strict_yaml::yaml::Position;
+
+use super::draft::Draft;
+use super::file::Words;
+use super::groups::Groups;
+use super::partial_rule::PartialRule;
+use super::report::{Placed, Report};
+use super::text::scalar;
+use crate::compile::{Compiled, attribute_of_label, certain};
+
+/// The interval of ticks, nanoseconds.
+const TICK_NS: u64 = 1_000_000_000;
+/// Numbers with few different values.
+const FEW_VALUES: [&str; 4] = [
+    "gc.generation",
+    "gc.heap_count",
+    "process.runtime_major",
+    "process.runtime_minor",
+];
+
+/// A valid rule.
+pub(super) fn rule(
+    draft: &Draft<'_>,
+    rule: &Rule,
+    in_when: &[&'static Field],
+    partial: &PartialRule<'_>,
+    report: &mut Report<'_>,
+) {
+    let key = |key: &str| {
+        let placed = draft.keys.get(key);
+        placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at))
+    };
+    let mut warn = |(file, at), message: &str| report.warning(file, at, format!("{}: {message}", draft.id));
+    for local in partial.windows.iter().filter(|local| !local.used) {
+        warn(
+            (local.file, local.at),
+            &format!("let: the window `{}` is not used", local.name),
+        );
+    }
+    for (name, at) in partial
+        .params_at
+        .iter()
+        .filter(|(name, _)| !partial.named.contains(*name))
+    {
+        warn(*at, &format!("params: the parameter `{name}` is not used"));
+    }
+    if rule.description.is_empty() {
+        warn(key("id"), "`description` is missing: what the alert means");
+    }
+    if rule.remedy.is_empty() {
+        warn(key("id"), "`remedy` is missing: what to do");
+    }
+    if rule.severity == Severity::Critical && rule.group.is_none() {
+        let message = "severity: a critical rule without a group; one incident may raise several alerts";
+        warn(key("severity"), message);
+    }
+    if (1..TICK_NS).contains(&rule.hold_ns) {
+        warn(key("for"), "for: less than a second; rules are evaluated once a second");
+    }
+    for text in ["title", "description", "remedy", "source"] {
+        let text_of = draft.keys.get(text).and_then(|placed| scalar(placed.node));
+        if text_of.is_some_and(|scalar| scalar.text.contains("{{")) {
+            let message =
+                format!("{text}: it is no template, so `{{{{` stays as it is; use the summary or an annotation");
+            warn(key(text), &message);
+        }
+    }
+    let measures = partial.measures.as_slice();
+    let all = |nodes: Vec<Node>| certain(&Node::And(nodes.into()), measures);
+    let not = |expression: &Expression| Node::Not(Box::new(expression.node.clone()));
+    if let Some(clear) = &rule.clear {
+        if *clear == rule.when {
+            let message = "clear: same as `when`: the alert would end as soon as it begins";
+            warn(key("clear"), message);
+        } else if all(vec![rule.when.node.clone(), not(clear)]) == Some(false) {
+            let message = "clear: it holds whenever `when` does: the alert would end as soon as it begins";
+            warn(key("clear"), message);
+        }
+    }
+    for exception in &rule.exceptions {
+        if all(vec![rule.when.node.clone(), not(&exception.when)]) == Some(false) {
+            let message = format!(
+                "exceptions.{}: it holds whenever `when` does, so the rule never fires; to switch it off, set `enabled: false`",
+                exception.name
+            );
+            warn(key("when"), &message);
+        }
+    }
+    for (severity, condition) in &rule.worse {
+        let key = format!("worse.{}", severity.name());
+        let at = draft
+            .keys
+            .get("worse")
+            .map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+        if all(vec![rule.when.node.clone(), condition.node.clone()]) == Some(false) {
+            warn(at, &format!("{key}: it is never true while `when` is"));
+        } else if all(vec![rule.when.node.clone(), not(condition)]) == Some(false) {
+            warn(
+                at,
+                &format!("{key}: it holds whenever `when` does; set `severity` instead"),
+            );
+        }
+    }
+    let hysteresis = rule.clear.as_ref().is_some_and(|clear| {
+        let either = Node::Or([rule.when.node.clone(), clear.node.clone()].into());
+        certain(&either, measures) != Some(true)
+    });
+    if rule.on == On::Process && rule.keep_firing_ns == 0 && !hysteresis && can_change(&rule.when) {
+        let message = "keep_firing_for: with 0s the alert can begin and end each second; set a time, or a `clear` with \
+            another threshold than `when`";
+        warn(key("keep_firing_for"), message);
+    }
+    let sees_collections = in_when.iter().any(|field| field.root == Root::Gc)
+        || partial
+            .windows
+            .iter()
+            .any(|local| local.used && local.window.as_ref().is_some_and(|window| window.sampled == Root::Gc));
+    if rule.on == On::Gc && !sees_collections {
+        warn(
+            key("on"),
+            "on: `when` uses no field of a collection; `on: process` also evaluates it between collections",
+        );
+    }
+}
+
+/// Whether a condition can change while the process runs.
+fn can_change(when: &Expression) -> bool {
+    when.node.any(&|node| match node {
+        Node::Window(_) => true,
+        Node::Field(field) => field.root != Root::Process || field.name.starts_with("container.") || field.unit == "s",
+        _ => false,
+    })
+}
+
+/// `service.firing[...]` of rules that there are not, or that are not about processes; errors.
+pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
+    let about_processes = || rules.iter().filter(|rule| rule.on.subject() == On::Process);
+    for (draft, rule) in drafts.iter().zip(rules) {
+        let named = RefCell::new(BTreeSet::new());
+        let conditions = std::iter::once(&rule.when).chain(&rule.clear);
+        for condition in conditions.chain(rule.worse.iter().map(|(_, condition)| condition)) {
+            condition.node.any(&|node| {
+                if let Node::Firing(id) = node {
+                    named.borrow_mut().insert(id.clone());
+                }
+                false
+            });
+        }
+        for id in named.into_inner() {
+            if about_processes().any(|known| *known.id == *id) {
+                continue;
+            }
+            let near = nearest(&id, about_processes().map(|known| &*known.id));
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let placed = draft.keys.get("when");
+            let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+            let message = format!(
+                "{}: service.firing: there is no rule `{id}` about processes{hint}",
+                draft.id
+            );
+            report.error(file, at, message);
+        }
+    }
+}
+
+/// `select` and `when` that exclude each other; an error.
+pub(super) fn selected(
+    draft: &Draft<'_>,
+    select: &Expression,
+    rule: &Rule,
+    partial: &PartialRule<'_>,
+    report: &mut Report<'_>,
+) {
+    let both = Node::And([select.node.clone(), rule.when.node.clone()].into());
+    if certain(&both, &partial.measures) == Some(false) {
+        let placed = draft.keys.get("when");
+        let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+        let message = format!("{}: when: it is never true for the processes of `select`", draft.id);
+        report.error(file, at, message);
+    }
+}
+
+/// A label that alerts have already, from the resource of the process.
+pub(super) fn label_name(file: usize, at: Position, id: &str, name: &str, report: &mut Report<'_>) {
+    if let Some(attribute) = attribute_of_label(name) {
+        let message = format!(
+            "{id}: labels: alerts have the label `{name}` from the attribute {attribute}, which would be called \
+             `{name}_2`; use another name"
+        );
+        report.warning(file, at, message);
+    }
+}
+
+/// A label's template.
+pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report: &mut Report<'_>) {
+    let many = |field: &&&'static Field| {
+        field.kind == Type::Double || (field.kind == Type::Int && !FEW_VALUES.contains(&field.name))
+    };
+    let field = values.iter().flat_map(|value| &value.fields).find(many);
+    let name = field.map(|field| field.name);
+    let windows = values.iter().any(|value| !value.windows.is_empty());
+    if let Some(name) = name.or(windows.then_some("a window")) {
+        let message = format!(
+            "{what}: {name} has many values, and labels identify alerts; use it in the summary or an annotation"
+        );
+        report.warning(placed.file, placed.node.at, message);
+    }
+}
+
+/// Macros and lists without a use.
+pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
+    for (file, words) in words.iter().enumerate() {
+        for (name, at) in &words.places {
+            if words.used.contains(name) || words.broken.contains(name) {
+                continue;
+            }
+            let kind = if words.lists.contains_key(name) {
+                "lists: the list"
+            } else {
+                "macros: the macro"
+            };
+            report.warning(file, *at, format!("{kind} `{name}` is not used"));
+        }
+    }
+}
+
+/// Groups without a rule.
+pub(super) fn unused_groups(groups: &Groups, used: &BTreeSet<usize>, report: &mut Report<'_>) {
+    for (place, (group, file, at)) in groups.all.iter().enumerate() {
+        if !used.contains(&place) {
+            report.warning(*file, *at, format!("groups: no rule uses the group `{}`", group.name));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the windows of all rules may take of one process's share of memory.
+
+use gc_rules::engine::Engine;
+use gc_rules::rule_set::RuleSet;
+use strict_yaml::yaml::Position;
+
+use super::report::Report;
+
+/// Bytes that the windows of all rules together may take for one process, when all of them are full. A process costs
+/// the daemon at most 16 MB; what ships takes a fiftieth of this.
+pub const MOST_WINDOW_BYTES: usize = 4_000_000;
+
+/// The first rule with a window, and where it stands.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) rule: Box<str>,
+    pub(super) name: Box<str>,
+    pub(super) file: usize,
+    pub(super) at: Position,
+}
+
+/// Reports the window with which there is too much, in the order of the files. `origins`: of each window of the set.
+pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>) {
+    let total: usize = Engine::most_window_memory(rules).map(|(_, bytes)| bytes).sum();
+    if total <= MOST_WINDOW_BYTES {
+        return;
+    }
+    let mut windows: Vec<(usize, usize)> = Engine::most_window_memory(rules).collect();
+    windows.sort_unstable();
+    let mut sum = 0;
+    let over = windows.iter().find(|(_, bytes)| {
+        sum += bytes;
+        sum > MOST_WINDOW_BYTES
+    });
+    let Some((place, bytes)) = over else { return };
+    let Some(origin) = origins.get(*place) else { return };
+    let megabytes = |bytes: usize| bytes as f64 / 1e6;
+    let message = format!(
+        "{}: let.{}: the windows of all rules together would take up to {:.1} MB for each process, and at most {:.1} MB are \
+         allowed; this one takes {:.1} KB, and those from here on have no room: use fewer of them, or a smaller `last`",
+        origin.rule,
+        origin.name,
+        megabytes(total),
+        megabytes(MOST_WINDOW_BYTES),
+        *bytes as f64 / 1e3,
+    );
+    report.error(origin.file, origin.at, message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Level, SourceFile, load, shipped};
+
+    /// Rules with windows over samples of 4,096, each of its own meaning.
+    fn rules(count: usize, windows: usize, enabled: bool) -> SourceFile {
+        let mut text = "apiVersion: gcwatch/v1\nrules:\n".to_owned();
+        for rule in 0..count {
+            text += &format!(
+                "  - id: many.r{rule}\n    title: T\n    on: gc\n    severity: info\n    summary: x\n    enabled: {enabled}\n    let:\n"
+            );
+            let mut when = Vec::new();
+            for window in 0..windows {
+                let where_ = format!("gc.pause_ms > {rule}.0 && gc.number > {window}");
+                text += &format!("      w{window}: {{ fn: count, where: {where_}, last: 4096 }}\n");
+                when.push(format!("w{window} > 3.0"));
+            }
+            text += &format!("    when: {}\n", when.join(" && "));
+        }
+        SourceFile {
+            name: "many.yaml".to_owned(),
+            text,
+        }
+    }
+
+    /// Scenario: 400 rules with 16 windows of 4,096 samples each; the same switched off; as many as have room.
+    /// Guarantee: the sum is refused at the window with which it is too much, with the sum and the limit; windows that
+    /// are never fed do not count.
+    #[test]
+    fn the_sum_of_all_windows_is_limited() {
+        let mut problems = load(&[rules(400, 16, true)]).unwrap_err();
+        problems.retain(|problem| problem.severity == Level::Error);
+        assert_eq!(problems.len(), 1);
+        let message = problems[0].to_string();
+        assert!(message.starts_with("many.yaml:94:7: "), "{message}");
+        assert!(
+            message.contains("many.r3: let.w12: the windows of all rules together would take up to 42"),
+            "{message}"
+        );
+        assert!(message.contains("at most 4.0 MB are allowed"), "{message}");
+        assert!(load(&[rules(400, 16, false)]).is_ok());
+        assert!(load(&[rules(3, 16, true)]).is_ok());
+    }
+
+    /// Scenario: the rules that ship.
+    /// Guarantee: most of the room is left for others.
+    #[test]
+    fn what_ships_leaves_room() {
+        let rules = load(&shipped()).unwrap().rules;
+        let total: usize = Engine::most_window_memory(&rules).map(|(_, bytes)| bytes).sum();
+
+        assert!(total * 4 < MOST_WINDOW_BYTES, "{total}");
+    }
+}

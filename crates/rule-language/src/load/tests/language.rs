@@ -1,0 +1,254 @@
+//! Parameters, and exceptions with a time of day.
+
+use std::sync::Arc;
+
+use crate::load::{SourceFile, load};
+use crate::test_file::{TestFile, run};
+
+/// Runs the tests of a rule file.
+fn passes(rules: &str, tests: &str) {
+    let source = |name: &str, text: &str| SourceFile {
+        name: name.to_owned(),
+        text: format!("apiVersion: gcwatch/v1\n{text}"),
+    };
+    let loaded = load(&[source("a.yaml", rules)]).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(loaded.warnings, []);
+    let set = Arc::new(loaded.rules);
+    let tests = source("a.test.yaml", &format!("rule_files: [a.yaml]\ntests:\n{tests}"));
+    let file = TestFile::read(&tests.name, &tests.text).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    for test in &file.document.tests {
+        let differences = run(test, &set, None).differences;
+        assert!(differences.is_empty(), "{}: {differences:?}", test.name);
+    }
+}
+
+/// A rule with a parameter, and processes of three namespaces.
+const PARAMS: &str = "\
+rules:
+  - id: shop.pause
+    title: A long pause
+    on: gc
+    params: {limit_ms: 200, kind: gc}
+    params_for:
+      - select: process.attributes['k8s.namespace.name'] == 'batch'
+        params: {limit_ms: 2000.5}
+      - select: process.service.startsWith('report')
+        params: {limit_ms: 1000}
+    when: gc.pause_ms > limit_ms && kind == 'gc'
+    severity: warning
+    summary: 'longer than {{ limit_ms | ms }}'
+    description: It is long.
+    remedy: Look.
+overrides:
+  - id: shop.*
+    add:
+      params: {limit_ms: 300}
+      params_for:
+        - {select: process.service == 'report-large', params: {limit_ms: 1500}}
+";
+
+/// Scenario: a rule with a parameter whose value is another one in a namespace and for some services; a later override
+/// adds values. Of some processes neither the namespace nor the service is known.
+/// Guarantee: each process has the first value that is for it, the override's before the rule's own; where `select` is
+/// unknown, the value for all others.
+#[test]
+fn a_parameter_has_another_value_for_some_processes() {
+    let test = |name: &str, attributes: &str, limit: &str, below: u32, above: u32| {
+        format!(
+            "  - name: {name}\n    process: {{attributes: {{{attributes}}}}}\n    events:\n      \
+             - {{at: 1s, gc: {{generation: 2, type: blocking, pause_ms: {below}}}}}\n      \
+             - {{at: 100s, gc: {{generation: 2, type: blocking, pause_ms: {above}}}}}\n    expect:\n      \
+             - {{at: 2s, rule: shop.pause, state: inactive}}\n      \
+             - {{at: 101s, rule: shop.pause, state: firing, summary: longer than {limit}}}\n"
+        )
+    };
+    let tests = [
+        test("nothing is known", "", "300 ms", 290, 310),
+        test("another service", "service.name: web", "300 ms", 290, 310),
+        test("the namespace", "k8s.namespace.name: batch", "2 s", 1990, 2010),
+        test("the service", "service.name: report-small", "1 s", 990, 1010),
+        test("the override", "service.name: report-large", "1.5 s", 1490, 1510),
+        test(
+            "the first",
+            "service.name: report-a, k8s.namespace.name: batch",
+            "2 s",
+            1990,
+            2010,
+        ),
+    ];
+    passes(PARAMS, &tests.concat());
+}
+
+/// Scenario: parameters with mistakes.
+/// Guarantee: each is reported at its place, with what to do.
+#[test]
+fn mistakes_in_parameters_are_reported() {
+    let text = "\
+apiVersion: gcwatch/v1
+lists: {induced: [Induced]}
+rules:
+  - id: a
+    title: T
+    on: gc
+    params: {limit: 200.0, full: true, induced: 1, unused: 2}
+    params_for:
+      - select: gc.pause_ms > 1.0
+        params: {limit: 1.0}
+      - select: process.name == 'a'
+        params: {limt: 1.0, full: 5}
+    let:
+      limit: {fn: count, over: 1m}
+    when: gc.pause_ms > limit && full && gc.reason in induced
+    severity: info
+    summary: S
+    description: D
+    remedy: R
+";
+    let file = SourceFile {
+        name: "a.yaml".to_owned(),
+        text: text.to_owned(),
+    };
+    let problems = load(&[file]).unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "a.yaml:7:40: a: params: the file has a macro or list `induced`",
+            "a.yaml:9:17: a: params_for.select: `gc.pause_ms` belongs to one collection, and here is none (here: process.*, \
+             settings.*, container.*); use a window over it, or a rule `on: gc`",
+            "a.yaml:12:18: a: params_for: the rule has no parameter `limt`; did you mean `limit`?",
+            "a.yaml:12:29: a: params_for: `full` is of type bool, and of type int here",
+            "a.yaml:14:7: a: let: the rule has a parameter `limit`",
+        ]
+    );
+}
+
+/// Scenario: an exception by the number of collections, which expires, on a rule that holds from the first one on.
+/// Guarantee: the rule is excepted while the condition holds, fires when it does not, and after the exception expired.
+#[test]
+fn an_exception_applies_until_it_expires() {
+    let rules = "\
+rules:
+  - id: shop.collects
+    title: Something was collected
+    on: process
+    let:
+      n: {fn: count, over: 1h}
+    when: n >= 1.0
+    severity: warning
+    summary: collected
+    description: It collects.
+    remedy: Look.
+    exceptions:
+      - {name: only one, when: n < 2.0, until: 2026-11-20}
+";
+    let test = |name: &str, start: &str, after_one: &str| {
+        format!(
+            "  - name: {name}\n    start: {start}\n    events:\n      - {{at: 1s, gc: {{generation: 0, type: blocking}}}}\n      \
+             - {{at: 60s, gc: {{generation: 0, type: blocking}}}}\n    \
+             until: 2m\n    expect:\n      - {{at: 50s, rule: shop.collects, state: {after_one}}}\n      \
+             - {{at: 70s, rule: shop.collects, state: firing}}\n"
+        )
+    };
+    let tests = [
+        test("before it expires", "2026-11-20T23:50:00Z", "excepted"),
+        test("after it expired", "2026-11-21T00:00:00Z", "firing"),
+    ];
+    passes(rules, &tests.concat());
+}
+
+/// Scenario: the tests of a rule by version, which say of the service's processes on how many a rule fires, and how
+/// many there were.
+/// Guarantee: the rule sees both, and its window what was before.
+#[test]
+fn a_test_says_what_is_known_of_a_version() {
+    let rules = "\
+rules:
+  - id: a.long
+    title: A long pause
+    on: gc
+    when: gc.pause_ms > 200.0
+    severity: warning
+    summary: long
+    description: It is long.
+    remedy: Look.
+  - id: a.version
+    title: Several of a version
+    on: service
+    by: service.version
+    let: {most: {fn: max, of: service.processes, over: 5m}}
+    when: service.firing['a.long'] >= 2 && double(service.processes) < most
+    severity: error
+    summary: \"{{ service.firing['a.long'] }} of {{ process.attributes['service.version'] }}, {{ service.last_death }}\"
+    description: They are long.
+    remedy: Look.
+";
+    let tests = "  - name: two of three
+    events:
+      - {at: 1s, service: {version: '2.1', processes: 4, firing.a.long: 1}}
+      - {at: 10s, service: {processes: 3}}
+      - {at: 20s, service: {firing.a.long: 2, last_death: pid 7}}
+    expect:
+      - {at: 19s, rule: a.version, state: inactive}
+      - {at: 21s, rule: a.version, state: firing, summary: '2 of 2.1, pid 7'}
+    fires: [a.version]
+  - name: the whole service is not its business
+    events:
+      - {at: 1s, service: {processes: 4, firing.a.long: 3}}
+      - {at: 10s, service: {processes: 3}}
+    expect:
+      - {at: 12s, rule: a.version, state: not_selected}
+    until: 1m
+    fires: []
+";
+    passes(rules, tests);
+}
+
+/// Scenario: keys without their role, a cause that explains in another unit, one of a rule that is no symptom, a cause
+/// with a severity, a rule without one.
+/// Guarantee: each is an error at its place, with what to do.
+#[test]
+fn mistakes_in_roles_are_reported() {
+    let text = "\
+apiVersion: gcwatch/v1
+rules:
+  - {id: s, role: symptom, title: T, on: process, severity: info, when: stopped > 1.0, harm: stopped,
+     let: {stopped: {fn: sum, of: gc.pause_ns, over: 1m}}, summary: S, description: D, remedy: R}
+  - {id: c, role: cause, of: [s], title: T, on: process, when: kept > 1.0, explains: kept,
+     let: {kept: {fn: newest, of: double(gc.heap_after), last: 1}}, summary: S, description: D, remedy: R}
+  - {id: d, role: cause, of: [c, t], title: T, on: gc, when: gc.pause_ns > 1, explains: gc.pause_ns,
+     summary: S, description: D, remedy: R}
+  - {id: e, role: cause, of: [s], title: T, on: gc, severity: info, when: gc.pause_ns > 1, explains: gc.pause_ms,
+     summary: S, description: D, remedy: R}
+  - {id: f, title: T, on: gc, when: gc.pause_ns > 1, harm: gc.pause_ns, summary: S, description: D, remedy: R}
+  - {id: g, role: cause, title: T, on: gc, when: gc.pause_ns > 1, summary: S, description: D, remedy: R}
+";
+    let problems = |text: &str| -> Vec<String> {
+        let file = SourceFile {
+            name: "r.yaml".to_owned(),
+            text: text.to_owned(),
+        };
+        let problems = load(&[file]).unwrap_err();
+        problems.iter().map(ToString::to_string).collect()
+    };
+    let found = problems(text).join("\n");
+    for expected in [
+        "e: explains: it is in ms; a harm is measured in ns, bytes, or bytes per hour (a slope)",
+        "e: severity: a cause or a note is information; remove it",
+        "f: harm: only rules `role: symptom` have it",
+        "f: severity is missing; only causes and notes have none",
+        "g: of is missing: a cause explains symptoms",
+        "g: explains is missing: a cause explains symptoms",
+    ] {
+        assert!(found.contains(expected), "{expected}\n{found}");
+    }
+    let rest: Vec<&str> = text.lines().collect();
+    let found = problems(&rest[..8].join("\n")).join("\n");
+    for expected in [
+        "c: explains: it is in bytes, and the harm of `s` in ns",
+        "d: of: there is no symptom `c`; did you mean `s`?",
+        "d: of: there is no symptom `t`; did you mean `s`?",
+    ] {
+        assert!(found.contains(expected), "{expected}\n{found}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Access to values, and strings that YAML reads differently from what they look like.
+
+use strict_yaml::yaml::{Entry, Kind, Node, Scalar};
+
+use super::place::Lines;
+use super::report::Placed;
+
+/// The scalar; `None` for null and for other values.
+pub(super) fn scalar(node: &Node) -> Option<&Scalar> {
+    match &node.kind {
+        Kind::Scalar(scalar) if !scalar.is_null() => Some(scalar),
+        _ => None,
+    }
+}
+
+/// Keys and values of a mapping; empty for other values.
+pub(super) fn entries(node: &Node) -> &[Entry] {
+    match &node.kind {
+        Kind::Mapping(entries) => entries,
+        _ => &[],
+    }
+}
+
+/// Elements of a list; empty for other values.
+pub(super) fn items(node: &Node) -> &[Node] {
+    match &node.kind {
+        Kind::Sequence(items) => items,
+        _ => &[],
+    }
+}
+
+/// The entry of a key; `None` if it is missing or null.
+pub(super) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
+    entries(node)
+        .iter()
+        .find(|entry| entry.key == key && !entry.value.is_null())
+}
+
+/// Why an unquoted condition is not what it looks like: YAML reads ` #` as a comment, and joins lines.
+pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
+    const SEVERAL: &str = "an unquoted condition must be on one line; write it as a block, below `|`";
+    const COMMENT: &str =
+        "YAML reads the rest from `#` as a comment; write the condition as a block, below `|`, or in quotes";
+    if scalar.text.trim().is_empty() {
+        return Some("the condition is empty");
+    }
+    if !scalar.plain {
+        return None;
+    }
+    match lines?.after(placed.node.at, &scalar.text) {
+        None => Some(SEVERAL),
+        Some(after) if after.trim_start().starts_with('#') => Some(COMMENT),
+        Some(_) => None,
+    }
+}
+
+/// The same for a template: a comment with a value in it is probably a part of it.
+pub(super) fn template_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
+    let cut = scalar.plain
+        && lines?
+            .after(placed.node.at, &scalar.text)
+            .is_some_and(|after| after.trim_start().starts_with('#') && after.contains("{{"));
+    cut.then_some("YAML reads the rest from `#` as a comment; put the string in quotes")
+}

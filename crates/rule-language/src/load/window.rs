@@ -1,0 +1,149 @@
+//! The windows of a rule, and those of all rules together.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use gc_rules::expression::{Expression, Node, TextTest};
+use gc_rules::rule::Part;
+use gc_rules::rule::{Rule, Template, Window};
+
+use super::memory::Origin;
+
+/// The same in every run, and enough to distinguish some thousand meanings.
+pub(super) fn digest(meaning: &impl Hash) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut hasher = Fnv(OFFSET);
+    meaning.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// 64-bit FNV-1a.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The windows of the rule set: those of one meaning once.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    pub(super) windows: Vec<Window>,
+    pub(super) meanings: Vec<u64>,
+    /// Where each stood first.
+    pub(super) origins: Vec<Origin>,
+    places: HashMap<Window, usize>,
+}
+
+impl Windows {
+    /// The place of the window in the set.
+    pub(super) fn place(&mut self, window: &Window, origin: impl FnOnce() -> Origin) -> usize {
+        if let Some(place) = self.places.get(window) {
+            return *place;
+        }
+        let place = self.windows.len();
+        self.windows.push(window.clone());
+        self.meanings.push(digest(window));
+        self.origins.push(origin());
+        self.places.insert(window.clone(), place);
+        place
+    }
+
+    /// The meaning of the window there.
+    pub(super) fn meaning(&self, place: usize) -> u64 {
+        self.meanings.get(place).copied().unwrap_or_default()
+    }
+}
+
+/// A copy of an expression with each window at another place.
+pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Expression {
+    let mut moved = expression.clone();
+    move_node(&mut moved.node, to);
+    moved
+}
+
+/// Puts each window of a rule at another place.
+pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
+    move_node(&mut rule.when.node, to);
+    let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
+    let amounts = rule.amount.iter_mut().chain(&mut rule.lasting);
+    for expression in rule
+        .select
+        .iter_mut()
+        .chain(&mut rule.clear)
+        .chain(amounts)
+        .chain(worse)
+    {
+        move_node(&mut expression.node, to);
+    }
+    for exception in &mut rule.exceptions {
+        move_node(&mut exception.when.node, to);
+    }
+    let texts = rule.labels.iter_mut().chain(&mut rule.annotations);
+    for template in texts.map(|(_, template)| template).chain([&mut rule.summary]) {
+        move_template(template, to);
+    }
+}
+
+fn move_template(template: &mut Template, to: &impl Fn(usize) -> usize) {
+    move_parts(&mut template.parts, to);
+}
+
+/// Clauses have no clauses in them: two calls deep at most.
+fn move_parts(parts: &mut [Part], to: &impl Fn(usize) -> usize) {
+    for part in parts {
+        match part {
+            Part::Text(_) => {}
+            Part::Value(expression, _) => move_node(&mut expression.node, to),
+            Part::Clause(parts) => move_parts(parts, to),
+        }
+    }
+}
+
+/// Trees are shallow: the check bounds them.
+fn move_node(node: &mut Node, to: &impl Fn(usize) -> usize) {
+    match node {
+        Node::Window(place) => *place = to(*place),
+        Node::Bool(_)
+        | Node::Int(_)
+        | Node::Double(_)
+        | Node::Text(_)
+        | Node::Texts(_)
+        | Node::Field(_)
+        | Node::Attribute(_)
+        | Node::Firing(_) => {}
+        Node::Has(one)
+        | Node::Not(one)
+        | Node::Negate(one)
+        | Node::Size(one)
+        | Node::ToDouble(one)
+        | Node::ToInt(one) => move_node(one, to),
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter_mut().for_each(|node| move_node(node, to)),
+        Node::Compare(_, two) | Node::Compute(_, two) | Node::In(two) => {
+            move_node(&mut two.0, to);
+            move_node(&mut two.1, to);
+        }
+        Node::If(three) => {
+            move_node(&mut three.0, to);
+            move_node(&mut three.1, to);
+            move_node(&mut three.2, to);
+        }
+        Node::Test(one, test) => {
+            move_node(one, to);
+            match test {
+                TextTest::Contains(other) | TextTest::StartsWith(other) | TextTest::EndsWith(other) => {
+                    move_node(other, to);
+                }
+                TextTest::Matches(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Parser of templates.
+
+use gc_rules::expression::Node;
+use gc_rules::rule::{Form, Part, Template};
+use gc_rules::value::Type;
+use strict_yaml::check::nearest;
+use strict_yaml::quote::quoted;
+
+use crate::compile::{Compiled, Mistake, Unit};
+
+/// Maximum number of values in a template.
+const MOST_VALUES: usize = 50;
+/// Maximum number of decimal places.
+const MOST_DIGITS: u8 = 9;
+
+const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
+
+/// Compiles an expression.
+pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<Compiled, Vec<Mistake>> + 'a;
+
+/// A parsed template.
+#[derive(Debug, Default)]
+pub(crate) struct Filling {
+    pub(crate) template: Template,
+    /// The expressions in it.
+    pub(crate) values: Vec<Compiled>,
+    pub(crate) mistakes: Vec<Mistake>,
+    /// What is allowed and looks wrong.
+    pub(crate) warnings: Vec<Mistake>,
+    /// The open clause: where it begins, and how many parts are before it.
+    clause: Option<(usize, usize)>,
+}
+
+/// Whether a text is an expression with a name in it.
+pub(crate) type IsValue<'a> = dyn Fn(&str) -> bool + 'a;
+
+/// Parses a template; one with mistakes is incomplete.
+pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_>) -> Filling {
+    let mut filling = Filling::default();
+    let mut at = 0;
+    let mut values = 0;
+    while let Some((open, mark)) = next_mark(text, at) {
+        filling.text(text, at, open, is_value);
+        let begin = open + 2;
+        if mark != "{{" {
+            if let Err(message) = filling.clause(open, mark) {
+                filling.mistake(text, open, message);
+                return filling;
+            }
+            at = begin;
+            continue;
+        }
+        let Some(hole) = Hole::find(text, begin) else {
+            filling.mistake(text, open, "the `{{` here is not closed by `}}`".to_owned());
+            return filling;
+        };
+        values += 1;
+        if values > MOST_VALUES {
+            filling.mistake(text, open, format!("a template can have at most {MOST_VALUES} values"));
+            return filling;
+        }
+        filling.value(text, &hole, compile);
+        at = hole.after;
+    }
+    filling.text(text, at, text.len(), is_value);
+    if let Some((open, _)) = filling.clause {
+        filling.mistake(text, open, "the `[[` here is not closed by `]]`".to_owned());
+    }
+    filling
+}
+
+/// The next place where a value or a clause begins, or a clause ends.
+fn next_mark(text: &str, at: usize) -> Option<(usize, &'static str)> {
+    let rest = text.get(at..)?;
+    let marks = ["{{", "[[", "]]"].into_iter();
+    marks.filter_map(|mark| Some((at + rest.find(mark)?, mark))).min()
+}
+
+/// The parts between `{{` and `}}`.
+struct Hole {
+    /// Where the expression begins and ends.
+    expression: (usize, usize),
+    /// The same of each filter.
+    filters: Vec<(usize, usize)>,
+    /// After `}}`.
+    after: usize,
+}
+
+impl Hole {
+    /// Finds the end from `begin` on, past quoted strings.
+    fn find(text: &str, begin: usize) -> Option<Self> {
+        let mut parts = Vec::new();
+        let mut from = begin;
+        let mut quote = None;
+        let bytes = text.as_bytes();
+        let mut at = begin;
+        while let Some(&byte) = bytes.get(at) {
+            let next = bytes.get(at + 1);
+            match (quote, byte) {
+                (Some(_), b'\\') => at += 1,
+                (Some(open), byte) if open == byte => quote = None,
+                (Some(_), _) => {}
+                (None, b'\'' | b'"') => quote = Some(byte),
+                (None, b'|') if next == Some(&b'|') => at += 1,
+                (None, b'|') => {
+                    parts.push((from, at));
+                    from = at + 1;
+                }
+                (None, b'}') if next == Some(&b'}') => {
+                    parts.push((from, at));
+                    let mut parts = parts.into_iter();
+                    return Some(Self {
+                        expression: parts.next()?,
+                        filters: parts.collect(),
+                        after: at + 2,
+                    });
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+}
+
+impl Filling {
+    /// Begins a clause at `[[`, or ends the open one at `]]`.
+    fn clause(&mut self, open: usize, mark: &str) -> Result<(), String> {
+        if mark == "[[" {
+            if self.clause.is_some() {
+                return Err("a clause cannot have a clause in it".to_owned());
+            }
+            self.clause = Some((open, self.template.parts.len()));
+            return Ok(());
+        }
+        // Elsewhere it is text: the end of a list in a list.
+        let Some((_, from)) = self.clause.take() else {
+            self.template.parts.push(Part::Text("]]".into()));
+            return Ok(());
+        };
+        let parts = self.template.parts.split_off(from.min(self.template.parts.len()));
+        if !parts.iter().any(|part| matches!(part, Part::Value(..))) {
+            return Err("the clause that ends here has no value that could be unknown".to_owned());
+        }
+        self.template.parts.push(Part::Clause(parts));
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, from: usize, to: usize, is_value: &IsValue<'_>) {
+        let literal = text.get(from..to).unwrap_or_default();
+        if literal.is_empty() {
+            return;
+        }
+        self.template.parts.push(Part::Text(literal.into()));
+        for (at, message) in meant(literal, is_value) {
+            let (line, column) = place(text, from + at);
+            self.warnings.push(Mistake { line, column, message });
+        }
+    }
+
+    fn mistake(&mut self, text: &str, at: usize, message: String) {
+        let (line, column) = place(text, at);
+        self.mistakes.push(Mistake { line, column, message });
+    }
+
+    fn value(&mut self, text: &str, hole: &Hole, compile: &mut Compile<'_>) {
+        let (from, to) = trimmed(text, hole.expression);
+        let inner = text.get(from..to).unwrap_or_default();
+        if inner.is_empty() {
+            self.mistake(text, from, "an expression is missing between `{{` and `}}`".to_owned());
+            return;
+        }
+        let moved = |mistake: Mistake| moved(mistake, place(text, from));
+        let compiled = match compile(inner) {
+            Ok(compiled) => compiled,
+            Err(mistakes) => {
+                self.mistakes.extend(mistakes.into_iter().map(moved));
+                return;
+            }
+        };
+        let mut form = Form::Plain;
+        for (index, filter) in hole.filters.iter().enumerate() {
+            let (from, to) = trimmed(text, *filter);
+            let word = text.get(from..to).unwrap_or_default();
+            let read = if index > 0 {
+                Err("only one filter is allowed".to_owned())
+            } else {
+                filter_of(word).and_then(|form| fits(form, word, inner, &compiled).map(|()| form))
+            };
+            match read {
+                Ok(read) => form = read,
+                Err(message) => self.mistake(text, from, message),
+            }
+        }
+        self.template.parts.push(Part::Value(compiled.expression.clone(), form));
+        self.values.push(compiled);
+    }
+}
+
+fn trimmed(text: &str, (from, to): (usize, usize)) -> (usize, usize) {
+    let part = text.get(from..to).unwrap_or_default();
+    let begin = from + (part.len() - part.trim_start().len());
+    (begin, begin + part.trim().len())
+}
+
+/// Line and column from 1, in characters.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    (line, column)
+}
+
+/// The position of a mistake in a part that begins there.
+fn moved(mistake: Mistake, (line, column): (usize, usize)) -> Mistake {
+    Mistake {
+        line: line + mistake.line.saturating_sub(1),
+        column: if mistake.line <= 1 {
+            column + mistake.column.saturating_sub(1)
+        } else {
+            mistake.column
+        },
+        ..mistake
+    }
+}
+
+fn filter_of(word: &str) -> Result<Form, String> {
+    let (name, argument) = match word.split_once('(') {
+        Some((name, rest)) => (
+            name.trim(),
+            Some(rest.strip_suffix(')').ok_or("a `)` is missing after the filter")?),
+        ),
+        None => (word, None),
+    };
+    let form = match name {
+        "round" => {
+            let digits = argument.unwrap_or("0").trim().parse().ok();
+            return digits
+                .filter(|digits| *digits <= MOST_DIGITS)
+                .map(Form::Round)
+                .ok_or_else(|| format!("round requires a number of decimal places, 0 to {MOST_DIGITS}: round(1)"));
+        }
+        "bytes" => Form::Bytes,
+        "percent" => Form::Percent,
+        "ms" => Form::Milliseconds,
+        "s" => Form::Seconds,
+        "" => {
+            return Err(format!(
+                "a filter is missing after `|`; there are {}",
+                FILTERS.join(", ")
+            ));
+        }
+        other => {
+            let hint = nearest(other, FILTERS).map(|near| format!("; did you mean `{near}`?"));
+            let there_are = || format!("; there are {}", FILTERS.join(", "));
+            return Err(format!(
+                "{} is not a filter{}",
+                quoted(other),
+                hint.unwrap_or_else(there_are)
+            ));
+        }
+    };
+    match argument {
+        Some(_) => Err(format!("the filter {name} has no argument")),
+        None => Ok(form),
+    }
+}
+
+/// What in a literal text was probably meant as a value: `{ n }` and `${n}`, and a `}}` without its beginning.
+fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (open, _) in literal.match_indices('{') {
+        let Some(inner) = literal.get(open + 1..).and_then(|rest| rest.split_once('}')) else {
+            continue;
+        };
+        let inner = inner.0.trim();
+        let value = inner.split('|').next().unwrap_or_default().trim();
+        let shell = literal.get(..open).is_some_and(|before| before.ends_with('$'));
+        let is_name = value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && value.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c));
+        if is_name && (shell || is_value(value)) {
+            let (at, sign) = if shell { (open - 1, "$") } else { (open, "") };
+            found.push((
+                at,
+                format!("`{sign}{{{inner}}}` is text and stays as it is; a value is `{{{{ {inner} }}}}`"),
+            ));
+        }
+    }
+    if let Some(at) = literal.find("}}")
+        && let Some(word) = literal
+            .get(..at)
+            .and_then(|before| before.split_whitespace().next_back())
+        && is_value(word)
+    {
+        found.push((at, "`}}` ends nothing: a value begins with `{{`".to_owned()));
+    }
+    found
+}
+
+/// Whether the filter applies to the value: a number, and one in that unit, as far as that is known.
+fn fits(form: Form, word: &str, text: &str, compiled: &Compiled) -> Result<(), String> {
+    let expression = &compiled.expression;
+    if !expression.kind.is_number() {
+        let article = if expression.kind == Type::Int { "an" } else { "a" };
+        return Err(format!(
+            "the filter {} is for numbers, and this is {article} {}",
+            quoted(word),
+            expression.kind.name()
+        ));
+    }
+    let wanted = match form {
+        Form::Plain | Form::Round(_) => return Ok(()),
+        Form::Bytes => ["bytes", "bytes/s"].as_slice(),
+        Form::Percent => &["ratio"],
+        Form::Milliseconds => &["ms"],
+        Form::Seconds => &["s"],
+    };
+    let of_window = matches!(expression.node, Node::Window(_));
+    let own = match compiled.measure.unit {
+        Unit::Share => "ratio",
+        // A slope is shown as what it adds in an hour.
+        Unit::Named(name) => name.strip_suffix(" per hour").unwrap_or(name),
+        Unit::Count if of_window => "",
+        Unit::Count | Unit::Any | Unit::Unknown => return Ok(()),
+    };
+    if wanted.contains(&own) {
+        return Ok(());
+    }
+    let hint = match (form, own) {
+        (Form::Milliseconds, "ns") => "; use the field that ends in _ms",
+        (Form::Percent, "percent") => "; it is already a percentage",
+        _ => "",
+    };
+    let unit = wanted.first().copied().unwrap_or_default();
+    let own = if own.is_empty() {
+        "a count".to_owned()
+    } else {
+        format!("in {own}")
+    };
+    Err(format!(
+        "{} is {own}, and the filter {} is for {unit}{hint}",
+        quoted(text),
+        quoted(word)
+    ))
+}

@@ -1,0 +1,173 @@
+//! The types of a test file.
+
+use std::collections::BTreeMap;
+
+use gc_rules::engine::State;
+use gc_rules::rule::Severity;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use strict_yaml::units::HumanDuration;
+
+/// A file with tests of rules.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestDocument {
+    /// The version of the format: `gcwatch/v1`.
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    /// Rule files, relative to this file, in their order.
+    pub rule_files: Vec<String>,
+    /// The tests.
+    pub tests: Vec<Test>,
+}
+
+/// One test: events of one process, and the expected alerts.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    /// What the test shows, one sentence.
+    pub name: String,
+    /// Start time, RFC 3339. Default: 2026-01-01T00:00:00Z. A recording has its own time.
+    #[serde(default)]
+    pub start: Option<String>,
+    /// The process.
+    #[serde(default)]
+    pub process: Process,
+    /// A recording, relative to this file, instead of events.
+    #[serde(default)]
+    pub recording: Option<String>,
+    /// How often the recording is played in sequence, to simulate a longer run. Default: once.
+    #[serde(default)]
+    pub rounds: Option<u32>,
+    /// The process of the recording, by pid. Default: the only one.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// The events, in any order.
+    #[serde(default)]
+    pub events: Vec<TestEvent>,
+    /// How long the test continues after its last event or expectation.
+    #[serde(default)]
+    pub until: Option<HumanDuration>,
+    /// Expected states at certain times.
+    #[serde(default)]
+    pub expect: Vec<Expectation>,
+    /// All rules that fire at any time, in any order; an empty list: no rule fires.
+    #[serde(default)]
+    pub fires: Option<Vec<String>>,
+    /// The minimum severity that `fires` considers. Default: all.
+    #[serde(default)]
+    pub fires_from: Option<Severity>,
+}
+
+/// The process of a test.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    /// Its pid.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub name: Option<String>,
+    /// The runtime's version, as `10.0.1`.
+    pub runtime: Option<String>,
+    /// Resource attributes, as `k8s.namespace.name: shop`; numbers and booleans are read as such.
+    pub attributes: BTreeMap<String, String>,
+    /// GC settings, as `server: true`, `hard_limit: 200000000`.
+    pub settings: BTreeMap<String, String>,
+    /// Limits of its container: `memory_limit` in bytes, `cpu_limit` in CPUs.
+    pub container: BTreeMap<String, String>,
+}
+
+/// An event: exactly one of `gc`, `suspension`, `stream`, `container`, `memory`, `open`, `service`, `watcher`, `end`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TestEvent {
+    /// The time since the start. For a collection or suspension, its end.
+    pub at: HumanDuration,
+    /// A collection: fields of `gc.` by name, without that prefix. Other fields are unknown.
+    #[serde(default)]
+    pub gc: Option<BTreeMap<String, String>>,
+    /// A suspension without a collection: `stopped_ms`, `suspend_ms`, `triggered`.
+    #[serde(default)]
+    pub suspension: Option<BTreeMap<String, String>>,
+    /// Counters of the stream, as `lost_events: 12`; also `finalizers_waiting`, `finalizer_cpu`, `host_load`,
+    /// `host_cpus`, and `requests` and `requests_touched` of the last minute, which are gauges.
+    #[serde(default)]
+    pub stream: Option<BTreeMap<String, String>>,
+    /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`,
+    /// `throttled_ratio: 0.5`.
+    #[serde(default)]
+    pub container: Option<BTreeMap<String, String>>,
+    /// Memory of the process from now on, in bytes: `resident`, `private`.
+    #[serde(default)]
+    pub memory: Option<BTreeMap<String, String>>,
+    /// What begins now and does not end until the next such event.
+    #[serde(default)]
+    pub open: Option<Unfinished>,
+    /// What is known of a service from now on: fields of `service.` by name. The test is of rules `on: service` then.
+    #[serde(default)]
+    pub service: Option<BTreeMap<String, String>>,
+    /// What gcwatch knows about itself from now on: fields of `watcher.` by name. The test is of rules `on: watcher` then.
+    #[serde(default)]
+    pub watcher: Option<BTreeMap<String, String>>,
+    /// The process exits.
+    #[serde(default)]
+    pub end: bool,
+    /// Repetitions of the event.
+    #[serde(default)]
+    pub repeat: Option<Repeat>,
+}
+
+/// What is in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Unfinished {
+    /// A suspension.
+    Stop,
+    /// A blocking collection.
+    Collection,
+    /// A blocking collection that a tool asked for, for a heap dump.
+    Dump,
+    /// A background collection.
+    Background,
+    /// A round of the finalizer thread.
+    Finalizers,
+    /// Nothing.
+    Nothing,
+}
+
+/// Repetitions of an event.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// The total number of events.
+    pub times: u32,
+    /// The interval.
+    pub every: HumanDuration,
+    /// Increments of fields per repetition.
+    #[serde(default)]
+    pub step: BTreeMap<String, f64>,
+}
+
+/// An expected state at a time.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// The time since the start.
+    pub at: HumanDuration,
+    /// The rule.
+    pub rule: String,
+    /// Its state.
+    pub state: State,
+    /// How often the condition held, if the rule fires.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// All labels of the alert.
+    #[serde(default)]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// The summary of the alert.
+    #[serde(default)]
+    pub summary: Option<String>,
+    /// All annotations of the alert, without the summary.
+    #[serde(default)]
+    pub annotations: Option<BTreeMap<String, String>>,
+}

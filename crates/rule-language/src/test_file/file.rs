@@ -1,0 +1,209 @@
+//! Reading a test file: all errors at once, and the positions of tests.
+
+use std::sync::{Arc, LazyLock};
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use strict_yaml::check::Schema;
+use strict_yaml::path::KeyPath;
+use strict_yaml::schema::tidy;
+use strict_yaml::units::DURATION;
+use strict_yaml::yaml::{self, Bounds, Kind, Node, Position};
+
+use super::document::TestDocument;
+use crate::load::{Level, Problem};
+
+/// The version of the format.
+const VERSION: &str = "gcwatch/v1";
+
+/// A test file that was read.
+#[derive(Debug, Clone)]
+pub struct TestFile {
+    /// Its name in messages.
+    pub name: Arc<str>,
+    /// Its content.
+    pub document: TestDocument,
+    root: Node,
+}
+
+/// The schema, made once.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<TestDocument>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The schema as the text of `rules/gcwatch-rules-test.schema.json`, for editors.
+pub fn schema_text() -> String {
+    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    format!("{:#}\n", *SCHEMA)
+}
+
+impl TestFile {
+    /// Reads the text of a test file.
+    ///
+    /// # Errors
+    ///
+    /// All errors, in the order of the file; never empty.
+    pub fn read(name: &str, text: &str) -> Result<Self, Vec<Problem>> {
+        let name: Arc<str> = name.into();
+        let problem = |at: Position, message: String| Problem {
+            file: Arc::clone(&name),
+            line: at.line,
+            column: at.column,
+            message,
+            severity: Level::Error,
+        };
+        let root = match yaml::parse(text, Bounds::default()) {
+            Ok(Some(root)) => root,
+            Ok(None) => {
+                return Err(vec![problem(Position::START, "the file is empty".to_owned())]);
+            }
+            Err(faults) => {
+                return Err(faults
+                    .into_iter()
+                    .map(|fault| problem(fault.at, fault.message))
+                    .collect());
+            }
+        };
+        let (value, findings) = Schema::new(&SCHEMA, &[DURATION]).check(&root, &KeyPath::default());
+        if !findings.is_empty() {
+            let with_path = |path: &KeyPath, message: String| match path.steps() {
+                [] => message,
+                _ => format!("{path}: {message}"),
+            };
+            let problems = findings.into_iter().map(|finding| {
+                let message = with_path(&finding.path, finding.fault.message);
+                problem(finding.fault.at, message)
+            });
+            return Err(problems.collect());
+        }
+        // What the check accepts, the types accept.
+        let document: TestDocument = serde_json::from_value(value.unwrap_or_default())
+            .map_err(|error| vec![problem(root.at, format!("the file is inconsistent: {error}"))])?;
+        let file = Self { name, document, root };
+        let problems = file.inconsistencies();
+        if problems.is_empty() { Ok(file) } else { Err(problems) }
+    }
+
+    /// Errors beyond the schema.
+    fn inconsistencies(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.document.api_version != VERSION {
+            let message = format!(
+                "apiVersion: `{}` is not supported; write `{VERSION}`",
+                self.document.api_version
+            );
+            problems.push(self.problem(self.place(&["apiVersion"]), message));
+        }
+        if self.document.tests.is_empty() {
+            problems.push(self.problem(self.place(&["tests"]), "there is no test".to_owned()));
+        }
+        for (place, test) in self.document.tests.iter().enumerate() {
+            let at = self.place_of_test(place);
+            if test.recording.is_some() && test.start.is_some() {
+                problems.push(self.problem(at, "start: a recording has its own time".to_owned()));
+            }
+            if test.recording.is_none() && test.events.is_empty() && test.until.is_none() {
+                problems.push(self.problem(at, "a test requires events or a recording".to_owned()));
+            }
+            if test.expect.is_empty() && test.fires.is_none() {
+                let message = "the test has no expectation; `fires: []` asserts that no rule fires".to_owned();
+                problems.push(self.problem(at, message));
+            }
+        }
+        problems
+    }
+
+    /// A problem in this file.
+    pub fn problem(&self, at: Position, message: String) -> Problem {
+        let file = Arc::clone(&self.name);
+        Problem {
+            file,
+            line: at.line,
+            column: at.column,
+            message,
+            severity: Level::Error,
+        }
+    }
+
+    /// The position of a test.
+    pub fn place_of_test(&self, test: usize) -> Position {
+        self.node(test).map_or(self.root.at, |node| node.at)
+    }
+
+    /// The position of an expectation.
+    pub fn place_of_expectation(&self, test: usize, expectation: usize) -> Position {
+        let expect = self.node(test).and_then(|test| value_of(test, "expect"));
+        let place = expect
+            .and_then(|expect| element(expect, expectation))
+            .map(|node| node.at);
+        place.unwrap_or_else(|| self.place_of_test(test))
+    }
+
+    fn node(&self, test: usize) -> Option<&Node> {
+        element(value_of(&self.root, "tests")?, test)
+    }
+
+    fn place(&self, keys: &[&str]) -> Position {
+        let found = keys.iter().try_fold(&self.root, |node, key| value_of(node, key));
+        found.map_or(self.root.at, |node| node.at)
+    }
+}
+
+fn value_of<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    match &node.kind {
+        Kind::Mapping(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
+        _ => None,
+    }
+}
+
+fn element(node: &Node, place: usize) -> Option<&Node> {
+    match &node.kind {
+        Kind::Sequence(items) => items.get(place),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strict_yaml::check::unknown_keywords;
+
+    /// Scenario: the schema as `schemars` makes it.
+    /// Guarantee: the check of a file supports all of its keywords.
+    #[test]
+    fn the_check_supports_the_schema() {
+        assert_eq!(unknown_keywords(&SCHEMA, &[DURATION]), Vec::<String>::new());
+    }
+
+    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version,
+    /// and empty.
+    /// Guarantee: each is refused with the position of the error.
+    #[test]
+    fn errors_have_their_position() {
+        let errors = |text: &str| {
+            let problems = TestFile::read("a.test.yaml", text).unwrap_err();
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let head = "apiVersion: gcwatch/v1\nrule_files: [a.yaml]\n";
+        assert_eq!(errors(""), ["a.test.yaml:1:1: the file is empty"]);
+        assert_eq!(
+            errors(&format!("{head}tests: []\n")),
+            ["a.test.yaml:3:8: there is no test"]
+        );
+        assert_eq!(
+            errors(&format!("{head}tests:\n  - name: x\n    event: []\n    fires: []\n")),
+            ["a.test.yaml:5:5: tests[0]: unknown key `event`; did you mean `events`?"]
+        );
+        assert_eq!(
+            errors(&format!("{head}tests:\n  - name: x\n    until: 1m\n")),
+            ["a.test.yaml:4:5: the test has no expectation; `fires: []` asserts that no rule fires"]
+        );
+        assert_eq!(
+            errors("apiVersion: gcwatch/v2\nrule_files: []\ntests:\n  - {name: x, until: 1m, fires: []}\n"),
+            ["a.test.yaml:1:13: apiVersion: `gcwatch/v2` is not supported; write `gcwatch/v1`"]
+        );
+    }
+}

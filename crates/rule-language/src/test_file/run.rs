@@ -1,0 +1,131 @@
+//! Runs one test: virtual clock, events, expectations.
+
+use std::sync::Arc;
+
+use gc_rules::review::{History, Review, Step, repeated, steps};
+use gc_rules::rule_set::RuleSet;
+use gc_rules::time::TimeBase;
+
+use super::document::{Expectation, Test};
+
+mod compare;
+mod events;
+
+use compare::{compare, compare_fires};
+use events::{facts, played, subject};
+
+/// Maximum number of events of a test, including repetitions.
+const MAX_EVENTS: usize = 200_000;
+/// 2026-01-01T00:00:00Z in Unix nanoseconds.
+const DEFAULT_START: i128 = 1_767_225_600_000_000_000;
+
+/// A difference between expected and actual.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The expectation, by its place; `None`: the test as a whole.
+    pub expectation: Option<usize>,
+    /// Actual and expected.
+    pub message: String,
+}
+
+/// The result of a test.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestOutcome {
+    /// The differences; if there are none, the test passed.
+    pub differences: Vec<Difference>,
+}
+
+/// Runs a test. `recording`: the history of the process in the test's recording, its sync time in Unix nanoseconds, and
+/// how long it was observed.
+pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> TestOutcome {
+    let mut outcome = TestOutcome::default();
+    let mut fail = |expectation, message| outcome.differences.push(Difference { expectation, message });
+    for (place, expectation) in test.expect.iter().enumerate() {
+        if rules.rule(&expectation.rule).is_none() {
+            fail(Some(place), format!("there is no rule `{}`", expectation.rule));
+        }
+    }
+    for id in test.fires.iter().flatten().filter(|id| rules.rule(id).is_none()) {
+        fail(None, format!("fires: there is no rule `{id}`"));
+    }
+    let start = match &test.start {
+        None => DEFAULT_START,
+        Some(text) => match text.parse::<jiff::Timestamp>() {
+            Ok(time) => time.as_nanosecond(),
+            Err(_) => {
+                fail(
+                    None,
+                    format!("start: `{text}` is not a time such as 2026-01-01T00:00:00Z"),
+                );
+                return outcome;
+            }
+        },
+    };
+    let known = facts(&test.process, &test.events);
+    let played = match played(&test.events, &known, start) {
+        Ok(played) => played,
+        Err(message) => {
+            fail(None, message);
+            return outcome;
+        }
+    };
+    let start = recording.map_or(start, |(_, start, _)| start);
+    let rounds = test.rounds.unwrap_or(1);
+    let held = recording.map_or(0, |(history, _, _)| {
+        history.collections.len() + history.suspensions.len()
+    });
+    if held.saturating_mul(rounds as usize) > MAX_EVENTS {
+        fail(
+            None,
+            format!("rounds: the test would have more than {MAX_EVENTS} events"),
+        );
+        return outcome;
+    }
+    let whole = recording.map(|(history, _, observed)| {
+        (
+            repeated(history, observed, rounds),
+            observed.saturating_mul(rounds.into()),
+        )
+    });
+    let mut coming: Vec<(i64, Step<'_>)> = whole
+        .as_ref()
+        .map(|(whole, _)| steps(whole.history()))
+        .unwrap_or_default();
+    coming.extend(played.iter().map(|(at, played)| (*at, played.step())));
+    coming.sort_by_key(|(at, _)| *at);
+
+    let observed = whole.as_ref().map_or(0, |(_, observed)| *observed);
+    let last = coming.last().map_or(0, |(at, _)| *at).max(observed);
+    let mut review = Review::about(subject(&test.events), Arc::clone(rules), known, TimeBase::at(start));
+    let mut coming = coming.into_iter().peekable();
+    let mut expected: Vec<(usize, &Expectation)> = test.expect.iter().enumerate().collect();
+    expected.sort_by_key(|(_, expectation)| ns(expectation.at.0));
+    let mut end = last;
+    for (place, expectation) in expected {
+        let at = ns(expectation.at.0);
+        end = end.max(at);
+        while let Some((when, step)) = coming.next_if(|(when, _)| *when <= at) {
+            review.step(when, &step);
+        }
+        review.until(at);
+        if let Some(message) = compare(expectation, &review, rules) {
+            fail(Some(place), message);
+        }
+    }
+    for (when, step) in coming {
+        review.step(when, &step);
+    }
+    review.until(end.saturating_add(test.until.map_or(0, |until| ns(until.0))));
+    if let Some(message) = test
+        .fires
+        .as_ref()
+        .and_then(|fires| compare_fires(fires, test.fires_from, &review))
+    {
+        fail(None, message);
+    }
+    outcome
+}
+
+fn ns(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

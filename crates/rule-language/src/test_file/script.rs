@@ -1,0 +1,423 @@
+//! From the fields of a test's event to a collection with its edges.
+
+use std::collections::BTreeMap;
+
+use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
+use clr_gc::gc::{
+    Account, Allocated, AllocatedUnknown, Cause, Collection, Committed, CpuWait, GenerationSizes, GlobalHistory,
+    HeapGeneration, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
+};
+use gc_rules::field::STOPPED_PARTS;
+use strict_yaml::check::nearest;
+
+use super::given::{FieldError, Given, invalid};
+use super::times::Times;
+
+const WORDS: &str = "see the reference page";
+
+fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>, FieldError> {
+    let Some(text) = given.text(name) else { return Ok(None) };
+    let known = GcReason::KNOWN.iter().find(|reason| reason.name() == Some(text));
+    match known {
+        Some(reason) => Ok(Some(*reason)),
+        None => {
+            let names = GcReason::KNOWN.iter().filter_map(|reason| reason.name());
+            let near = nearest(text, names).map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
+            Err(invalid(
+                name,
+                format!("`{text}` is not a reason of a collection; {near}"),
+            ))
+        }
+    }
+}
+
+fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldError> {
+    let Some(text) = given.text("condemned_reasons") else {
+        return Ok(None);
+    };
+    let mut bits = 0;
+    for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+        let Some(bit) = CondemnReasons1::NAMES.iter().position(|known| *known == name) else {
+            let near = nearest(name, CondemnReasons1::NAMES.iter().copied());
+            let near = near.map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
+            return Err(invalid("condemned_reasons", format!("`{name}` is not known; {near}")));
+        };
+        bits |= 1 << bit;
+    }
+    Ok(Some(CondemnReasons1(bits)))
+}
+
+/// GCHeapStats exists if one of its counts does; the others are 0 then.
+fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
+    let pinned = given.number("pinned_objects")?;
+    let sync_blocks = given.number("sync_blocks")?;
+    let handles = given.number("gc_handles")?;
+    let bytes = given.bytes("finalization_promoted_bytes")?;
+    let count = given.bytes("finalization_promoted_count")?;
+    let any = [pinned, sync_blocks, handles].iter().any(Option::is_some) || bytes.is_some() || count.is_some();
+    Ok(any.then(|| HeapStats {
+        generation_size0: 0,
+        total_promoted_size0: 0,
+        generation_size1: 0,
+        total_promoted_size1: 0,
+        generation_size2: 0,
+        total_promoted_size2: 0,
+        generation_size3: 0,
+        total_promoted_size3: 0,
+        finalization_promoted_size: bytes.unwrap_or(0),
+        finalization_promoted_count: count.unwrap_or(0),
+        pinned_object_count: pinned.unwrap_or(0),
+        sink_block_count: sync_blocks.unwrap_or(0),
+        gc_handle_count: handles.unwrap_or(0),
+        clr_instance: None,
+        generation_size4: None,
+        total_promoted_size4: None,
+    }))
+}
+
+/// GCGlobalHeapHistory exists if one of its fields does; the others have usual values then.
+/// `committed_before`, `committed_after`, and what is kept beside them (`kept_before`, `kept`; nothing if not given).
+fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
+    let (before, after) = (given.bytes("committed_before")?, given.bytes("committed_after")?);
+    let kept = |bytes: Option<u64>, beside: Option<u64>| bytes.or(beside.map(|_| 0));
+    Ok(Committed {
+        before,
+        after,
+        bookkeeping: given.bytes("bookkeeping")?,
+        kept: kept(given.bytes("kept")?, after),
+        kept_before: kept(given.bytes("kept_before")?, before),
+    })
+}
+
+/// `allocated_since_last`, and over which time (`allocated_over_ms`), which ends at the collection's start.
+fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, AllocatedUnknown>, FieldError> {
+    let over = given.ns("allocated_over_ms", "allocated_over_ns")?.unwrap_or(0);
+    let bytes = given.bytes("allocated_since_last")?;
+    Ok(bytes.ok_or(AllocatedUnknown::First).map(|bytes| Allocated {
+        since: start.saturating_sub(over),
+        until: start,
+        bytes,
+        at_least: false,
+    }))
+}
+
+fn global(
+    given: &mut Given<'_>,
+    generation: Option<u32>,
+    why: Option<GcReason>,
+) -> Result<Option<GlobalHistory>, FieldError> {
+    let heap_count = given.number("heap_count")?;
+    let load = given.number("memory_load_percent")?;
+    let condemned = condemned(given)?;
+    let compacting = given.boolean("compacting")?;
+    let elevation = given.boolean("elevation")?;
+    let mode = match given.text("pause_mode") {
+        None => None,
+        Some(text) => match PauseMode::KNOWN.iter().find(|mode| mode.name() == Some(text)) {
+            Some(mode) => Some(*mode),
+            None => {
+                return Err(invalid(
+                    "pause_mode",
+                    format!("`{text}` is not a latency mode; {WORDS}"),
+                ));
+            }
+        },
+    };
+    let any = heap_count.is_some() || load.is_some() || condemned.is_some() || mode.is_some();
+    if !any && compacting.is_none() && elevation.is_none() {
+        return Ok(None);
+    }
+    let bit = |set: Option<bool>, bit: u32| if set == Some(true) { bit } else { 0 };
+    Ok(Some(GlobalHistory {
+        heap_count: heap_count.unwrap_or(1),
+        gen0_budget: 0,
+        condemned_generation: generation.unwrap_or(0),
+        reason: why.unwrap_or(GcReason(0)),
+        mechanisms: GlobalMechanisms(bit(compacting, 0x2) | bit(elevation, 0x20)),
+        pause_mode: mode.unwrap_or(PauseMode(1)),
+        memory_load_percent: load.unwrap_or(0),
+        condemn_reasons0: None,
+        condemn_reasons1: condemned.or(Some(CondemnReasons1(0))),
+        phases: Phases::default(),
+    }))
+}
+
+macro_rules! sizes {
+    ($given:ident $($name:literal),+) => {
+        [$(GenerationSizes {
+            before: $given.bytes(concat!("heap.", $name, ".before"))?,
+            after: $given.bytes(concat!("heap.", $name, ".after"))?,
+            promoted: $given.bytes(concat!("heap.", $name, ".promoted"))?,
+            fragmentation: $given.bytes(concat!("heap.", $name, ".fragmentation"))?,
+            budget: $given.bytes(concat!("heap.", $name, ".budget"))?,
+            survived: $given.bytes(concat!("heap.", $name, ".survived"))?,
+        }),+]
+    };
+}
+
+/// A collection that ends `at` nanoseconds after the start; `number` unless the fields have one.
+pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
+    let mut given = Given::of(fields);
+    let number = given.number("number")?.unwrap_or(number);
+    let generation = given.number("generation")?;
+    let gc_type = match given.text("type") {
+        None => None,
+        Some("blocking") => Some(GcType::BLOCKING),
+        Some("background") => Some(GcType::BACKGROUND),
+        Some("foreground") => Some(GcType::FOREGROUND),
+        Some(text) => {
+            return Err(invalid(
+                "type",
+                format!("`{text}` is not blocking, background or foreground"),
+            ));
+        }
+    };
+    let why = reason(&mut given, "reason")?;
+    let became_blocking = given.boolean("became_blocking")?.unwrap_or(false);
+    let concurrent = gc_type == Some(GcType::BACKGROUND) && !became_blocking;
+    let times = Times {
+        at,
+        duration: given.ns("duration_ms", "duration_ns")?,
+        pause: given.ns("pause_ms", "pause_ns")?,
+        suspend: given.ns("suspend_ms", "suspend_ns")?,
+        restart: given.ns("restart_ms", "restart_ns")?,
+        initial: given.ns("initial_pause_ms", "initial_pause_ns")?,
+        last: given.ns("final_pause_ms", "final_pause_ns")?,
+    };
+    let mut pauses = if concurrent {
+        times.background()
+    } else {
+        times.blocking()
+    };
+    stopped(&mut given, &mut pauses, times.suspend)?;
+    let trigger = reason(&mut given, "trigger")?;
+    let heap_stats = heap_stats(&mut given)?;
+    let global = global(&mut given, generation, why)?;
+    let heap: [GenerationSizes; HeapGeneration::ALL.len()] = sizes!(given "gen0", "gen1", "gen2", "loh", "poh");
+    let phases = Phases {
+        mark_sized_refs: given.ns("phases.mark_sized_refs_ms", "phases.mark_sized_refs_ns")?,
+        mark_roots: given.ns("phases.mark_roots_ms", "phases.mark_roots_ns")?,
+        short_weak: given.ns("phases.short_weak_ms", "phases.short_weak_ns")?,
+        scan_finalization: given.ns("phases.scan_finalization_ms", "phases.scan_finalization_ns")?,
+        long_weak: given.ns("phases.long_weak_ms", "phases.long_weak_ns")?,
+        plan: given.ns("phases.plan_ms", "phases.plan_ns")?,
+        relocate: given.ns("phases.relocate_ms", "phases.relocate_ns")?,
+        compact: given.ns("phases.compact_ms", "phases.compact_ns")?,
+        sweep: given.ns("phases.sweep_ms", "phases.sweep_ns")?,
+    };
+    let missing = match given.text("missing") {
+        None => MissingParts::default(),
+        Some(text) => missing(text)?,
+    };
+    let collection = Collection {
+        generation,
+        gc_type,
+        became_blocking,
+        reason: why,
+        trigger,
+        start: Some(times.start(concurrent)),
+        end: Some(times.end(concurrent)),
+        last_event: at,
+        pause_ns: times.pause_sum(concurrent),
+        suspend_ns: times.suspend,
+        pauses,
+        heap_stats,
+        heap,
+        global,
+        per_heap_histories: global.map_or(0, |global| global.heap_count),
+        phases,
+        committed: committed(&mut given)?,
+        largest_heap_survived: given.bytes("largest_heap_survived")?,
+        throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,
+        allocated: allocated(&mut given, times.start(concurrent))?,
+        background: given.number("background")?,
+        thread_created: given.boolean("thread_created")?.unwrap_or(false),
+        missing,
+        lossy: given.boolean("lossy")?.unwrap_or(false),
+        observed_by_others: given.boolean("observed_by_others")?,
+        cpu: cpu(&mut given)?,
+        requested_by_tool: given.boolean("requested_by_tool")?,
+        requests: requests(&mut given)?,
+        ..Collection::unknown(number)
+    };
+    given.rest()?;
+    Ok(collection)
+}
+
+/// What the first stop was spent on, if the fields say of any part; what they do not say of is unexplained.
+fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) -> Result<(), FieldError> {
+    let mut parts: Vec<(Cause, i64)> = Vec::new();
+    for (ms, ns, cause) in STOPPED_PARTS {
+        parts.extend(given.ns(ms, ns)?.map(|ns| (*cause, ns)));
+    }
+    let Some((_, ns, _)) = STOPPED_PARTS.first().filter(|_| !parts.is_empty()) else {
+        return Ok(());
+    };
+    let Some(pause) = pauses.first_mut() else {
+        return Err(invalid(ns, "without `pause_ms` there is no stop to divide"));
+    };
+    if !parts.iter().any(|(cause, _)| *cause == Cause::SlowThreads) {
+        parts.extend(suspend.map(|ns| (Cause::SlowThreads, ns)));
+    }
+    let account = Account::of_parts(parts, pause.pause_ns.unwrap_or(0));
+    pause.account = Some(account.ok_or_else(|| invalid(ns, "the parts are longer than the stop"))?);
+    Ok(())
+}
+
+/// Why the threads that collected had no CPU, if the fields say of that.
+fn cpu(given: &mut Given<'_>) -> Result<Option<CpuWait>, FieldError> {
+    let throttled_ns = given.ns("throttled_ms", "throttled_ns")?;
+    let page_faults = given.number("page_faults")?.map(u64::from);
+    let is_given = throttled_ns.is_some() || page_faults.is_some();
+    Ok(is_given.then_some(CpuWait {
+        throttled_ns,
+        page_faults,
+    }))
+}
+
+fn requests(given: &mut Given<'_>) -> Result<Option<RequestImpact>, FieldError> {
+    let lost_ns = given.ns("request_time_lost_ms", "request_time_lost_ns")?;
+    let hit = given.number("requests_hit")?;
+    let worst_ns = given.ns("worst_request_lost_ms", "worst_request_lost_ns")?;
+    let known = |ns: i64| u64::try_from(ns).unwrap_or(0);
+    Ok(hit.map(|hit| RequestImpact {
+        hit: hit.into(),
+        lost_ns: lost_ns.map_or(0, known),
+        worst: worst_ns.map(|ns| WorstRequest {
+            lost_ns: known(ns),
+            ..WorstRequest::default()
+        }),
+    }))
+}
+
+fn missing(text: &str) -> Result<MissingParts, FieldError> {
+    text.split([',', ' '])
+        .filter(|name| !name.is_empty())
+        .map(|name| {
+            Missing::of(name)
+                .ok_or_else(|| invalid("missing", format!("`{name}` is not a part of a collection; {WORDS}")))
+        })
+        .collect()
+}
+
+/// A suspension without a collection that ends `at` nanoseconds after the start.
+pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<Suspension, FieldError> {
+    let mut given = Given::of(fields);
+    let stopped = given.ns("stopped_ms", "stopped_ns")?;
+    let suspend = given.ns("suspend_ms", "suspend_ns")?;
+    let triggered = given.boolean("triggered")?.unwrap_or(false);
+    given.rest()?;
+    let begin = stopped.map(|stopped| at - stopped);
+    Ok(Suspension {
+        reason: Some(SuspendReason(1)),
+        clr_instance: None,
+        edges: StopEdges {
+            suspend_begin: begin,
+            suspend_end: begin.zip(suspend).map(|(begin, suspend)| begin + suspend),
+            restart_begin: Some(at),
+            restart_end: Some(at),
+            thread: 1,
+        },
+        suspend_ns: suspend,
+        stopped_ns: stopped,
+        triggered,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::gc::PauseKind;
+
+    use super::*;
+
+    fn fields(given: &[(&str, &str)]) -> BTreeMap<String, String> {
+        given
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    /// Scenario: a blocking and a background collection as a test writes them.
+    /// Guarantee: their edges are consistent; other fields are unknown.
+    #[test]
+    fn written_collections_have_edges() {
+        let blocking = [
+            ("generation", "2"),
+            ("type", "blocking"),
+            ("pause_ms", "30"),
+            ("suspend_ms", "2.5"),
+            ("restart_ms", "0.5"),
+        ];
+        let gc = collection(1_000_000_000, 7, &fields(&blocking)).unwrap();
+        assert_eq!(
+            (gc.number, gc.pause_ns, gc.suspend_ns),
+            (7, Some(30_000_000), Some(2_500_000))
+        );
+        assert_eq!(gc.pauses[0].edges.suspend_begin, Some(970_000_000));
+        assert_eq!((gc.start, gc.end), (Some(972_500_000), Some(999_500_000)));
+        assert_eq!(
+            (gc.reason, gc.heap_after(), gc.global, gc.heap_stats),
+            (None, None, None, None)
+        );
+
+        let background = [
+            ("type", "background"),
+            ("duration_ms", "100"),
+            ("initial_pause_ms", "1"),
+            ("final_pause_ms", "4"),
+        ];
+        let gc = collection(1_000_000_000, 8, &fields(&background)).unwrap();
+        assert_eq!(
+            (gc.start, gc.end, gc.pause_ns),
+            (Some(900_000_000), Some(1_000_000_000), Some(5_000_000))
+        );
+        assert_eq!(
+            gc.pauses.iter().map(|pause| pause.kind).collect::<Vec<_>>(),
+            [PauseKind::Initial, PauseKind::Final]
+        );
+    }
+
+    /// Scenario: a stop with some of its parts, and with parts that are longer than it.
+    /// Guarantee: the parts add up to the stop, what is not given is unexplained; the longer ones are refused.
+    #[test]
+    fn parts_of_a_stop_add_up() {
+        let given = [
+            ("pause_ms", "30"),
+            ("suspend_ms", "2"),
+            ("stopped.roots_stacks_ms", "25"),
+        ];
+        let account = collection(1_000_000_000, 7, &fields(&given)).unwrap().account();
+        let of = |cause| account.of(cause);
+        assert_eq!(account.total(), 30_000_000);
+        assert_eq!(
+            (of(Cause::SlowThreads), of(Cause::Stacks)),
+            (Some(2_000_000), Some(25_000_000))
+        );
+        assert_eq!((of(Cause::Unexplained), of(Cause::Plan)), (Some(3_000_000), Some(0)));
+        let longer = [("pause_ms", "30"), ("stopped.plan_ms", "31")];
+        assert!(collection(0, 7, &fields(&longer)).is_err());
+    }
+
+    /// Scenario: unknown fields and invalid values.
+    /// Guarantee: each is refused with its name and what is expected.
+    #[test]
+    fn invalid_fields_are_refused() {
+        let error = |given: &[(&str, &str)]| collection(0, 1, &fields(given)).unwrap_err().to_string();
+        assert_eq!(
+            error(&[("pause_s", "3")]),
+            "pause_s: there is no such field to set; did you mean `pause_ns`?"
+        );
+        assert_eq!(
+            error(&[("generation", "two")]),
+            "generation: `two` is not a 32-bit integer"
+        );
+        assert_eq!(
+            error(&[("reason", "OutOfSpaceLoh")]),
+            "reason: `OutOfSpaceLoh` is not a reason of a collection; did you mean `OutOfSpaceLOH`?"
+        );
+        assert_eq!(
+            error(&[("condemned_reasons", "BeforeOom")]),
+            "condemned_reasons: `BeforeOom` is not known; did you mean `BeforeOOM`?"
+        );
+    }
+}

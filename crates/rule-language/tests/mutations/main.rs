@@ -1,0 +1,199 @@
+//! How much of the rules that ship their tests hold: small changes to the YAML, and which of them a test notices.
+//!
+//! A threshold that nobody tests is a number that anybody can change. Each numeric literal in a condition is made 30 %
+//! larger and smaller, each part of an `&&` or `||` is left out, each `clear` is left out; then the tests of the family
+//! run. A change that no test notices survives and is listed.
+//!
+//! ```text
+//! just mutate            all families
+//! just mutate churn      one of them
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what survived"
+)]
+
+mod change;
+mod expression;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::{env, fs, thread};
+
+use change::{Changed, changes};
+use gc_rules::rule_set::RuleSet;
+use rule_language::load::{SourceFile, load};
+use rule_language::test_file::document::Test;
+use rule_language::test_file::{TestFile, run};
+
+/// The least share of changes that the tests of a family notice.
+const LEAST: f64 = 0.9;
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// A test failed.
+    Noticed,
+    /// All tests pass.
+    Survived,
+    /// The file does not load: nobody can make this change.
+    Refused,
+}
+
+/// A family: its rules and its tests.
+struct Family {
+    name: String,
+    rules: String,
+    tests: TestFile,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules")
+}
+
+/// The families, or the one of `GCWATCH_MUTATE`.
+fn families() -> Vec<Family> {
+    let wanted = env::var("GCWATCH_MUTATE").ok().filter(|name| !name.is_empty());
+    let mut families = Vec::new();
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let Some(name) = file.strip_suffix(".test.yaml") else {
+            continue;
+        };
+        if wanted.as_deref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let tests = TestFile::read(&file, &fs::read_to_string(&path).unwrap()).unwrap();
+        let rules = fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap();
+        families.push(Family {
+            name: name.to_owned(),
+            rules,
+            tests,
+        });
+    }
+    assert!(!families.is_empty(), "there is no such family");
+    families.sort_by(|one, other| one.name.cmp(&other.name));
+    families
+}
+
+/// The rule set of a family with other texts of its own file.
+fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
+    let own = format!("{}.yaml", family.name);
+    let files = family.tests.document.rule_files.iter();
+    let files: Vec<SourceFile> = files
+        .map(|name| SourceFile {
+            name: name.clone(),
+            text: if *name == own {
+                text.to_owned()
+            } else {
+                fs::read_to_string(folder().join(name)).unwrap()
+            },
+        })
+        .collect();
+    load(&files).ok().map(|loaded| Arc::new(loaded.rules))
+}
+
+/// Runs the tests until one fails, those that name the changed rule first. Tests on recordings are in another file, and
+/// not counted here.
+fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
+    let Some(rules) = rules(family, text) else {
+        return Fate::Refused;
+    };
+    let names = |test: &&Test| {
+        let mut states = test.expect.iter();
+        rule.is_some_and(|rule| states.any(|state| state.rule == rule))
+    };
+    let tests = family.tests.document.tests.iter();
+    let tests = tests.filter(|test| test.recording.is_none());
+    let (first, later) = tests.partition::<Vec<_>, _>(names);
+    let mut all = first.into_iter().chain(later);
+    if all.any(|test| !run(test, &rules, None).differences.is_empty()) {
+        Fate::Noticed
+    } else {
+        Fate::Survived
+    }
+}
+
+/// Scenario: every threshold of every rule that ships is moved by 30 % in both directions, every part of a condition
+/// is left out, every `clear` is left out.
+/// Guarantee: the tests of each family notice at least nine of ten of these changes.
+#[test]
+#[ignore = "it takes minutes: `just mutate`"]
+fn changes_of_the_shipped_rules_are_noticed() {
+    let families = families();
+    let work: Vec<(&Family, Changed)> = families
+        .iter()
+        .flat_map(|family| changes(&family.rules).into_iter().map(move |changed| (family, changed)))
+        .collect();
+    for family in &families {
+        assert_eq!(
+            fate(family, &change::unchanged(&family.rules), None),
+            Fate::Survived,
+            "{}: its tests do not pass without a change",
+            family.name
+        );
+    }
+    let next = AtomicUsize::new(0);
+    let fates: Mutex<Vec<(usize, Fate)>> = Mutex::default();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((family, changed)) = work.get(place) else {
+                        break;
+                    };
+                    let fate = fate(family, &changed.text, changed.rule.as_deref());
+                    fates.lock().unwrap().push((place, fate));
+                }
+            });
+        }
+    });
+    let mut fates = fates.into_inner().unwrap();
+    fates.sort_by_key(|(place, _)| *place);
+    let mut tally: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (place, fate) in fates {
+        let (family, changed) = &work[place];
+        let (noticed, all) = tally.entry(&family.name).or_default();
+        match fate {
+            Fate::Refused => {}
+            Fate::Noticed => {
+                *noticed += 1;
+                *all += 1;
+            }
+            Fate::Survived => {
+                *all += 1;
+                println!("survived: {}: {}", family.name, changed.what);
+            }
+        }
+    }
+    let mut weak = Vec::new();
+    let (mut noticed, mut all) = (0, 0);
+    for (family, (of_family, changes)) in &tally {
+        println!(
+            "{family}: {of_family} of {changes} changes noticed ({:.1} %)",
+            share(*of_family, *changes) * 100.0
+        );
+        noticed += of_family;
+        all += changes;
+        if share(*of_family, *changes) < LEAST {
+            weak.push(*family);
+        }
+    }
+    println!(
+        "all: {noticed} of {all} changes noticed ({:.1} %)",
+        share(noticed, all) * 100.0
+    );
+    assert!(weak.is_empty(), "too few changes are noticed in {}", weak.join(", "));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are hundreds")]
+fn share(noticed: usize, all: usize) -> f64 {
+    noticed as f64 / all as f64
+}

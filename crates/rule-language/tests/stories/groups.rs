@@ -1,0 +1,104 @@
+//! Groups: each incident raises one alert.
+
+use gc_rules::engine::State;
+
+use super::story::What::{End, Full, Gc, Nothing};
+use super::story::*;
+
+const GROUP: &str = r#"
+  - id: pause.long
+    title: Long
+    on: gc
+    group: g
+    severity: warning
+    when: |
+      gc.pause_ms > 100.0
+    keep_firing_for: 30s
+    cooldown: 1m
+    summary: "long, number {{ gc.number }}"
+  - id: pause.full
+    title: Full
+    on: gc
+    group: g
+    severity: warning
+    when: |
+      gc.generation == 2
+    keep_firing_for: 60s
+    cooldown: 1m
+    summary: "full, number {{ gc.number }}"
+  - id: pause.awful
+    title: Awful
+    on: gc
+    group: g
+    severity: critical
+    when: |
+      gc.pause_ms > 1000.0
+    keep_firing_for: 10s
+    cooldown: 1m
+    summary: "awful, number {{ gc.number }}"
+  - id: other
+    title: Another group
+    on: gc
+    group: h
+    severity: info
+    when: |
+      gc.pause_ms > 1000.0
+    keep_firing_for: 5s
+    cooldown: 0s
+    summary: other
+"#;
+
+/// Scenario: a collection that fits three rules of a group.
+/// Guarantee: all match, only the most severe fires, the others are inhibited; another group is independent.
+#[test]
+fn the_most_severe_fires() {
+    let mut story = Story::of(GROUP);
+    let verdict = story.collection(1.0, 2, Some(2000));
+    let matched: Vec<&str> = verdict.matched.iter().map(|rule| &*rule.id).collect();
+    assert_eq!(matched, ["pause.long", "pause.full", "pause.awful", "other"]);
+    let mut fired: Vec<String> = verdict
+        .transitions
+        .iter()
+        .map(|one| words(std::slice::from_ref(one)))
+        .collect();
+    fired.sort();
+    assert_eq!(fired, ["fired other 1", "fired pause.awful 1"]);
+    assert_eq!(
+        story.states(),
+        [State::Inhibited, State::Inhibited, State::Firing, State::Firing]
+    );
+}
+
+/// Scenario: a less severe one first, then an equal one, then a more severe one, which ends while the others still
+/// hold.
+/// Guarantee: an equal one does not fire, a more severe one supersedes; when it ends, the first that still holds fires,
+/// with the text of its newest collection, and without the cooldown: it never ended.
+#[test]
+fn a_worse_one_supersedes() {
+    let mut story = Story::of(GROUP);
+    story.play(&[
+        (1.0, Gc(200), "fired pause.long 1"),
+        (2.0, Full(50), ""),
+        (
+            3.0,
+            Full(2000),
+            "fired other 3, ended pause.long 3 superseded, fired pause.awful 3",
+        ),
+        (8.0, Nothing, "ended other 8 cleared"),
+        (12.0, Nothing, ""),
+    ]);
+    let transitions = story.step(13.0, &Nothing);
+    assert_eq!(words(&transitions), "ended pause.awful 13 cleared, fired pause.long 13");
+    let alert = transitions[1].alert();
+    assert_eq!((&*alert.summary, alert.count, alert.number), ("long, number 3", 2, 4));
+    assert_eq!((alert.active, alert.last), (moment(1.0), moment(3.0)));
+    story.play(&[
+        // The one that was inhibited all the time takes over from its equal.
+        (33.0, Nothing, "ended pause.long 33 cleared, fired pause.full 33"),
+        // In its cooldown the first is an anomaly, no alert.
+        (40.0, Gc(200), ""),
+        (63.0, Nothing, "ended pause.full 63 cleared"),
+        (93.0, Gc(200), "fired pause.long 93"),
+        (94.0, End, "ended pause.long 94 process-ended"),
+    ]);
+}

@@ -1,0 +1,578 @@
+use std::sync::Arc;
+
+use gc_rules::alert::RunKey;
+use gc_rules::incident::{
+    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share,
+    StoredIncident, sample,
+};
+use gc_rules::ledger::{Ledger, Verdict};
+use gc_rules::rule::Evidence;
+use gc_rules::rule_set::RuleSet;
+use gc_rules::time::{Moment, Wall};
+use rule_language::load::{SourceFile, load};
+
+use super::story::{S, Story, What, moment};
+
+/// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.
+const RULES: &str = "\
+apiVersion: gcwatch/v1
+groups: {memory: One shortage, pauses: Long pauses}
+follows: {pauses: [memory]}
+rules:
+  - {id: m.cause, title: Cause, on: gc, when: gc.generation == 2 && gc.pause_ms < 50.0, severity: warning, group: memory,
+     summary: 'full {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+  - {id: m.worse, title: Worse, on: gc, when: gc.generation == 2 && gc.pause_ms > 10.0, severity: critical, group: memory,
+     evidence: [ledger], summary: 'worse {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+  - {id: p.long, title: Long, on: gc, when: gc.pause_ms > 100.0, severity: info, group: pauses,
+     summary: '{{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+  - id: p.many
+    title: Many
+    on: process
+    let: { many: { fn: count, where: gc.generation == 0, over: 1m } }
+    when: many >= 3.0
+    clear: many < 1.0
+    keep_firing_for: 10s
+    severity: warning
+    evidence: [black-box]
+    summary: '{{ many }} collections in a minute'
+";
+
+fn rules() -> Arc<RuleSet> {
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: RULES.to_owned(),
+    };
+    Arc::new(load(&[file]).unwrap().rules)
+}
+
+struct Process {
+    rules: Arc<RuleSet>,
+    story: Story,
+    incidents: Incidents,
+}
+
+impl Process {
+    fn new() -> Self {
+        let rules = rules();
+        Self {
+            story: Story::with(Arc::clone(&rules)),
+            rules,
+            incidents: Incidents::default(),
+        }
+    }
+
+    /// What changes at `at` seconds; the process is looked at each second, as the daemon does.
+    fn step(&mut self, at: f64, what: &What) -> String {
+        let transitions = self.story.step(at, what);
+        let holding = self.story.engine.holding();
+        let changes = self
+            .incidents
+            .observe(&self.rules, &transitions, &holding, (moment(at), Wall::UNIX));
+        words(&changes)
+    }
+
+    fn play(&mut self, lines: &[(f64, What, &str)]) {
+        for (at, what, expected) in lines {
+            assert_eq!(self.step(*at, what), *expected, "at {at} s, {what:?}");
+        }
+    }
+
+    fn records(&self) -> Vec<IncidentRecord> {
+        let subject = IncidentSubject {
+            run: Some(RunKey { pid: 7, start_time: 9 }),
+            ..IncidentSubject::default()
+        };
+        let open = self.incidents.open();
+        open.map(|incident| IncidentRecord::new(incident, &subject, Wall::UNIX))
+            .collect()
+    }
+}
+
+/// `began m.cause warning`; refreshes are left out, they have a test of their own.
+fn words(changes: &[IncidentChange]) -> String {
+    let seconds = |at: Moment| at.since(moment(0.0)) as f64 / 1e9;
+    let word = |change: &IncidentChange| {
+        let incident = change.incident();
+        let what = format!("{} {}", change.name(), incident.symptom.id);
+        match change {
+            IncidentChange::Refreshed(_) => None,
+            IncidentChange::Ended(_) => {
+                let at = incident.ended.map(seconds)?;
+                Some(format!("{what} {at} {}", incident.ending?.name()))
+            }
+            _ => Some(format!("{what} {}", incident.severity.name())),
+        }
+    };
+    changes.iter().filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// Scenario: a cause, then its worse consequence of the same group, then an alert of a group that follows it; the rules
+/// end one after the other; the cause comes again while the incident waits.
+/// Guarantee: one incident: one beginning, one rise, one end, at the time when its last rule ended; named by the cause.
+#[test]
+fn one_cause_is_one_incident() {
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Full(5), "began m.cause warning"),
+        (2.0, What::Full(20), "worse m.cause critical"),
+        (3.0, What::Full(150), ""),
+    ]);
+    let record = &process.records()[0];
+    let members: Vec<(&str, u64, Option<f64>)> = record
+        .members
+        .iter()
+        .map(|member| (member.rule.as_str(), member.count, member.peak))
+        .collect();
+    assert_eq!(
+        members,
+        [
+            ("m.cause", 2, Some(20.0)),
+            ("m.worse", 2, Some(150.0)),
+            ("p.long", 1, Some(150.0))
+        ]
+    );
+    assert_eq!((record.rule.as_str(), record.state), ("m.cause", "firing"));
+    process.play(&[
+        (30.0, What::Nothing, ""),
+        (60.0, What::Full(5), ""),
+        (139.9, What::Nothing, ""),
+        (140.0, What::Nothing, "ended m.cause 80 cleared"),
+        (141.0, What::Full(5), "began m.cause warning"),
+    ]);
+    assert_eq!(process.incidents.open().count(), 1);
+}
+
+/// Scenario: a consequence begins before its cause, beside a rule of no group.
+/// Guarantee: the cause joins the incident of its consequence and is its head; receivers know it by the rule that it
+/// began with; what is not related is another incident.
+#[test]
+fn a_cause_that_comes_later_joins() {
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Gc(150), "began p.long info"),
+        (2.0, What::Gc(1), ""),
+        (3.0, What::Gc(1), "began p.many warning"),
+        (5.0, What::Full(150), "worse p.long critical"),
+    ]);
+    let records = process.records();
+    assert_eq!(
+        (records[0].members[0].rule.as_str(), records[0].symptom.as_str()),
+        ("m.worse", "p.long")
+    );
+    assert_eq!(records[0].summary, "worse 150 ms");
+    assert_eq!(records.len(), 2);
+    assert_ne!(records[0].id, records[1].id);
+}
+
+/// Scenario: information of a cause, then a warning of a group that follows it; then the cause gets worse.
+/// Guarantee: one incident, whose head is the warning, then the cause.
+#[test]
+fn information_is_no_cause_of_a_warning() {
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: RULES
+            .replace("severity: warning, group: memory", "severity: info, group: memory")
+            .replace("    evidence: [black-box]", "    group: pauses"),
+    };
+    let rules = Arc::new(load(&[file]).unwrap().rules);
+    let mut process = Process {
+        story: Story::with(Arc::clone(&rules)),
+        rules,
+        incidents: Incidents::default(),
+    };
+    let mut named = Vec::new();
+    let story = [What::Full(5), What::Gc(150), What::Gc(1), What::Gc(1), What::Full(20)];
+    for (at, what) in story.iter().enumerate() {
+        process.step(at as f64, what);
+        named.push(process.records()[0].members[0].rule.clone());
+    }
+    assert_eq!(named, ["m.cause", "m.cause", "m.cause", "p.many", "m.worse"]);
+}
+
+/// Scenario: a rule `on: process` fires, and its figure rises, then falls.
+/// Guarantee: the summary has the figure of now, the peak is the highest one, and both are passed on at most every ten
+/// seconds.
+#[test]
+fn figures_do_not_freeze() {
+    let mut process = Process::new();
+    for at in 1..=20 {
+        process.step(f64::from(at), &What::Gc(1));
+    }
+    process.step(21.0, &What::Nothing);
+    assert_eq!(process.records()[0].summary, "20 collections in a minute");
+    process.step(70.0, &What::Nothing);
+    let record = &process.records()[0];
+    let number: u32 = record.summary.split(' ').next().unwrap().parse().unwrap();
+    assert!((5..15).contains(&number), "{record:?}");
+    assert_eq!(record.members[0].peak, Some(20.0));
+
+    let refreshed = |process: &mut Process, at| {
+        let transitions = process.story.step(at, &What::Gc(1));
+        let holding = process.story.engine.holding();
+        let changes = process
+            .incidents
+            .observe(&process.rules, &transitions, &holding, (moment(at), Wall::UNIX));
+        changes.len()
+    };
+    let times = (0..=20u32).map(|second| refreshed(&mut process, 71.0 + f64::from(second)));
+    assert!((2..=3).contains(&times.sum::<usize>()));
+}
+
+/// Scenario: the process exits during an emergency, and during one that is only information.
+/// Guarantee: the emergency stays open for 15 minutes with its members as they were, or until a successor is well; the
+/// other one ends with the process.
+#[test]
+fn an_emergency_outlives_its_process() {
+    let mut process = Process::new();
+    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
+    assert_eq!(words(&process.incidents.advance(moment(901.9))), "");
+    assert_eq!(process.records()[0].members[0].until, None);
+    assert!(process.records()[0].process_ended.is_some());
+    assert_eq!(
+        words(&process.incidents.advance(moment(902.0))),
+        "ended m.worse 902 process-ended"
+    );
+
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Gc(150), "began p.long info"),
+        (2.0, What::End, "ended p.long 2 process-ended"),
+    ]);
+
+    let mut process = Process::new();
+    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
+    let ended = process.incidents.end(IncidentEnding::Recovered, moment(302.0));
+    assert_eq!(words(&ended), "ended m.worse 302 recovered");
+    let [IncidentChange::Ended(incident)] = &ended[..] else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(incident.members[0].until, Some(moment(2.0)));
+}
+
+/// Scenario: the rules are replaced by none while an incident is open.
+/// Guarantee: it ends at once as changed.
+#[test]
+fn an_incident_without_rules_ends() {
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Full(5), "began m.cause warning"),
+        (2.0, What::Rules(""), "ended m.cause 2 rule-changed"),
+    ]);
+}
+
+/// Scenario: the incident that receivers are tried with.
+/// Guarantee: it begins and ends, and says that no process is affected.
+#[test]
+fn the_sample_begins_and_ends() {
+    let changes = sample(moment(5.5));
+    let names: Vec<&str> = changes.iter().map(IncidentChange::name).collect();
+    assert_eq!(names, ["began", "ended"]);
+    let cause = changes[0].incident().head().unwrap();
+    assert!(cause.alert.summary.starts_with("No process is affected"));
+}
+
+fn ledger(live: u64) -> Arc<Ledger> {
+    Arc::new(Ledger {
+        limit: Some(512 << 20),
+        live: Some(live << 20),
+        verdict: Verdict::LiveHeap,
+        ..Ledger::default()
+    })
+}
+
+/// Scenario: an incident whose first rule gathers nothing, then a rule joins it that gathers the ledger; readings come
+/// before and after; the process exits, and one more comes; then it is stored and restored.
+/// Guarantee: it has the newest reading from when on a rule asks for it, until the process exited, as a record and as a
+/// clause with its place; what does not ask has none.
+#[test]
+fn an_incident_carries_what_its_rules_gather() {
+    let mut process = Process::new();
+    process.incidents.know_ledger(ledger(100));
+    process.play(&[(1.0, What::Full(5), "began m.cause warning")]);
+    assert!(!process.incidents.gather(Evidence::Ledger));
+    assert_eq!(
+        (process.records()[0].ledger, process.records()[0].evidence.len()),
+        (None, 0)
+    );
+    process.play(&[(2.0, What::Full(20), "worse m.cause critical")]);
+    assert!(process.incidents.gather(Evidence::Ledger));
+    let text = |process: &Process| process.records()[0].evidence_text(Evidence::Ledger).map(str::to_owned);
+    assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 100");
+    process.incidents.know_ledger(ledger(200));
+    assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
+    let record = &process.records()[0];
+    let json = serde_json::to_value(record).unwrap();
+    assert_eq!(json["evidence"][0]["name"], "ledger");
+    assert_eq!(json["evidence"][0]["where"], "ledger");
+    assert_eq!(json["ledger"]["live"], 200 << 20);
+    process.incidents.process_ended(moment(3.0));
+    process.incidents.know_ledger(ledger(1));
+    assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
+    assert!(!process.incidents.gather(Evidence::Ledger));
+    let open = process.incidents.open().next().unwrap();
+    let stored = serde_json::to_string(&StoredIncident::of(open, Wall::UNIX)).unwrap();
+    let restored: StoredIncident = serde_json::from_str(&stored).unwrap();
+    for rules in [rules(), Arc::default()] {
+        let restored = restored.restore(&rules, Wall::UNIX);
+        assert_eq!(restored.ledger, Some(ledger(200)));
+        assert!(restored.gathers(Evidence::Ledger));
+    }
+}
+
+/// As the daemon has it.
+#[derive(Debug, Default)]
+#[expect(clippy::disallowed_types, reason = "a test of what is shared shares it")]
+struct Begun(std::sync::Mutex<BegunRecordings>);
+
+impl Recordings for Begun {
+    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+        self.0.lock().unwrap().begin(share, rule, at, id)
+    }
+}
+
+/// The events of the process are kept, as one of a service.
+fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
+    let share = Share {
+        tenant: "user 1000".into(),
+        service: "shop".into(),
+    };
+    let run = RunKey { pid, start_time: 9 };
+    process
+        .incidents
+        .keep_events(run, "My.Shop".into(), share, recordings.clone());
+}
+
+/// Scenario: a process of a service in a crash loop has a critical incident, and so has the next one, within ten
+/// minutes and after them; it is stored and restored.
+/// Guarantee: the second one names the recording of the first, and says that it does, also when it is restored; the
+/// third has one of its own.
+#[test]
+fn a_crash_loop_is_recorded_once_in_ten_minutes() {
+    let recordings = Arc::default();
+    let named = |pid: u32, at: f64| {
+        let mut process = Process::new();
+        keep(&mut process, pid, &recordings);
+        process.play(&[(at, What::Full(20), "began m.worse critical")]);
+        let open = process.incidents.open().next().unwrap();
+        let restored = StoredIncident::of(open, Wall::UNIX).restore(&rules(), Wall::UNIX);
+        assert_eq!(restored.is_recorded_before, open.is_recorded_before);
+        let record = process.records().remove(0);
+        let text = record.evidence_text(Evidence::BlackBox).unwrap().to_owned();
+        (open.black_box.clone().unwrap(), open.is_recorded_before, text)
+    };
+    let (first, is_before, _) = named(7, 1.0);
+    assert!(first.contains("-My-Shop-7-") && !is_before);
+    let (second, is_before, text) = named(8, 599.0);
+    assert!(
+        second == first && is_before && text.contains("of an earlier one"),
+        "{text}"
+    );
+    let (third, is_before, _) = named(9, 602.0);
+    assert!(third.contains("-My-Shop-9-") && !is_before);
+}
+
+/// Scenario: an incident of severity warning becomes critical; one of a rule of severity warning that asks for the
+/// black box begins seconds later, another one much later; the same where events are not kept; the critical one is
+/// stored and restored.
+/// Guarantee: severe incidents and those that ask for it name a recording from then on, one for those within ten
+/// seconds, and never change it; the message of the rise has it already. Where nothing is kept none is named.
+#[test]
+fn severe_incidents_are_recorded() {
+    let kept = |keeps: bool| {
+        let mut process = Process::new();
+        if keeps {
+            keep(&mut process, 7, &Arc::default());
+        }
+        process
+    };
+    let places = |process: &Process| -> Vec<Option<String>> {
+        let place = |record: &IncidentRecord| record.evidence_place(Evidence::BlackBox).map(str::to_owned);
+        process.records().iter().map(place).collect()
+    };
+    let mut process = kept(true);
+    process.play(&[(1.0, What::Full(5), "began m.cause warning"), (2.0, What::Nothing, "")]);
+    assert_eq!(places(&process), [None]);
+    let transitions = process.story.step(3.0, &What::Full(20));
+    let changes = process
+        .incidents
+        .observe(&process.rules, &transitions, &[], (moment(3.0), Wall::UNIX));
+    let IncidentChange::Worse(incident, _) = &changes[0] else {
+        panic!("{changes:?}");
+    };
+    let id = incident.black_box.clone().unwrap();
+    assert!(id.contains("-My-Shop-7-"), "{id}");
+    let first = Some(format!("/api/v1/evidence/{id}.nettrace"));
+    process.play(&[
+        (4.0, What::Gc(1), ""),
+        (5.0, What::Gc(1), ""),
+        (6.0, What::Gc(1), "began p.many warning"),
+    ]);
+    assert_eq!(places(&process), [first.clone(), first.clone()]);
+    let stored = StoredIncident::of(process.incidents.open().next().unwrap(), Wall::UNIX);
+    let restored = stored.restore(&rules(), Wall::UNIX);
+    assert_eq!(restored.black_box.as_ref(), Some(&id));
+    let mut resumed = Incidents::default();
+    resumed.resume(restored, Moment::NEVER);
+    assert_eq!(resumed.open().next().unwrap().black_box.as_ref(), Some(&id));
+
+    let mut process = kept(true);
+    process.play(&[(1.0, What::Full(20), "began m.worse critical")]);
+    let first = places(&process)[0].clone().unwrap();
+    process.play(&[
+        (17.0, What::Gc(1), ""),
+        (18.0, What::Gc(1), ""),
+        (19.0, What::Gc(1), "began p.many warning"),
+    ]);
+    let both = places(&process);
+    assert_eq!(both[0].as_ref(), Some(&first));
+    assert!(both[1].is_some() && both[1] != both[0], "{both:?}");
+
+    let mut process = kept(false);
+    process.play(&[(1.0, What::Full(20), "began m.worse critical")]);
+    assert_eq!(places(&process), [None]);
+}
+
+/// Two symptoms, causes of them, and a note.
+const ROLES: &str = "\
+apiVersion: gcwatch/v1
+groups: {stopped: It is stopped, short: Memory is short}
+rules:
+  - id: time.stopped
+    role: symptom
+    title: It is stopped
+    on: process
+    let: { stopped: { fn: sum, of: gc.pause_ns, over: 1m } }
+    when: stopped > 100000000.0
+    clear: stopped < 50000000.0
+    keep_firing_for: 1s
+    harm: stopped
+    lasting: 30.0
+    severity: warning
+    worse: { error: stopped > 1000000000.0 }
+    group: stopped
+    summary: '{{ stopped }}'
+  - id: memory.short
+    role: symptom
+    title: Memory is short
+    on: gc
+    when: gc.generation == 2 && gc.pause_ms < 55.0
+    keep_firing_for: 2m
+    severity: error
+    group: short
+    summary: short
+  - id: old
+    role: cause
+    of: [time.stopped]
+    title: Full collections
+    on: process
+    let: { full: { fn: sum, of: gc.pause_ns, where: gc.generation == 2, over: 1m } }
+    when: full > 0.0
+    explains: full
+    consequence_of: [memory.short]
+    remedy: Collect less.
+    summary: '{{ full }}'
+  - id: young
+    role: cause
+    of: [time.stopped]
+    title: Young collections
+    on: process
+    let: { young: { fn: sum, of: gc.pause_ns, where: gc.generation == 0, over: 1m } }
+    when: young > 0.0
+    explains: young
+    summary: '{{ young }}'
+  - {id: each, role: note, title: Each, on: gc, when: gc.pause_ms >= 1.0, summary: one, keep_firing_for: 10m}
+";
+
+fn with_roles() -> Process {
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: ROLES.to_owned(),
+    };
+    let rules = Arc::new(load(&[file]).unwrap().rules);
+    Process {
+        story: Story::with(Arc::clone(&rules)),
+        rules,
+        incidents: Incidents::default(),
+    }
+}
+
+/// Scenario: a note and a cause hold before there is harm; then the harm, which another cause explains later.
+/// Guarantee: the incident begins with the harm and has its name and beginning; causes are listed by their share, never
+/// begin or prolong it, and one message each says the main one, at most one in five minutes; notes are no part of it.
+#[test]
+fn only_harm_begins_an_incident() {
+    let mut process = with_roles();
+    process.play(&[
+        (40.0, What::Full(60), ""),
+        (41.0, What::Gc(80), "began time.stopped warning"),
+        (42.0, What::Nothing, ""),
+    ]);
+    let record = &process.records()[0];
+    let causes = |record: &IncidentRecord| -> Vec<(String, u32)> {
+        let causes = record.causes.iter();
+        causes
+            .map(|cause| (cause.rule.clone(), (cause.share.unwrap() * 100.0) as u32))
+            .collect()
+    };
+    assert_eq!(causes(record), [("young".to_owned(), 57), ("old".to_owned(), 42)]);
+    assert_eq!((record.symptom.as_str(), record.remedy.as_str()), ("time.stopped", ""));
+    let incident = process.incidents.open().next().unwrap();
+    assert_eq!(incident.noticed.since(incident.began), 30 * S);
+    assert!(record.members.iter().all(|member| member.rule != "each"));
+    // The other cause explains more now, and that is news once the first was known for five minutes.
+    process.play(&[
+        (50.0, What::Full(900), ""),
+        (51.0, What::Nothing, "worse time.stopped error"),
+    ]);
+    assert_eq!(causes(&process.records()[0])[0].0, "old");
+    let mut notified = Vec::new();
+    for second in 52..400 {
+        let what = if second % 20 == 0 {
+            What::Full(300)
+        } else {
+            What::Nothing
+        };
+        let said = process.step(f64::from(second), &what);
+        if !said.is_empty() {
+            notified.push((second, said));
+        }
+    }
+    assert_eq!(notified, [(341, "explained time.stopped error".to_owned())]);
+    assert_eq!(process.records()[0].remedy, "Collect less.");
+    // The last collection leaves the window at 440 s; the cause holds as long, and the incident waits a minute.
+    let mut ended = String::new();
+    for second in 400..600 {
+        ended += &process.step(f64::from(second), &What::Nothing);
+    }
+    assert!(ended.starts_with("ended time.stopped"), "{ended}");
+}
+
+/// Scenario: memory is short, and the collections for that stop the process; and the other way round. Guarantee: both
+/// are one incident, that of the memory, and whoever does not know of the other does not hear of its end.
+#[test]
+fn a_consequence_is_a_part_of_its_cause() {
+    let mut process = with_roles();
+    process.play(&[
+        (10.0, What::Full(50), "began memory.short error"),
+        (11.0, What::Full(70), ""),
+    ]);
+    let members: Vec<String> = process.records()[0]
+        .members
+        .iter()
+        .map(|member| member.rule.clone())
+        .collect();
+    assert_eq!(members, ["memory.short", "time.stopped", "old"]);
+    // What explains the stopped time does not explain the memory.
+    let record = &process.records()[0];
+    assert_eq!((record.title.as_str(), record.causes.len()), ("Memory is short", 0));
+    let mut process = with_roles();
+    process.play(&[
+        (10.0, What::Full(150), "began time.stopped warning"),
+        (
+            11.0,
+            What::Full(50),
+            "began memory.short error, ended time.stopped 11 merged",
+        ),
+    ]);
+    assert_eq!(process.records().len(), 1);
+}

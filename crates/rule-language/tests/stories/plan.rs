@@ -1,0 +1,61 @@
+//! Windows that share what they are fed.
+
+use gc_rules::plan::Plan;
+use rule_language::load::{SourceFile, load, shipped};
+
+/// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series
+/// and of others.
+/// Guarantee: one series where one is enough, and the condition stands once.
+#[test]
+fn windows_share_series_and_conditions() {
+    let text = "apiVersion: gcwatch/v1\nrules:\n  - id: a.a\n    title: A\n    on: process\n    severity: info\n    summary: x\n    let:\n      \
+        slope: {fn: slope, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
+        fit: {fn: r2, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
+        full: {fn: count, where: gc.generation == 2, over: 1h}\n      \
+        rate: {fn: rate, where: gc.generation == 2, over: 1h, min_samples: 3}\n      \
+        other: {fn: r2, of: gc.suspend_ms, where: gc.generation == 2, over: 1h}\n    \
+        when: slope > 1.0 && fit > 0.5 && full > 1.0 && rate > 1.0 && other > 0.5\n";
+    let file = SourceFile {
+        name: "a.yaml".to_owned(),
+        text: text.to_owned(),
+    };
+    let rules = load(&[file]).unwrap().rules;
+    let plan = Plan::new(&rules.windows);
+    assert_eq!(rules.windows.len(), 5);
+    assert_eq!(plan.series.len(), 3);
+    assert_eq!(plan.feeds.len(), 1);
+    assert_eq!(plan.feeds[0].measured.len(), 3);
+    let series = |name: &str| {
+        let (_, place) = rules.rules[0]
+            .windows
+            .iter()
+            .find(|(known, _)| &**known == name)
+            .unwrap();
+        plan.of_window[*place]
+    };
+    assert_eq!(series("slope"), series("fit"));
+    assert_eq!(series("full"), series("rate"));
+    assert_ne!(series("other"), series("fit"));
+}
+
+/// Scenario: the rules that ship.
+/// Guarantee: each window has a series that is fed exactly once, in their order.
+#[test]
+fn every_window_is_fed_once() {
+    let rules = load(&shipped()).unwrap().rules;
+    let plan = Plan::new(&rules.windows);
+    assert_eq!(plan.of_window.len(), rules.windows.len());
+    let fed: Vec<usize> = plan
+        .feeds
+        .iter()
+        .flat_map(|feed| &feed.measured)
+        .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
+        .copied()
+        .collect();
+    assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
+    // A series is that of the window by which it is made.
+    for (series, window) in plan.series.iter().enumerate() {
+        assert_eq!(plan.of_window[*window], series);
+    }
+    assert!(plan.series.len() < rules.windows.len());
+}

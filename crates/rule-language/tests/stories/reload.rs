@@ -1,0 +1,98 @@
+//! Other rules while a process is watched.
+
+use gc_rules::engine::State;
+
+use super::story::What::{Gc, Nothing, Rules};
+use super::story::*;
+
+const BEFORE: &str = r#"
+  - id: kept
+    title: Kept
+    on: gc
+    severity: warning
+    when: |
+      gc.pause_ms > 100.0
+    keep_firing_for: 60s
+    summary: kept
+  - id: changed
+    title: Changed
+    on: gc
+    severity: warning
+    when: |
+      gc.pause_ms > 150.0
+    summary: changed
+  - id: count
+    title: Count
+    on: process
+    severity: info
+    let:
+      collections: {fn: count, over: 5m}
+    when: |
+      collections >= 3.0
+    keep_firing_for: 0s
+    summary: "{{ collections }}"
+"#;
+
+const AFTER: &str = r#"
+  - id: new
+    title: New
+    on: process
+    severity: info
+    let:
+      collections: {fn: count, over: 10m, min_watched: 30s}
+    when: |
+      collections == 0.0
+    summary: "none"
+  - id: count
+    title: Count
+    on: process
+    severity: info
+    let:
+      collections: {fn: count, over: 5m}
+    when: |
+      collections >= 3.0
+    keep_firing_for: 0s
+    summary: "{{ collections }}"
+  - id: changed
+    title: Changed
+    on: gc
+    severity: warning
+    when: |
+      gc.pause_ms > 160.0
+    summary: changed
+  - id: kept
+    title: Kept, with other words
+    on: gc
+    severity: warning
+    when: |
+      gc.pause_ms > 100.0
+    keep_firing_for: 60s
+    summary: other words
+"#;
+
+/// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another
+/// threshold, one is new; the window of one has two of three samples.
+/// Guarantee: what has its meaning still goes on, what has not ends; windows keep their samples; a new one does not
+/// know the time before.
+#[test]
+fn what_means_the_same_goes_on() {
+    let mut story = Story::of(BEFORE);
+    story.play(&[
+        (1.0, Gc(200), "fired kept 1, fired changed 1"),
+        (2.0, Gc(10), ""),
+        (3.0, Rules(AFTER), "ended changed 3 rule-changed"),
+        (4.0, Gc(10), "fired count 4"),
+        (31.0, Nothing, ""),
+    ]);
+    assert_eq!(
+        story.states(),
+        [State::Unknown, State::Firing, State::Inactive, State::Firing]
+    );
+    story.play(&[(33.0, Nothing, "")]);
+    assert_eq!(story.states()[0], State::Inactive);
+    story.play(&[
+        (61.0, Nothing, "ended kept 61 cleared"),
+        (62.0, Rules(""), "ended count 62 rule-changed"),
+        (63.0, Gc(500), ""),
+    ]);
+}

@@ -1,0 +1,434 @@
+//! The states of one rule.
+
+use gc_rules::engine::State;
+use gc_rules::rule::Severity;
+
+use super::story::What::{Blind, End, Full, Gc, Named, Nothing, Open};
+use super::story::*;
+
+const LONG: &str = r#"
+  - id: long
+    title: A long pause
+    on: gc
+    severity: warning
+    when: |
+      gc.pause_ms > 100.0
+    keep_firing_for: 60s
+    cooldown: 0s
+    summary: "paused {{ gc.pause_ms | ms }}, number {{ gc.number }}"
+"#;
+
+/// Scenario: long pauses, some within a minute of each other, then none.
+/// Guarantee: each is an occurrence; there is one alert, ends a minute after the last one, and its times are those of
+/// the collections.
+#[test]
+fn a_rule_on_collections_fires_until_none_came_for_a_while() {
+    let mut story = Story::of(LONG);
+    story.play(&[
+        (1.0, Gc(10), ""),
+        (2.5, Gc(300), "fired long 2.5"),
+        (3.0, Gc(20), ""),
+        (40.25, Full(200), ""),
+        (100.0, Nothing, ""),
+        (100.2, Nothing, ""),
+        (101.0, Nothing, "ended long 100.25 cleared"),
+        (200.0, Nothing, ""),
+    ]);
+    // Ended before the next one, though no tick was between.
+    let transitions = story.step(300.1, &Gc(101));
+    assert_eq!(words(&transitions), "fired long 300.1");
+    let alert = transitions[0].alert();
+    assert_eq!(&*alert.summary, "paused 101 ms, number 5");
+    assert_eq!((alert.collection, alert.count, alert.number), (Some(5), 1, 2));
+    story.play(&[
+        (360.0, Nothing, ""),
+        (360.5, Gc(500), "ended long 360.1 cleared, fired long 360.5"),
+    ]);
+}
+
+/// Scenario: an occurrence, two more, and the end of the process.
+/// Guarantee: the alert counts them all and has the time of the newest, while it fires and at its end.
+#[test]
+fn occurrences_are_counted() {
+    let mut story = Story::of(LONG);
+    for at in [1.0, 2.0, 3.5] {
+        let verdict = story.collection(at, 0, Some(150));
+        assert_eq!(verdict.matched.len(), 1);
+    }
+    assert!(story.collection(4.0, 0, Some(5)).matched.is_empty());
+    let alert = story.engine.alerts().remove(0);
+    assert_eq!((alert.count, alert.last), (3, moment(3.5)));
+    let ended = story.step(5.0, &End);
+    assert_eq!(words(&ended), "ended long 5 process-ended");
+    assert_eq!(ended[0].alert().count, 3);
+    assert!(story.engine.alerts().is_empty());
+}
+
+const OPEN: &str = r#"
+  - id: stuck
+    title: A collection does not end
+    on: process
+    severity: error
+    when: |
+      open.collection_s > 10.0
+    for: 5s
+    keep_firing_for: 3s
+    cooldown: 20s
+    summary: "for {{ open.collection_s | s }}"
+"#;
+
+/// Scenario: a collection that is open for longer and longer, while no event comes; then none is open; then one again.
+/// Guarantee: silence counts: the condition holds by time alone, fires after `for`, stays for `keep_firing_for`, and
+/// fires again only when the cooldown is over.
+#[test]
+fn silence_counts() {
+    Story::of(OPEN).play(&[
+        (1.0, Open(Some(0)), ""),
+        (10.0, Nothing, ""),
+        (15.5, Nothing, ""),
+        (16.0, Nothing, "fired stuck 16"),
+        (20.5, Open(None), ""),
+        (23.0, Nothing, ""),
+        (24.0, Nothing, "ended stuck 24 cleared"),
+        // It holds from 35 on, may fire from 40 on, and does when the cooldown is over.
+        (24.5, Open(Some(24)), ""),
+        (43.0, Nothing, ""),
+        (44.0, Nothing, "fired stuck 44"),
+    ]);
+}
+
+/// Scenario: a condition that holds for less than `for`, and one that ends and begins again while the alert is kept.
+/// Guarantee: the one never fires; the other is one alert.
+#[test]
+fn short_conditions_do_not_fire_and_returning_ones_continue() {
+    Story::of(OPEN).play(&[
+        (1.0, Open(Some(0)), ""),
+        (14.0, Open(None), ""),
+        (30.0, Open(Some(18)), ""),
+        (35.0, Nothing, ""),
+        (36.0, Nothing, "fired stuck 36"),
+        (40.0, Open(None), ""),
+        (42.5, Open(Some(18)), ""),
+        (60.0, Open(None), ""),
+        (63.0, Nothing, ""),
+        (64.0, Nothing, "ended stuck 64 cleared"),
+    ]);
+}
+
+/// Scenario: the condition holds in the cooldown, once for a while only.
+/// Guarantee: that alert is suppressed and counted in the next one.
+#[test]
+fn what_the_cooldown_leaves_out_is_counted() {
+    let mut story = Story::of(OPEN);
+    story.play(&[
+        (1.0, Open(Some(0)), ""),
+        (16.0, Nothing, "fired stuck 16"),
+        (16.0, Open(None), ""),
+        (20.0, Nothing, "ended stuck 20 cleared"),
+        (20.5, Open(Some(5)), ""),
+        (30.0, Nothing, ""),
+        (30.5, Open(None), ""),
+        (50.0, Nothing, ""),
+    ]);
+    assert_eq!(story.engine.states()[0].suppressed, 1);
+    story.step(50.5, &Open(Some(20)));
+    let transitions = story.step(56.0, &Nothing);
+    assert_eq!(words(&transitions), "fired stuck 56");
+    assert_eq!(transitions[0].alert().suppressed, 1);
+    assert_eq!(story.engine.states()[0].suppressed, 0);
+}
+
+/// Scenario: occurrences of a rule on collections in its cooldown.
+/// Guarantee: the collections are anomalies, there is no alert, and each is counted.
+#[test]
+fn collections_in_the_cooldown_are_anomalies_all_the_same() {
+    let mut story = Story::of(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
+    story.play(&[(1.0, Gc(200), "fired long 1"), (2.0, Nothing, "ended long 2 cleared")]);
+    for at in [3.0, 30.0, 61.9] {
+        let verdict = story.collection(at, 0, Some(200));
+        assert_eq!((verdict.matched.len(), words(&verdict.transitions)), (1, String::new()));
+        story.engine.advance(moment(at));
+    }
+    let transitions = story.step(62.0, &Gc(200));
+    assert_eq!(words(&transitions), "fired long 62");
+    assert_eq!(transitions[0].alert().suppressed, 3);
+}
+
+const SHARE: &str = r#"
+  - id: share
+    title: Much of the time is stopped
+    on: process
+    severity: warning
+    let:
+      share: {fn: share, of: gc.pause_ns, over: 64s, min_watched: 10s}
+    when: |
+      share > 0.5
+    clear: |
+      share < 0.25
+    keep_firing_for: 0s
+    cooldown: 0s
+    summary: "{{ share | percent }}"
+"#;
+
+/// Scenario: a share of time that rises above the one threshold, falls below it, and later below the other.
+/// Guarantee: it clears at the second one only; before the process was watched long enough nothing fires; the value is
+/// with the alert.
+#[test]
+fn it_clears_by_a_condition_of_its_own() {
+    let mut story = Story::of(SHARE);
+    // 8 s of the first 8.
+    story.play(&[(8.0, Gc(8_000), ""), (9.0, Nothing, "")]);
+    let fired = story.step(10.0, &Nothing);
+    assert_eq!(words(&fired), "fired share 10");
+    assert_eq!(&*fired[0].alert().summary, "80 %");
+    assert_eq!(fired[0].alert().values[0].1, Some(0.8));
+    story.play(&[
+        (17.0, Nothing, ""),
+        (31.0, Nothing, ""),
+        (32.0, Nothing, ""),
+        (33.0, Nothing, "ended share 33 cleared"),
+    ]);
+}
+
+const BURST: &str = r#"
+  - id: burst
+    title: Burst
+    on: process
+    severity: warning
+    let:
+      long: {fn: count, where: gc.pause_ms > 100.0, over: 10s}
+    when: |
+      long >= 2.0
+    clear: |
+      long < 1.0
+    keep_firing_for: 20s
+    summary: "{{ long }} long"
+"#;
+
+/// Scenario: what an alert counts goes back to nothing, and it fires on for `keep_firing_for`.
+/// Guarantee: it ends with the last text that it had a reason for, not with none of them.
+#[test]
+fn its_last_text_is_of_when_it_held() {
+    let mut story = Story::of(BURST);
+    story.play(&[(1.0, Gc(200), ""), (2.0, Gc(200), "fired burst 2")]);
+    let ended = story.step(40.0, &Nothing);
+    assert_eq!(words(&ended), "ended burst 32 cleared");
+    assert_eq!(&*ended[0].alert().summary, "1 long");
+}
+
+const MEDIAN: &str = r#"
+  - id: slow
+    title: Slow
+    on: process
+    severity: warning
+    let:
+      median: {fn: median, of: gc.pause_ms, last: 4, min_samples: 3}
+    when: |
+      median > 100.0
+    keep_firing_for: 0s
+    cooldown: 1m
+    summary: "{{ median }}"
+"#;
+
+/// Scenario: a window whose samples become unknown while the alert fires, and later are known again.
+/// Guarantee: unknown neither fires nor ends at once: the alert is held for 15 minutes, then ends as unknown, and the
+/// cooldown begins.
+#[test]
+fn what_is_unknown_is_held_for_a_while() {
+    let mut story = Story::of(MEDIAN);
+    assert_eq!(story.states(), [State::Inactive]);
+    story.play(&[
+        (1.0, Gc(200), ""),
+        (2.0, Gc(200), ""),
+        (3.0, Gc(200), "fired slow 3"),
+        (4.5, Blind, ""),
+        (5.0, Blind, ""),
+        (800.0, Nothing, ""),
+        (904.0, Nothing, ""),
+        (905.0, Nothing, "ended slow 904.5 unknown"),
+        (906.0, Nothing, ""),
+    ]);
+    assert_eq!(story.states(), [State::Unknown]);
+    story.play(&[
+        (907.0, Gc(200), ""),
+        (908.0, Gc(200), ""),
+        (909.0, Gc(200), ""),
+        (909.5, Gc(200), ""),
+        (964.0, Nothing, ""),
+        (965.0, Nothing, "fired slow 965"),
+        (966.0, Blind, ""),
+        (967.0, Gc(10), ""),
+        (968.0, Gc(10), ""),
+        (969.0, Gc(10), ""),
+        (970.0, Gc(10), "ended slow 970 cleared"),
+    ]);
+}
+
+/// Scenario: a condition that held for a while becomes unknown before `for` is over.
+/// Guarantee: it falls back: unknown is no part of the time that it held.
+#[test]
+fn what_is_pending_falls_back() {
+    let mut story = Story::of(&MEDIAN.replace("keep_firing_for: 0s", "for: 10s"));
+    story.play(&[
+        (1.0, Gc(200), ""),
+        (2.0, Gc(200), ""),
+        (3.0, Gc(200), ""),
+        (9.0, Nothing, ""),
+    ]);
+    assert_eq!(story.states(), [State::Pending]);
+    story.play(&[(9.5, Blind, "")]);
+    assert_eq!(story.states(), [State::Unknown]);
+    story.play(&[
+        (9.6, Gc(200), ""),
+        (9.7, Gc(200), ""),
+        (9.8, Gc(200), ""),
+        (9.9, Gc(200), ""),
+        (19.0, Nothing, ""),
+        (20.0, Nothing, "fired slow 20"),
+    ]);
+}
+
+const FAILING: &str = r#"
+  - id: failing
+    title: Fails
+    on: gc
+    severity: warning
+    when: |
+      gc.number / (gc.generation - 2) > 1000
+    summary: never
+"#;
+
+/// Scenario: a condition that divides by zero on some collections.
+/// Guarantee: that is counted and reported with the rule, and is no alert.
+#[test]
+fn failures_are_counted() {
+    let mut story = Story::of(FAILING);
+    story.play(&[(1.0, Gc(1), ""), (2.0, Full(1), ""), (3.0, Full(1), "")]);
+    let state = story.engine.states().remove(0);
+    assert_eq!((state.evaluations, state.failures), (3, 2));
+    assert_eq!(state.last_failure.as_deref(), Some("division by zero"));
+    assert_eq!(state.state, State::Unknown);
+}
+
+const CHOSEN: &str = r#"
+  - id: chosen
+    title: For some
+    on: gc
+    severity: warning
+    select: |
+      process.name.startsWith('Web')
+    when: |
+      gc.pause_ms > 100.0
+    exceptions:
+      - name: known
+        when: process.name == 'WebOld'
+        until: 2023-11-15
+    summary: long
+"#;
+
+/// Scenario: a process whose name is learned, then another one, then one that is excepted, the time of which ends.
+/// Guarantee: before it is known the rule is not for it; a change ends what fires; an exception is silent until its day
+/// is over.
+#[test]
+fn rules_are_for_processes() {
+    let mut story = Story::of(CHOSEN);
+    // The stories begin on 2023-11-14 at 22:13:20; that day and the next end after 92,800 s.
+    story.play(&[(1.0, Gc(200), "")]);
+    assert_eq!(story.states(), [State::NotSelected]);
+    story.play(&[
+        (2.0, Named("Web"), ""),
+        (3.0, Gc(200), "fired chosen 3"),
+        (4.0, Named("Batch"), "ended chosen 4 rule-changed"),
+        (5.0, Gc(200), ""),
+        (6.0, Named("WebOld"), ""),
+        (7.0, Gc(200), ""),
+    ]);
+    assert_eq!(story.states(), [State::Excepted]);
+    assert!(story.collection(8.0, 0, Some(200)).matched.is_empty());
+    story.play(&[(92_801.0, Gc(200), "fired chosen 92801")]);
+}
+
+/// Scenario: an exception begins to apply while the alert fires.
+/// Guarantee: the alert ends, since it would not fire now.
+#[test]
+fn an_exception_ends_what_fires() {
+    Story::of(CHOSEN).play(&[
+        (2.0, Named("Web"), ""),
+        (3.0, Gc(200), "fired chosen 3"),
+        (4.0, Named("WebOld"), ""),
+        (5.0, Gc(200), "ended chosen 5 rule-changed"),
+    ]);
+}
+
+/// Scenario: a recording that jumps ten hours, then centuries; a stream whose times lie centuries ahead, then before.
+/// Guarantee: each is one bounded piece of work; ends that were due in the gap have their own time; the time of the
+/// stream does not carry the engine away.
+#[test]
+fn gaps_and_wild_times_are_bounded() {
+    let mut story = Story::of(&format!("{LONG}{SHARE}"));
+    story.play(&[
+        (1.0, Gc(200), "fired long 1"),
+        (36_000.0, Nothing, "ended long 61 cleared"),
+        (36_001.0, Gc(200), "fired long 36001"),
+    ]);
+    story.engine.advance(gc_rules::time::Moment::NEVER);
+    assert!(story.engine.alerts().is_empty());
+    let mut story = Story::of(LONG);
+    story.engine.collection(&collection(1, 0, i64::MAX, MS), base());
+    story.play(&[
+        (5.0, Gc(200), "fired long 5"),
+        (100.0, Nothing, "ended long 65 cleared"),
+    ]);
+}
+
+/// Scenario: conditions that ask whether a window is known, before it is and then.
+/// Guarantee: the answer is that of the window.
+#[test]
+fn a_window_may_be_asked_for() {
+    let list = |when: &str| {
+        let window = "{fn: median, of: gc.pause_ms, last: 5, min_samples: 3}";
+        format!(
+            "  - {{id: asked, title: Asked, on: gc, severity: info, let: {{usual: {window}}}, when: \"{when}\", \
+             cooldown: 0s, keep_firing_for: 0s, summary: x}}\n"
+        )
+    };
+    let matches = |when: &str| {
+        let mut story = Story::of(&list(when));
+        [1.0, 2.0, 3.0, 4.0].map(|at| !story.collection(at, 0, Some(7)).matched.is_empty())
+    };
+    assert_eq!(matches("has(usual)"), [false, false, true, true]);
+    assert_eq!(matches("!has(usual)"), [true, true, false, false]);
+    assert_eq!(
+        matches("gc.pause_ms > 5.0 && (has(usual) ? usual > 5.0 : false)"),
+        [false, false, true, true]
+    );
+    assert_eq!(matches("usual > 5.0"), [false, false, true, true]);
+}
+
+/// Scenario: a rule whose alert is an error from a second on and critical from ten seconds on; pauses of half a second,
+/// two seconds, half a second and twenty seconds.
+/// Guarantee: its severity rises and does not fall until it ends; the next alert begins anew.
+#[test]
+fn the_severity_rises_with_the_value() {
+    let mut story = Story::of(
+        "  - {id: pause, title: T, on: gc, severity: warning, when: gc.pause_ms > 100.0, summary: S, \
+         worse: {error: gc.pause_ms > 1000.0, critical: gc.pause_ms > 10000.0}, keep_firing_for: 1m}\n",
+    );
+    let mut severity = |at: f64, pause_ms: i64| {
+        story.step(at, &Nothing);
+        story.collection(at, 2, Some(pause_ms));
+        story
+            .engine
+            .alerts()
+            .iter()
+            .map(|alert| alert.severity())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(severity(1.0, 500), [Severity::Warning]);
+    assert_eq!(severity(10.0, 2000), [Severity::Error]);
+    assert_eq!(severity(20.0, 500), [Severity::Error]);
+    assert_eq!(severity(40.0, 20_000), [Severity::Critical]);
+    assert_eq!(severity(41.0, 2000), [Severity::Critical]);
+    assert_eq!(severity(300.0, 500), [Severity::Warning]);
+    assert_eq!(severity(310.0, 20_000), [Severity::Critical]);
+}

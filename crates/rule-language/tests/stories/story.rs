@@ -1,0 +1,194 @@
+//! A process with rules, and what comes to it.
+
+use std::sync::Arc;
+
+use clr_gc::event::{GcReason, GcType};
+use clr_gc::gc::{Collection, Pause, PauseKind};
+use gc_rules::alert::{Transition, Verdict};
+use gc_rules::engine::{Engine, State};
+use gc_rules::field::{Open, ProcessFacts, StreamFacts};
+use gc_rules::rule_set::RuleSet;
+use gc_rules::time::{Moment, TimeBase, Wall};
+use rule_language::load::{SourceFile, load};
+
+pub(crate) const S: u64 = 1_000_000_000;
+pub(crate) const MS: i64 = 1_000_000;
+
+/// When stories begin, Unix seconds.
+pub(crate) const BEGIN: u64 = 1_700_000_000;
+
+/// What comes.
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// Only time passes.
+    Nothing,
+    /// A collection of generation 0 that paused so many milliseconds.
+    Gc(i64),
+    /// A blocking one of generation 2.
+    Full(i64),
+    /// One of which nothing is known.
+    Blind,
+    /// The process has this name.
+    Named(&'static str),
+    /// A collection is open since that second; `None`: none is.
+    Open(Option<u64>),
+    /// These rules from now on.
+    Rules(&'static str),
+    /// The process ended.
+    End,
+}
+
+/// Rules from the text of their list.
+pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
+    if list.is_empty() {
+        return Arc::default();
+    }
+    let header = "apiVersion: gcwatch/v1\ngroups: {g: One group, h: Another one}\nrules:\n";
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: format!("{header}{list}"),
+    };
+    match load(&[file]) {
+        Ok(loaded) => Arc::new(loaded.rules),
+        Err(problems) => {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            panic!("{}", problems.join("\n"))
+        }
+    }
+}
+
+/// A process and its engine.
+pub(crate) struct Story {
+    pub(crate) engine: Engine,
+    pub(crate) number: u32,
+    wall: Wall,
+    /// Since when a collection is open, seconds of the story.
+    open: Option<u64>,
+}
+
+impl Story {
+    pub(crate) fn of(list: &str) -> Self {
+        Self::with(rules(list))
+    }
+
+    pub(crate) fn with(rules: Arc<RuleSet>) -> Self {
+        Self {
+            engine: Engine::new(rules, ProcessFacts::default(), moment(0.0)),
+            number: 0,
+            wall: Wall::UNIX,
+            open: None,
+        }
+    }
+
+    /// The wall clock is set by so many seconds.
+    pub(crate) fn set_clock(&mut self, by_seconds: i64) {
+        self.wall = Wall::ahead(self.wall.ahead_ns() + by_seconds * 1000 * MS);
+        self.know_stream();
+    }
+
+    fn know_stream(&mut self) {
+        let collection = self.open.map(|since| moment(since as f64));
+        let open = Open {
+            collection,
+            ..Open::default()
+        };
+        self.engine.stream(StreamFacts {
+            open,
+            wall: self.wall,
+            ..StreamFacts::default()
+        });
+    }
+
+    /// What it comes to at `at` seconds; without the rules that matched the collection.
+    pub(crate) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
+        let now = moment(at);
+        let mut transitions = self.engine.advance(now);
+        match what {
+            What::Nothing => {}
+            What::Gc(pause) => transitions.extend(self.collection(at, 0, Some(*pause)).transitions),
+            What::Full(pause) => transitions.extend(self.collection(at, 2, Some(*pause)).transitions),
+            What::Blind => transitions.extend(self.collection(at, 0, None).transitions),
+            What::Named(name) => {
+                let facts = ProcessFacts::new(None, Some(name), None, []);
+                transitions.extend(self.engine.learned(facts, now));
+            }
+            What::Open(since) => {
+                self.open = *since;
+                self.know_stream();
+            }
+            What::Rules(list) => transitions.extend(self.engine.adopt(rules(list), now)),
+            What::End => transitions.extend(self.engine.end(now)),
+        }
+        transitions
+    }
+
+    pub(crate) fn collection(&mut self, at: f64, generation: u32, pause_ms: Option<i64>) -> Verdict {
+        self.number += 1;
+        let collection = match pause_ms {
+            Some(pause) => collection(self.number, generation, offset(at), pause * MS),
+            None => blind(self.number, offset(at)),
+        };
+        self.engine.collection(&collection, base())
+    }
+
+    /// Plays a story: second, event, expected transitions. Every line is checked.
+    pub(crate) fn play(&mut self, lines: &[(f64, What, &str)]) {
+        for (at, what, expected) in lines {
+            let transitions = self.step(*at, what);
+            assert_eq!(words(&transitions), *expected, "at {at} s, {what:?}");
+        }
+    }
+
+    /// The states of the rules, by their first letters.
+    pub(crate) fn states(&self) -> Vec<State> {
+        self.engine.states().iter().map(|state| state.state).collect()
+    }
+}
+
+pub(crate) fn base() -> TimeBase {
+    TimeBase::at(i128::from(BEGIN * S))
+}
+
+pub(crate) fn moment(at: f64) -> Moment {
+    Moment::from_ns(BEGIN * S + offset(at) as u64)
+}
+
+pub(crate) fn offset(at: f64) -> i64 {
+    (at * 1e9) as i64
+}
+
+/// `fired long 1.5, ended long 61.5 cleared`: the id of the rule and when, in seconds of the story.
+pub(crate) fn words(transitions: &[Transition]) -> String {
+    let seconds = |at: Moment| (at.ns().cast_signed() - (BEGIN * S).cast_signed()) as f64 / 1e9;
+    let word = |transition: &Transition| match transition {
+        Transition::Fired(alert) => format!("fired {} {}", alert.rule.id, seconds(alert.started)),
+        Transition::Ended(alert, ending) => {
+            let ended = alert.ended.map(seconds).unwrap();
+            format!("ended {} {ended} {}", alert.rule.id, ending.name())
+        }
+    };
+    transitions.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// A collection of which nothing was seen but an end.
+pub(crate) fn blind(number: u32, end: i64) -> Collection {
+    Collection {
+        end: Some(end),
+        last_event: end,
+        ..Collection::unknown(number)
+    }
+}
+
+/// A blocking collection that ends, and restarts the threads, at `end`.
+pub(crate) fn collection(number: u32, generation: u32, end: i64, pause: i64) -> Collection {
+    Collection {
+        generation: Some(generation),
+        gc_type: Some(GcType::BLOCKING),
+        reason: Some(GcReason::ALLOC_SMALL),
+        start: Some(end - pause),
+        pauses: vec![Pause::alone(end - pause, pause, Some(0), PauseKind::Blocking)],
+        pause_ns: Some(pause),
+        suspend_ns: Some(0),
+        ..blind(number, end)
+    }
+}
