@@ -2,13 +2,16 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use serde_json::{Value, json};
 use test_support::harness::{Missing, Need, unless_skipped};
+use test_support::repository;
 
 /// Limit on anything that the page does.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -39,6 +42,52 @@ fn is_refused(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
+/// The browser that no test has now: one serves them all, each in turn, at an address of its own.
+static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
+
+/// A test's browser. After a test that failed it is ended, whatever it was left with.
+pub(crate) struct Lent(Option<Browser>);
+
+impl Lent {
+    /// As a new one is: no size was set, and what it complained about is forgotten.
+    pub(crate) fn new() -> Self {
+        let resting = RESTING.lock().unwrap().take();
+        let browser = resting.inspect(|browser| {
+            browser.open("about:blank");
+            for (command, parameters) in [
+                ("Emulation.clearDeviceMetricsOverride", json!({})),
+                ("Emulation.setEmulatedMedia", json!({ "features": [] })),
+            ] {
+                browser.devtools(command, parameters);
+            }
+            browser.complaints();
+        });
+        Self(Some(browser.unwrap_or_else(Browser::start)))
+    }
+}
+
+impl Deref for Lent {
+    type Target = Browser;
+
+    fn deref(&self) -> &Browser {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let browser = self.0.take().filter(|_| !thread::panicking());
+        if let Ok(mut resting) = RESTING.lock() {
+            *resting = browser;
+        }
+    }
+}
+
+/// Ends the browser of the tests.
+pub(crate) fn end() {
+    drop(RESTING.lock().map(|mut resting| resting.take()));
+}
+
 /// A browser with one window.
 pub(crate) struct Browser {
     driver: Child,
@@ -47,7 +96,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    pub(crate) fn start() -> Self {
+    fn start() -> Self {
         let mut driver = Command::new(found(DRIVER).unwrap())
             .args(["--port=0", "--log-level=WARNING"])
             .stdout(Stdio::piped())
@@ -205,6 +254,13 @@ impl Browser {
         let theme = if dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": theme }]);
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
+    /// What is seen as `target/page/NAME.png`, for people who look: only where `GCWATCH_PAGE_PICTURES` asks for it.
+    pub(crate) fn picture(&self, name: &str, most_height: u32) {
+        if env::var_os("GCWATCH_PAGE_PICTURES").is_some() {
+            self.screenshot(&repository(&format!("target/page/{name}.png")), most_height);
+        }
     }
 
     /// Writes what is seen, whole, but for what is below so many pixels.

@@ -3,13 +3,13 @@
 use std::process::Command;
 
 use serde_json::Value;
+use test_support::add_tests;
 use test_support::daemon::{ANY, Daemon, command, marked};
 use test_support::harness::Tests;
 use test_support::runtimes::NET_10;
 use test_support::target::Start;
-use test_support::{add_tests, repository};
 
-use crate::browser::{Browser, need};
+use crate::browser::{Lent, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; live_processes_are_followed);
@@ -25,7 +25,7 @@ fn live_processes_are_followed() {
     let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
     let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
     let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.shape(1400, 900, false);
     browser.open(&format!("http://{}/", daemon.address));
     browser.until("document.getElementById('live').className.includes('on')");
@@ -38,7 +38,7 @@ fn live_processes_are_followed() {
     browser.until("document.querySelectorAll('table.processes tbody tr').length === 2");
     browser.until("document.querySelector('.incident')?.textContent.includes('sick')");
     browser.until("document.querySelector('table.processes tbody tr')?.innerText.includes('sick')");
-    browser.screenshot(&repository("target/page/live-overview.png"), 1200);
+    browser.picture("live-overview", 1200);
     browser.run(
         "[...document.querySelectorAll('table.processes tbody a')].find((link) => link.textContent === 'sick').click()",
     );
@@ -57,7 +57,7 @@ fn live_processes_are_followed() {
     let newest = "Math.max(...[...document.querySelectorAll('a[href*=collections]')].map((link) => Number(link.textContent) || 0))";
     let before = browser.run(&format!("return {newest}")).as_f64().unwrap();
     browser.until(&format!("{newest} > {before} + 5"));
-    browser.screenshot(&repository("target/page/live-process.png"), 4000);
+    browser.picture("live-process", 4000);
     drop(sick);
     browser.until("/exited|No process of pid/.test(document.body.innerText)");
     browser.open(&format!("http://{}/", daemon.address));

@@ -1,8 +1,8 @@
 //! The page in a real browser: Debian's chromium, driven through chromedriver.
 //!
 //! `apt-get install chromium chromium-driver` brings both; where one is missing, the tests are `ignored`, with the
-//! reason. Screenshots of every view, narrow and wide, light and dark, are written to `target/page/`: look at them
-//! after a change.
+//! reason. After a change of the page, look at it: `GCWATCH_PAGE_PICTURES=1 cargo test --test page` writes screenshots of
+//! every view, narrow and wide, light and dark, to `target/page/`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod browser;
@@ -30,6 +30,8 @@ fn main() -> ExitCode {
     views::tests(&mut tests);
     report::tests(&mut tests);
     live::tests(&mut tests);
-    // Each has a browser of its own.
-    tests.run(1)
+    // They have one browser.
+    let code = tests.run(1);
+    browser::end();
+    code
 }

@@ -13,7 +13,7 @@ use recording::{ProcessHistory, Recording};
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};
 
-use crate::browser::{Browser, need};
+use crate::browser::{Lent, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need;
@@ -43,7 +43,7 @@ fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
 /// Guarantee: all charts are drawn, what rules found and could not judge is shown, as is the collection in full;
 /// everything fits, and the browser has no complaint.
 fn a_report_opens_alone() {
-    let browser = Browser::start();
+    let browser = Lent::new();
     // The first is too short for many rules, which is no all-clear.
     for (name, recording, verdict) in [
         (
@@ -71,14 +71,13 @@ fn a_report_opens_alone() {
                 let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
                 assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} pixels too wide");
                 let theme = if dark { "dark" } else { "light" };
-                let file = format!("target/page/{name}-{width}-{theme}.png");
-                browser.screenshot(&repository(&file), 4000);
+                browser.picture(&format!("{name}-{width}-{theme}"), 4000);
             }
         }
         browser.run("document.querySelector('a[href*=\"-collection-\"]').scrollIntoView()");
         browser.click("a[href*='-collection-']");
         browser.until("document.querySelector('#chosen #timeline svg')");
-        browser.screenshot(&repository(&format!("target/page/{name}-collection.png")), 4000);
+        browser.picture(&format!("{name}-collection"), 4000);
         browser.run("document.querySelector('#chosen button').click()");
         browser.until("!document.getElementById('chosen')");
     }
@@ -94,7 +93,7 @@ fn several_recordings_are_compared() {
     let files = names.map(|name| repository(&format!("tests/recordings/{name}.nettrace.gz")));
     let folder = tempfile::tempdir().unwrap();
     let url = page_of(&files, folder.path());
-    let browser = Browser::start();
+    let browser = Lent::new();
     for width in [390, 1400, 2560] {
         browser.shape(width, 900, width == 2560);
         browser.open("about:blank");
@@ -102,7 +101,7 @@ fn several_recordings_are_compared() {
         browser.until("document.querySelectorAll('.contents tbody tr').length === 3");
         let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
         assert!(wide.as_i64().unwrap() <= 0, "{width}: {wide} pixels too wide");
-        browser.screenshot(&repository(&format!("target/page/report-several-{width}.png")), 2000);
+        browser.picture(&format!("report-several-{width}"), 2000);
     }
     let title = "document.querySelector('h1').textContent";
     browser.until(&format!("{title} === 'net10-steady.nettrace.gz'"));
@@ -149,7 +148,7 @@ fn collections_of_two_processes_are_apart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.html");
     fs::write(&file, page).unwrap();
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.open(&format!("file://{}", file.display()));
     browser.click("a[href='#process-2']");
     browser.until("document.querySelector('.headline').textContent.includes('pid 4711')");
@@ -177,7 +176,7 @@ fn a_name_in_a_report_is_text() {
     let recording = folder.path().join(name);
     fs::copy(repository("tests/recordings/net10-steady.nettrace.gz"), &recording).unwrap();
     let url = page_of(&[recording], folder.path());
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.open(&url);
     browser.until("document.querySelector('h1')?.textContent.startsWith('<script>')");
     assert_eq!(

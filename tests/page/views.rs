@@ -13,12 +13,12 @@ use test_support::{add_tests, repository};
 use tokio::runtime::Runtime;
 use web::Views as _;
 
-use crate::browser::{Browser, need};
+use crate::browser::{Browser, Lent, need};
 use crate::scene::{HOSTILE, LONG, Scene};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need;
-        every_view_is_a_picture,
+        every_view_fits,
         names_are_text,
         an_incident_opens_and_ends,
         what_a_burst_found_is_shown,
@@ -51,10 +51,10 @@ fn is_content(browser: &Browser) {
 const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length";
 
 /// Scenario: eight services, three processes that are not read; every view at three widths, light and dark.
-/// Guarantee: each view comes up without a complaint of the browser, fits its width, and is there to be looked at.
-fn every_view_is_a_picture() {
+/// Guarantee: each view comes up without a complaint of the browser and fits its width.
+fn every_view_fits() {
     let (runtime, scene) = played(24);
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 32"));
     let pid = scene.services.pipeline.runs()[1].key().pid;
@@ -104,8 +104,7 @@ fn every_view_is_a_picture() {
                 let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
                 assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} pixels too wide");
                 let theme = if dark { "dark" } else { "light" };
-                let file = format!("target/page/{name}-{width}-{theme}.png");
-                browser.screenshot(&repository(&file), 4000);
+                browser.picture(&format!("{name}-{width}-{theme}"), 4000);
             }
         }
     }
@@ -119,7 +118,7 @@ fn every_view_is_a_picture() {
 /// which lead to them while they are kept, and its trace; the counts add up. The other has no such panel.
 fn requests_that_were_stopped_are_shown() {
     let (runtime, scene) = played(0);
-    let browser = Browser::start();
+    let browser = Lent::new();
     let pid = |place: usize| scene.services.pipeline.runs()[place].key().pid;
     let heading =
         "[...document.querySelectorAll('h2')].find((title) => title.textContent === 'Requests that pauses delayed')";
@@ -149,8 +148,7 @@ fn requests_that_were_stopped_are_shown() {
         browser.shape(width, 900, dark);
         browser.run(&format!("{heading}.scrollIntoView()"));
         let theme = if dark { "dark" } else { "light" };
-        let file = format!("target/page/requests-{width}-{theme}.png");
-        browser.screenshot(&repository(&file), 4000);
+        browser.picture(&format!("requests-{width}-{theme}"), 4000);
     }
     // A collection that is not kept any more is a number, no link.
     let leads = browser.run(&format!(
@@ -167,7 +165,7 @@ fn requests_that_were_stopped_are_shown() {
 /// Guarantee: on each view the name is text: no element is made of it, nothing is run; and nothing is too wide.
 fn names_are_text() {
     let (runtime, scene) = played(0);
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.shape(390, 844, false);
     let hostile = scene.services.pipeline.runs()[6].key().pid;
     for path in ["/".to_owned(), format!("/processes/{hostile}"), "/rules".to_owned()] {
@@ -204,7 +202,7 @@ fn names_are_text() {
 /// exited.
 fn an_incident_opens_and_ends() {
     let (runtime, mut scene) = played(0);
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8"));
     let card = "[...document.querySelectorAll('main > .incidents .incident')].find((card) => card.textContent.includes('fell-ill'))";
@@ -255,7 +253,7 @@ fn an_incident_opens_and_ends() {
 /// Guarantee: without a reload its sites and types are there, short names unbroken, and the flame graph is drawn.
 fn what_a_burst_found_is_shown() {
     let (runtime, mut scene) = played(0);
-    let browser = Browser::start();
+    let browser = Lent::new();
     let _in = runtime.enter();
     let pid = scene.fall_ill();
     browser.open(&scene.url("/processes/7777"));
@@ -310,7 +308,7 @@ fn what_a_burst_found_is_shown() {
         assert_eq!(browser.run(broken), 0, "{width}");
         let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
         assert!(wide.as_i64().unwrap() <= 0, "{width}: {wide} pixels too wide");
-        browser.screenshot(&repository(&format!("target/page/evidence-{width}-light.png")), 4000);
+        browser.picture(&format!("evidence-{width}-light"), 4000);
         if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() && width == 1400 {
             browser.run("document.querySelector('.incident .evidence details').open = false");
             browser.screenshot(&repository("docs/pictures/incident.png"), 860);
@@ -327,7 +325,7 @@ fn what_a_burst_found_is_shown() {
 /// has the focus keeps it. How long the longest task took is printed.
 fn two_hundred_rows_are_drawn_in_place() {
     let (runtime, scene) = played(200);
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.shape(1400, 900, false);
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 208"));
@@ -374,7 +372,7 @@ fn two_hundred_rows_are_drawn_in_place() {
 /// Guarantee: service, time, what to do; the process; one collection with its suspensions. Back is where they were.
 fn three_clicks_from_the_overview() {
     let (runtime, scene) = played(0);
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.shape(1400, 900, true);
     browser.open(&scene.url("/"));
     browser.until("document.querySelector('.incident .when time')");
@@ -419,7 +417,7 @@ fn three_clicks_from_the_overview() {
 /// Guarantee: the 17th is refused with what to do, records are answered all the same, and the free place is taken.
 fn more_viewers_than_places() {
     let (runtime, scene) = played(0);
-    let browser = Browser::start();
+    let browser = Lent::new();
     browser.open(&scene.url("/self"));
     browser.until("document.querySelector('.facts')");
     // The browser itself opens six connections to a host at most: the others are programs.

@@ -5,12 +5,14 @@
 //! binary with it has `harness = false`, and each of its modules a function `tests` that lists its tests; the compiler
 //! names those that no list has.
 
+use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use libtest_mimic::{Arguments, Completion, Trial};
+use rustix::fs::{FlockOperation, flock};
 
 /// Why a test cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,11 +75,30 @@ impl Tests {
 /// How many tests may run a second time: where more fail, the host is not the reason.
 const SECOND_RUNS: usize = 8;
 
-/// The host, which tests share: side by side, or one alone.
+/// The host, which tests share, those of other binaries included: side by side, or one alone.
 #[derive(Default)]
 struct Host {
-    turn: RwLock<()>,
     second_runs: AtomicUsize,
+}
+
+/// A lock that binaries share, for as long as this file is open.
+fn locked(name: &str, how: FlockOperation) -> File {
+    let folder = crate::repository("target");
+    fs::create_dir_all(&folder).unwrap();
+    let file = File::create(folder.join(name)).unwrap();
+    flock(&file, how).unwrap();
+    file
+}
+
+/// A place beside other tests. Who waits to be alone holds the gate, and nobody overtakes it.
+fn beside() -> File {
+    let _gate = locked("tests.gate", FlockOperation::LockExclusive);
+    locked("tests.room", FlockOperation::LockShared)
+}
+
+/// No other test runs.
+fn alone() -> [File; 2] {
+    ["tests.gate", "tests.room"].map(|name| locked(name, FlockOperation::LockExclusive))
 }
 
 impl Host {
@@ -85,7 +106,7 @@ impl Host {
     /// alone, and that run decides. Both are in the output.
     #[allow(clippy::print_stdout, reason = "whoever reads the output looks at such tests")]
     fn run(&self, name: &str, test: impl Fn()) {
-        let shared = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+        let shared = beside();
         let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else {
             return;
         };
@@ -93,7 +114,7 @@ impl Host {
         if self.second_runs.fetch_add(1, Ordering::Relaxed) >= SECOND_RUNS {
             resume_unwind(failure);
         }
-        let _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         println!("{name}: failed beside other tests, runs again alone");
         test();
         println!("{name}: passed alone");
