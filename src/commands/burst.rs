@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::Context as _;
-use clr_evidence::burst::{Account, Burst, Origin};
+use clr_evidence::burst::{Burst, BurstFacts, Origin};
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Endpoint};
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub(crate) struct Facts {
     /// From the request to stop to the end of the stream.
     stop_ns: Option<u64>,
     #[serde(flatten)]
-    account: Account,
+    account: BurstFacts,
 }
 
 impl Gathered {

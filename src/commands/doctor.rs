@@ -23,8 +23,8 @@ use crate::commands::output::Output;
 use crate::commands::ps::sudo;
 use crate::commands::run::load;
 use report::doctor::{Diagnosis, Report, StaleRecord};
+use targets::eligibility::{Eligibility, eligibility, names_something};
 use targets::options::TargetOptions;
-use targets::standing::{Standing, names_something, standing};
 
 /// Runs the command. `false`: a process needs attention.
 ///
@@ -65,7 +65,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
 #[derive(Debug)]
 struct Looked {
     process: Process,
-    standing: Standing,
+    eligibility: Eligibility,
     /// Its architecture, if its program is for another machine.
     foreign: Option<String>,
 }
@@ -154,16 +154,16 @@ async fn named(
         move || scan.list_named()
     });
     for process in processes.await? {
-        let standing = spawn_blocking({
+        let eligibility = spawn_blocking({
             let (process, options) = (process.clone(), options.clone());
-            move || standing(&process, &options)
+            move || eligibility(&process, &options)
         });
         let looked = Looked {
             process,
-            standing: standing.await?,
+            eligibility: eligibility.await?,
             foreign: None,
         };
-        found.extend(&looked.standing.meant_by);
+        found.extend(&looked.eligibility.meant_by);
         report.diagnoses.push(verdict(looked, scan).await);
     }
     let diagnosed = &report.diagnoses;
@@ -197,7 +197,7 @@ async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> 
         Ok(Err(error)) => return asked.then(|| Diagnosed::without_a_look(pid, error.obstacle())),
         Err(obstacle) => return Some(Diagnosed::without_a_look(pid, obstacle)),
     };
-    let (meant_by, socket) = (looked.standing.meant_by.clone(), looked.process.socket.clone());
+    let (meant_by, socket) = (looked.eligibility.meant_by.clone(), looked.process.socket.clone());
     Some(Diagnosed {
         diagnosis: verdict(looked, &scan).await,
         meant_by,
@@ -211,16 +211,16 @@ fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result
     if process.evidence.is_none() && !asked && options.include.is_empty() {
         return Ok(None);
     }
-    let standing = standing(&process, options);
+    let eligibility = eligibility(&process, options);
     let named = |place: &usize| options.include.get(*place).is_some_and(names_something);
-    let expected = asked || (standing.wanted && standing.meant_by.iter().any(named));
+    let expected = asked || (eligibility.wanted && eligibility.meant_by.iter().any(named));
     if process.evidence.is_none() && !expected {
         return Ok(None);
     }
     let foreign = scan.program(pid).and_then(|program| program.foreign());
     Ok(Some(Looked {
         process,
-        standing,
+        eligibility,
         foreign,
     }))
 }

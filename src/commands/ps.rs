@@ -15,10 +15,10 @@ use crate::commands::cli::{Format, PsArgs};
 use crate::commands::look::{AT_ONCE, look};
 use crate::commands::output::Output;
 use report::processes::{self, ProcessRecord};
+use targets::eligibility::eligibility;
 use targets::heap_limit;
 use targets::name_of;
 use targets::options::TargetOptions;
-use targets::standing::standing;
 
 /// Deadline for a runtime's answer, so that a stopped one does not delay the list.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -122,7 +122,7 @@ pub(crate) async fn name(process: Process, info: Option<ProcessInfo>) -> Option<
 
 /// Why gcwatch would not attach to a process that responds, unless one reads it already.
 async fn at_limit(process: Process) -> Option<String> {
-    look(move || standing(&process, &TargetOptions::default()).at_limit)
+    look(move || eligibility(&process, &TargetOptions::default()).at_limit)
         .await
         .ok()?
 }

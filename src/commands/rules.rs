@@ -42,12 +42,12 @@ fn print(text: &str) -> anyhow::Result<bool> {
 }
 
 /// The result of loading the files.
-struct Run {
+struct LoadedFiles {
     files: usize,
     loaded: Result<Loaded, Vec<Problem>>,
 }
 
-fn read(paths: &[PathBuf], with_shipped: bool) -> Run {
+fn read(paths: &[PathBuf], with_shipped: bool) -> LoadedFiles {
     let mut files = if paths.is_empty() || with_shipped {
         shipped()
     } else {
@@ -77,7 +77,7 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> Run {
             Err(problems)
         }
     };
-    Run {
+    LoadedFiles {
         files: files.len(),
         loaded,
     }

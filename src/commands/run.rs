@@ -33,7 +33,7 @@ use delivery::otlp::stats::Stats;
 use rule_language::load;
 use targets::descriptors::{self, Descriptors};
 use targets::guard::Guard;
-use targets::{Readers, Reading, Rounds};
+use targets::{FileReading, Readers, Rounds};
 
 /// The name of the thread that reads all streams, as `top -H` shows it.
 const READING_THREAD: &str = "reading";
@@ -310,7 +310,7 @@ struct FileReload {
     files: Vec<PathBuf>,
     watch: Option<Watch>,
     level: LogLevel,
-    reading: Reading,
+    reading: FileReading,
 }
 
 impl FileReload {
@@ -322,7 +322,7 @@ impl FileReload {
             files,
             watch,
             level,
-            reading: Reading::default(),
+            reading: FileReading::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::commands::cli::TopArgs;
 use crate::commands::listener::Listener;
 use crate::commands::output::{say, terminal_width};
 use crate::commands::top::own::OwnDaemon;
-use report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
+use report::top::{Action, Connection, Key, Overview, Process, Screen, View, draw};
 
 mod own;
 
@@ -100,8 +100,8 @@ impl Daemon {
     }
 
     /// What is shown at first: the overview, or where memory is.
-    fn begin(&self, memory: bool) -> State {
-        let mut state = State::new(self.shown());
+    fn begin(&self, memory: bool) -> Screen {
+        let mut state = Screen::new(self.shown());
         if memory {
             state.key(Key::Char('m'));
         }
@@ -161,7 +161,7 @@ struct Answer {
 }
 
 /// Takes an answer in. What it does not have stays as it was known last.
-fn answered(state: &mut State, answer: Result<Answer, String>) {
+fn answered(state: &mut Screen, answer: Result<Answer, String>) {
     let process = match answer {
         Ok(answer) => {
             state.overview = answer.overview;
@@ -215,7 +215,7 @@ async fn once(daemon: &Daemon, memory: bool) -> anyhow::Result<()> {
 async fn live(
     daemon: &Arc<Daemon>,
     terminal: &mut DefaultTerminal,
-    mut state: State,
+    mut state: Screen,
     every: Duration,
 ) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;

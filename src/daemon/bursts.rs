@@ -149,11 +149,11 @@ struct Running {
 #[derive(Debug)]
 pub(super) struct Bursts {
     stats: Arc<BurstStats>,
-    state: Mutex<State>,
+    state: Mutex<BurstsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BurstsState {
     options: BurstOptions,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
@@ -189,9 +189,9 @@ struct Waits {
 impl Bursts {
     /// `marks` are those of the state directory; `None`: there is none.
     pub(super) fn new(stats: Arc<BurstStats>, marks: Option<BurstMarks>) -> Self {
-        let state = State {
+        let state = BurstsState {
             marks: marks.map(Arc::new),
-            ..State::default()
+            ..BurstsState::default()
         };
         Self {
             stats,
@@ -212,7 +212,7 @@ impl Bursts {
         self.state().guard = guard;
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, BurstsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -394,7 +394,7 @@ impl Bursts {
     }
 }
 
-impl State {
+impl BurstsState {
     /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to
     /// come.
     fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
@@ -442,7 +442,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Begins a burst on its own thread.
-fn begin(want: &Want, kind: Kind, state: &State, is_profiled: bool) -> Running {
+fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let task = Task {

@@ -13,7 +13,7 @@ use config::rule_files;
 use delivery::clock::now_unix_ns;
 use gc_rules::time::rfc3339;
 use rule_language::load::{self, Loaded, SourceFile};
-use targets::Reading;
+use targets::FileReading;
 use web::RuleInfo;
 
 use targets::host;
@@ -56,7 +56,7 @@ pub struct RuleFiles {
     status: Mutex<RuleStatus>,
     /// What was read last, so that equal contents are not a change.
     last: Mutex<Option<Texts>>,
-    reading: Reading,
+    reading: FileReading,
 }
 
 impl RuleFiles {
@@ -184,7 +184,7 @@ impl RuleInfo for RuleFiles {
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,
     watch: Option<Watch>,
-    reading: Reading,
+    reading: FileReading,
 }
 
 impl RuleWatch {

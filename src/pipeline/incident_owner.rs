@@ -29,7 +29,7 @@ use processes::RunKey;
 
 use crate::pipeline::exited_incidents::ExitedIncidents;
 use crate::pipeline::resumed::{Resumed, StoredState};
-use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
+use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
 /// Most incidents that are remembered after their end, over all processes.
@@ -52,7 +52,7 @@ pub(crate) struct IncidentOwner {
     ended: VecDeque<IncidentRecord>,
     pub(crate) book: ServiceBook,
     pub(crate) watcher: WatcherLog,
-    pub(crate) judged: Judged,
+    pub(crate) judged: FleetRules,
     /// gcwatch itself, where it is a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }

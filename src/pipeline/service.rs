@@ -18,10 +18,10 @@
 
 mod book;
 mod death;
-mod judged;
+mod fleet_rules;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use book::ServiceBook;
 pub(crate) use death::Death;
-pub(crate) use judged::{Judged, SubjectName, WatcherLog};
+pub(crate) use fleet_rules::{FleetRules, SubjectName, WatcherLog};

@@ -1,8 +1,8 @@
 //! The page in a real browser: Debian's chromium, driven through chromedriver.
 //!
 //! `apt-get install chromium chromium-driver` brings both; where one is missing, the tests are `ignored`, with the
-//! reason. After a change of the page, look at it: `GCWATCH_PAGE_PICTURES=1 cargo test --test page` writes screenshots of
-//! every view, narrow and wide, light and dark, to `target/page/`.
+//! reason. After a change of the page, look at it: `GCWATCH_PAGE_PICTURES=1 cargo test --test page` writes screenshots
+//! of every view, narrow and wide, light and dark, to `target/page/`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod browser;

@@ -2,11 +2,11 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
+use report::top::{Action, Connection, Key, Overview, Process, Screen, View, draw};
 use test_support::golden;
 
-fn state() -> State {
-    let mut state = State::new("http://127.0.0.1:9464".to_owned());
+fn state() -> Screen {
+    let mut state = Screen::new("http://127.0.0.1:9464".to_owned());
     state.overview = serde_json::from_str::<Overview>(include_str!("../top/overview.json")).unwrap();
     state.connection = Connection::Live;
     state
@@ -17,7 +17,7 @@ fn process() -> Process {
 }
 
 /// A frame as text.
-fn frame(state: &State, width: u16, height: u16) -> String {
+fn frame(state: &Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -31,7 +31,7 @@ fn frame(state: &State, width: u16, height: u16) -> String {
 #[test]
 fn frames_are_the_committed_ones() {
     let mut all = String::new();
-    let mut add = |title: &str, state: &State, width, height| {
+    let mut add = |title: &str, state: &Screen, width, height| {
         all += &format!("=== {title}, {width} x {height}\n{}", frame(state, width, height));
     };
     let mut shown = state();
@@ -54,7 +54,7 @@ fn frames_are_the_committed_ones() {
     add("a process", &shown, 140, 36);
     shown.connection = Connection::Lost("nothing listens there".to_owned());
     add("the daemon is gone", &shown, 100, 24);
-    add("nothing yet", &State::new("http://127.0.0.1:9464".to_owned()), 80, 8);
+    add("nothing yet", &Screen::new("http://127.0.0.1:9464".to_owned()), 80, 8);
     assert!(!all.contains('\u{1b}'));
     golden::compare("tests/top/frames.txt", &all);
 }
@@ -64,7 +64,7 @@ fn frames_are_the_committed_ones() {
 #[test]
 fn keys_do_what_they_say() {
     let mut state = state();
-    let names = |state: &State| {
+    let names = |state: &Screen| {
         let text = frame(state, 80, 24);
         let place = |name: &str| text.lines().position(|line| line.starts_with(name));
         (place("checkout"), place("<b>evil"))

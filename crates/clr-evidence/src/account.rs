@@ -28,7 +28,7 @@ impl Window {
 
 /// The facts of a stream that hold for all its records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Account {
+pub struct BurstFacts {
     /// What was counted, its ends filled in where the stream has times.
     #[serde(flatten)]
     pub window: Window,

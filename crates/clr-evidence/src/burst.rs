@@ -8,7 +8,7 @@ use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
 
-pub use crate::account::{Account, Window};
+pub use crate::account::{BurstFacts, Window};
 use crate::allocations::{Allocations, Samples, allocated};
 use crate::budget::{BURST_BYTES, Budget};
 use crate::callers::{Callers, Triggers};
@@ -33,13 +33,13 @@ pub enum Origin {
 pub struct Burst {
     stream: GcStream,
     origin: Origin,
-    state: State,
+    state: BurstState,
     /// The frames at the addresses of all stacks; after [`Burst::finish`].
     frames: HashMap<u64, Frame>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BurstState {
     window: Window,
     triggers: Triggers,
     samples: Samples,
@@ -96,7 +96,7 @@ impl Burst {
         Self {
             stream: GcStream::with_stacks(Scope::Everything, settling, limits),
             origin,
-            state: State::default(),
+            state: BurstState::default(),
             frames: HashMap::new(),
         }
     }
@@ -249,11 +249,11 @@ impl Burst {
     }
 
     /// The facts of the stream. After [`Burst::finish`].
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> BurstFacts {
         let decoder = self.stream.decoder();
         let stats = decoder.stats();
         let methods = &self.state.methods;
-        Account {
+        BurstFacts {
             window: self.window(),
             lost_events: stats.lost,
             bytes: stats.bytes,
@@ -314,7 +314,7 @@ fn ticks_ns(header: &TraceHeader) -> i64 {
     header.offset_ns(0).saturating_neg()
 }
 
-impl State {
+impl BurstState {
     /// What is allocated after the last sample that counts is in no sample: the time of the burst ends with it.
     fn end_with_the_last_sample(&mut self, at: i64) {
         if self.most_samples.is_some_and(|most| self.samples.count() >= most) {

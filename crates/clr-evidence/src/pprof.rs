@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use prost::Message;
 
-use crate::account::Account;
+use crate::account::BurstFacts;
 use crate::name::Frame;
 
 #[derive(Clone, PartialEq, Message)]
@@ -151,7 +151,7 @@ impl Tables {
 }
 
 /// The bytes of a profile, not compressed. `unix_ns` is when it began; `biased` says how it was sampled.
-pub fn encode(stacks: &[Stacked<'_>], account: &Account, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
+pub fn encode(stacks: &[Stacked<'_>], account: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::default();
     // By the format, the first string is empty.
     tables.text("");

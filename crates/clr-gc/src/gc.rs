@@ -49,7 +49,7 @@ mod stop;
 mod totals;
 mod trail;
 
-pub use account::{Account, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, Part, PartKind};
+pub use account::{Account, AccountPart, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, PartKind};
 pub use allocated::{Allocated, AllocatedUnknown};
 pub use collection::{
     Asker, Collection, Committed, FIGURES, Figure, GenerationSizes, HeapGeneration, Implausible, Missing, MissingParts,

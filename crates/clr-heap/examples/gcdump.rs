@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use clr_heap::reading::{Reading, Want};
+use clr_heap::reading::{DumpReading, Want};
 use clr_heap::survey::survey;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, SessionConfig};
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut session = client.collect_tracing(&config).await?;
     // At once: a session that stays open would dump again for each one that another tool begins.
     session.request_stop();
-    let mut reading = Reading::new(Want::Histogram);
+    let mut reading = DumpReading::new(Want::Histogram);
     let mut buffer = vec![0; 64 << 10];
     loop {
         match session.read(&mut buffer).await? {

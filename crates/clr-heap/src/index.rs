@@ -15,7 +15,7 @@ const APART: u64 = 256 << 10;
 
 /// A run of ascending addresses.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct AddressRun {
     first: u64,
     start: u32,
     end: u32,
@@ -28,7 +28,7 @@ struct Run {
 #[derive(Debug)]
 pub(crate) struct Index<'a> {
     addresses: &'a [u64],
-    runs: Vec<Run>,
+    runs: Vec<AddressRun>,
     /// The first place of each part of a run, and the end of the run.
     parts: Vec<u32>,
     /// Places by address; empty where the runs are enough.
@@ -38,7 +38,7 @@ pub(crate) struct Index<'a> {
 impl<'a> Index<'a> {
     /// Of at most `u32::MAX` addresses.
     pub(crate) fn of(addresses: &'a [u64]) -> Self {
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<AddressRun> = Vec::new();
         // More runs than this are no regions.
         let most = addresses.len() / 8 + 1024;
         let mut is_sortable = true;
@@ -54,7 +54,7 @@ impl<'a> Index<'a> {
                     is_sortable = false;
                     break;
                 }
-                _ => runs.push(Run {
+                _ => runs.push(AddressRun {
                     first: *address,
                     start: place,
                     end: place + 1,
@@ -65,7 +65,7 @@ impl<'a> Index<'a> {
             last = Some(*address);
         }
         runs.sort_unstable_by_key(|run| (run.first, run.start));
-        let last_of = |run: &Run| addresses.get(run.end as usize - 1).copied().unwrap_or(u64::MAX);
+        let last_of = |run: &AddressRun| addresses.get(run.end as usize - 1).copied().unwrap_or(u64::MAX);
         let overlap = runs.windows(2).any(|pair| match pair {
             [one, next] => last_of(one) >= next.first,
             _ => false,
@@ -112,7 +112,7 @@ impl<'a> Index<'a> {
     }
 
     /// The places of a run among which the objects about an address are.
-    fn part(&self, run: &Run, address: u64) -> (u32, u32) {
+    fn part(&self, run: &AddressRun, address: u64) -> (u32, u32) {
         let (at, count) = run.parts;
         let Some(last) = count.checked_sub(1) else {
             return (run.start, run.end);
@@ -131,7 +131,7 @@ impl<'a> Index<'a> {
 }
 
 /// Adds the table of a run's parts, where it is worth one.
-fn divide(run: &mut Run, addresses: &[u64], parts: &mut Vec<u32>) {
+fn divide(run: &mut AddressRun, addresses: &[u64], parts: &mut Vec<u32>) {
     let wanted = (run.end - run.start) / IN_PART;
     let last = addresses.get(run.end as usize - 1).copied().unwrap_or(run.first);
     if wanted < 2 {

@@ -23,7 +23,7 @@ pub enum Label {
 
 /// A step: all that came the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct PathStep {
     /// The step before it; that of the first is itself.
     pub parent: u32,
     /// What it is.
@@ -41,7 +41,7 @@ const RECENT: usize = 1 << 12;
 /// A tree of steps; 0 is the beginning.
 #[derive(Debug)]
 pub struct Merged {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
     children: HashMap<(u32, Label), u32>,
     /// Objects of one kind come together: most find their step here.
     recent: Vec<(u32, Label, u32)>,
@@ -49,7 +49,7 @@ pub struct Merged {
 
 impl Default for Merged {
     fn default() -> Self {
-        let top = Step {
+        let top = PathStep {
             parent: 0,
             label: Label::Top,
             depth: 0,
@@ -100,7 +100,7 @@ impl Merged {
         let next = self.steps.len() as u32;
         let place = *self.children.entry((parent, label)).or_insert(next);
         if place == next {
-            self.steps.push(Step {
+            self.steps.push(PathStep {
                 parent,
                 label,
                 depth,
@@ -120,7 +120,7 @@ impl Merged {
     }
 
     /// All steps.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PathStep] {
         &self.steps
     }
 

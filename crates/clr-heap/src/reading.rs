@@ -330,13 +330,13 @@ struct Start {
 
 /// The reading of one dump.
 #[derive(Debug)]
-pub struct Reading {
+pub struct DumpReading {
     decoder: Decoder,
-    state: State,
+    state: ReadingState,
 }
 
 #[derive(Debug)]
-struct State {
+struct ReadingState {
     want: Want,
     phase: Phase,
     types: Vec<Type>,
@@ -367,7 +367,7 @@ struct State {
     refusal: Option<Refusal>,
 }
 
-impl Reading {
+impl DumpReading {
     /// Of which nothing was read.
     pub fn new(want: Want) -> Self {
         let interest = |metadata: &nettrace::Metadata| {
@@ -397,7 +397,7 @@ impl Reading {
                 },
                 interest: Box::new(interest),
             }),
-            state: State {
+            state: ReadingState {
                 want,
                 phase: Phase::Before,
                 types: Vec::new(),
@@ -487,7 +487,7 @@ impl Reading {
     }
 }
 
-impl State {
+impl ReadingState {
     /// The suspensions in which collections began.
     fn collecting_stops(&self) -> impl Iterator<Item = (i64, i64)> {
         let collects = |(begin, end): &(i64, i64)| {

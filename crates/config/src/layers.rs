@@ -9,7 +9,7 @@ use super::environment::{self, Environment, not_used};
 use super::flags::{self, ConfigFlags};
 use super::problem::{Origin, Problem};
 use strict_yaml::check::Schema;
-use strict_yaml::path::{KeyPath, Step};
+use strict_yaml::path::{KeyPath, PathStep};
 use strict_yaml::yaml::{self, Bounds, Fault, Kind, Node};
 
 /// The origin of each value that is not a default.
@@ -181,8 +181,8 @@ impl Layers {
 }
 
 /// Sets (`None`: removes) the value at a path of keys.
-fn put(tree: &mut Value, steps: &[Step], value: Option<Value>) {
-    let [Step::Key(key), below @ ..] = steps else {
+fn put(tree: &mut Value, steps: &[PathStep], value: Option<Value>) {
+    let [PathStep::Key(key), below @ ..] = steps else {
         return;
     };
     let Value::Object(map) = tree else {

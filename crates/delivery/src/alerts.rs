@@ -1,7 +1,7 @@
 //! Notifies people of incidents: Alertmanagers, webhooks, standard output.
 //!
 //! ```text
-//!                     +-> board   what is firing, again and again; what resolved, 5 min -> POST /api/v2/alerts
+//!                     +-> firing  what is firing, again and again; what resolved, 5 min -> POST /api/v2/alerts
 //! notice -> message --+-> outbox  each change once, in order -------------------------> POST to a webhook
 //!                     '-> stdout  each change ----------------------------------------> standard output
 //! ```
@@ -9,7 +9,7 @@
 //! To a receiver an incident is one alert: one message when it begins, one for each rise of its severity, one when it
 //! ends. What an Alertmanager gets again has the newest texts.
 //!
-//! Layers, each using only those before it: `settings`, `stats`; `labels`, `message`, `board` and `outbox`,
+//! Layers, each using only those before it: `settings`, `stats`; `labels`, `message`, `firing_alerts` and `outbox`,
 //! which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
 //!
 //! # Invariants
@@ -22,7 +22,7 @@
 pub mod settings;
 pub mod stats;
 
-mod board;
+mod firing_alerts;
 mod labels;
 mod message;
 mod outbox;
@@ -68,7 +68,7 @@ type Key = (RunKey, u64);
 /// Sends changes of alerts to all receivers. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
 pub struct Notifier {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<NotifierState>>,
     /// A counter of a receiver changed.
     counted: Arc<Notify>,
 }
@@ -79,7 +79,7 @@ impl fmt::Debug for Notifier {
     }
 }
 
-struct State {
+struct NotifierState {
     settings: AlertSettings,
     queues: Vec<(Arc<ReceiverQueue>, JoinHandle<()>)>,
     stdout: Option<StdoutWriter>,
@@ -96,7 +96,7 @@ impl Notifier {
     /// When a receiver's settings cannot be used, or outside a tokio runtime.
     pub fn start(settings: &AlertSettings) -> Result<Self, Error> {
         let notifier = Self {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(NotifierState {
                 settings: AlertSettings::default(),
                 queues: Vec::new(),
                 stdout: None,
@@ -109,7 +109,7 @@ impl Notifier {
         Ok(notifier)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NotifierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -346,7 +346,7 @@ impl Notifier {
     }
 }
 
-impl State {
+impl NotifierState {
     /// The incident as it is now, with the labels that it had when it began.
     fn message(&mut self, resource: &Resource, notice: &IncidentNotice, wall: Wall) -> Arc<Message> {
         let key = (notice.run, notice.change.incident().number);

@@ -13,7 +13,7 @@
 //!
 //! * **Callers never wait.** Queues are bounded; what does not fit is dropped and counted by reason.
 //! * **Secrets are never shown**: not in errors, not in logs, not in `Debug`.
-//! * **Time is a value.** Queues, boards, outboxes, the meaning of answers and delays are pure: time and randomness are
+//! * **Time is a value.** Queues, firing alerts, outboxes, answers and delays are pure: time and randomness are
 //!   arguments. Only the tasks that send ask tokio's clock, and `clock` asks the wall clock.
 //! * A reload keeps the connections and queues of receivers that stay.
 //! * Everything that this crate logs has the target `gcwatch::export`, which is never exported: a receiver that is down

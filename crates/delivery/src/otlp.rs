@@ -5,12 +5,12 @@
 //! spans, logs, metrics          one task per signal
 //!   encoded when given     ->     batches by time, items and bytes    ->   gRPC | HTTP/protobuf | HTTP/JSON
 //!   bounded, oldest dropped       grouped by resource                      one connection per endpoint
-//!   (lane, queue, batch)          retried, halved, expired (sender)        (target, transport::connection)
+//!   (outgoing, queue, batch)      retried, halved, expired (sender)        (target, transport::connection)
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
 //! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
-//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `lane`; `give` and `account`; `sender`;
+//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `account`; `sender`;
 //! `own`; the [`Exporter`] here, and `running`, which ends it.
 //!
 //! With a queue on disk, a request that the receiver did not take is written there, then what comes meanwhile, each
@@ -33,7 +33,7 @@ mod account;
 mod answer;
 mod batch;
 mod give;
-mod lane;
+mod outgoing;
 mod own;
 mod queue;
 mod refused_queue;
@@ -62,7 +62,7 @@ use tokio::time::{Instant, timeout};
 use crate::otlp::batch::Entry;
 use crate::otlp::error::Error;
 use crate::otlp::give::{Joined, give};
-use crate::otlp::lane::Lane;
+use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::OwnTelemetry;
 pub use crate::otlp::running::Running;
 use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
@@ -80,7 +80,7 @@ const JSON_GROWTH: usize = 4;
 /// Sends spans, metrics and log records of any number of processes. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
 pub struct Exporter {
-    lanes: Arc<Lanes>,
+    signals: Arc<Signals>,
 }
 
 impl fmt::Debug for Exporter {
@@ -90,11 +90,11 @@ impl fmt::Debug for Exporter {
     }
 }
 
-struct Lanes {
-    traces: Arc<Lane>,
-    metrics: Arc<Lane>,
-    logs: Arc<Lane>,
-    profiles: Arc<Lane>,
+struct Signals {
+    traces: Arc<Outgoing>,
+    metrics: Arc<Outgoing>,
+    logs: Arc<Outgoing>,
+    profiles: Arc<Outgoing>,
     /// What was found when the queue on disk was opened.
     disk_notes: Vec<Note>,
     /// Those in use.
@@ -103,16 +103,16 @@ struct Lanes {
     own: Mutex<Vec<OwnTelemetry>>,
 }
 
-impl Lanes {
-    fn each(&self) -> [&Arc<Lane>; 4] {
+impl Signals {
+    fn each(&self) -> [&Arc<Outgoing>; 4] {
         [&self.traces, &self.metrics, &self.logs, &self.profiles]
     }
 
     /// So many items of each signal are on disk from before.
     fn found(&self, items: [u64; 4]) {
-        for (lane, items) in self.each().into_iter().zip(items) {
-            lane.queue().found(items);
-            lane.wake.notify_one();
+        for (outgoing, items) in self.each().into_iter().zip(items) {
+            outgoing.queue().found(items);
+            outgoing.wake.notify_one();
         }
     }
 
@@ -138,9 +138,9 @@ impl Exporter {
             None => (None, Vec::new(), Found::Now([0; 4])),
         };
         let [traces, metrics, logs, profiles] =
-            Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now(), store_handle.clone())));
+            Signal::ALL.map(|signal| Arc::new(Outgoing::new(signal, Instant::now(), store_handle.clone())));
         let exporter = Self {
-            lanes: Arc::new(Lanes {
+            signals: Arc::new(Signals {
                 traces,
                 metrics,
                 logs,
@@ -152,20 +152,20 @@ impl Exporter {
         };
         exporter.reconfigure(settings)?;
         match found {
-            Found::Now(items) => exporter.lanes.found(items),
+            Found::Now(items) => exporter.signals.found(items),
             Found::Later(items) => {
-                let lanes = Arc::clone(&exporter.lanes);
+                let signals = Arc::clone(&exporter.signals);
                 runtime.spawn(async move {
                     if let Ok(items) = items.await {
-                        lanes.found(items);
+                        signals.found(items);
                     }
                 });
             }
         }
         let tasks = exporter
-            .lanes
+            .signals
             .each()
-            .map(|lane| runtime.spawn(sender::run_beating(Arc::clone(lane))));
+            .map(|outgoing| runtime.spawn(sender::run_beating(Arc::clone(outgoing))));
         Ok((
             exporter.clone(),
             Running {
@@ -183,21 +183,21 @@ impl Exporter {
     /// When a receiver's settings cannot be used; then nothing changes. Must be called inside a tokio runtime.
     pub fn reconfigure(&self, settings: &OtlpSettings) -> Result<(), Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let mut connections = self.lanes.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.signals.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = connections.clone();
-        let mut target = |lane: &Lane, receiver: &Option<Receiver>| {
+        let mut target = |outgoing: &Outgoing, receiver: &Option<Receiver>| {
             let Some(receiver) = receiver else { return Ok(None) };
-            let old = lane.control.borrow().target.clone();
+            let old = outgoing.control.borrow().target.clone();
             match old.filter(|old| old.receiver() == receiver) {
                 Some(same) => Ok(Some(same)),
-                None => Target::new(lane.signal, receiver, &mut known).map(|target| Some(Arc::new(target))),
+                None => Target::new(outgoing.signal, receiver, &mut known).map(|target| Some(Arc::new(target))),
             }
         };
         let targets = [
-            target(&self.lanes.traces, &settings.traces)?,
-            target(&self.lanes.metrics, &settings.metrics)?,
-            target(&self.lanes.logs, &settings.logs)?,
-            target(&self.lanes.profiles, &settings.profiles)?,
+            target(&self.signals.traces, &settings.traces)?,
+            target(&self.signals.metrics, &settings.metrics)?,
+            target(&self.signals.logs, &settings.logs)?,
+            target(&self.signals.profiles, &settings.profiles)?,
         ];
         known.retain(|one| {
             targets
@@ -206,11 +206,11 @@ impl Exporter {
                 .any(|target| Arc::ptr_eq(target.connection(), one))
         });
         *connections = known;
-        if let (Some(store_handle), Some(disk)) = (&self.lanes.traces.store_handle, &settings.disk) {
+        if let (Some(store_handle), Some(disk)) = (&self.signals.traces.store_handle, &settings.disk) {
             store_handle.set_bounds(disk);
         }
-        for (lane, target) in self.lanes.each().into_iter().zip(targets) {
-            let old = lane.control.borrow().target.as_ref().map(Arc::as_ptr);
+        for (outgoing, target) in self.signals.each().into_iter().zip(targets) {
+            let old = outgoing.control.borrow().target.as_ref().map(Arc::as_ptr);
             let same = old == target.as_ref().map(Arc::as_ptr);
             let mut limits = settings.limits;
             if target
@@ -219,30 +219,30 @@ impl Exporter {
             {
                 limits.batch_bytes /= JSON_GROWTH;
             }
-            if lane.signal == Signal::Profiles {
+            if outgoing.signal == Signal::Profiles {
                 // Each has tables of its own, and a request has one set of them.
                 limits.batch_items = 1;
             }
-            let dropped = lane.queue().configure(limits, target.is_some(), same);
+            let dropped = outgoing.queue().configure(limits, target.is_some(), same);
             drop(dropped);
-            let keeps_refused = lane.signal == Signal::Metrics && settings.delta_metrics;
-            lane.control.send_modify(|control| {
+            let keeps_refused = outgoing.signal == Signal::Metrics && settings.delta_metrics;
+            outgoing.control.send_modify(|control| {
                 control.target = target;
                 control.keeps_refused = keeps_refused;
                 control.retry_for = match &settings.disk {
-                    Some(disk) if lane.store_handle.is_some() => disk.max_age,
+                    Some(disk) if outgoing.store_handle.is_some() => disk.max_age,
                     _ => settings.limits.retry_for,
                 };
             });
-            lane.wake.notify_one();
-            lane.settled.notify_waiters();
+            outgoing.wake.notify_one();
+            outgoing.settled.notify_waiters();
         }
         Ok(())
     }
 
     /// Queues spans of one process.
     pub fn spans(&self, resource: &Arc<Origin>, spans: Vec<Span>) {
-        give(&self.lanes.traces, resource, &spans, |_| 1, Joined::Never);
+        give(&self.signals.traces, resource, &spans, |_| 1, Joined::Never);
     }
 
     /// Queues spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message,
@@ -250,31 +250,31 @@ impl Exporter {
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
-            self.lanes.traces.push(Instant::now(), vec![entry]);
+            self.signals.traces.push(Instant::now(), vec![entry]);
         }
     }
 
     /// Queues log records of one process.
     pub fn logs(&self, resource: &Arc<Origin>, records: Vec<LogRecord>) {
-        give(&self.lanes.logs, resource, &records, |_| 1, Joined::Never);
+        give(&self.signals.logs, resource, &records, |_| 1, Joined::Never);
     }
 
     /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
     /// large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
-        give(&self.lanes.metrics, resource, &metrics, points, Joined::ToSize);
+        give(&self.signals.metrics, resource, &metrics, points, Joined::ToSize);
     }
 
     /// Whether profiles are exported; else none need be made.
     pub fn takes_profiles(&self) -> bool {
-        self.lanes.profiles.queue().takes()
+        self.signals.profiles.queue().takes()
     }
 
     /// Queues a profile of one process, with the tables that it refers to.
     pub fn profile(&self, resource: &Arc<Origin>, profile: &Profile, dictionary: &ProfilesDictionary) {
         if self.takes_profiles() {
             let entry = Entry::profile(resource, profile, dictionary);
-            self.lanes.profiles.push(Instant::now(), vec![entry]);
+            self.signals.profiles.push(Instant::now(), vec![entry]);
         }
     }
 
@@ -286,8 +286,8 @@ impl Exporter {
     /// Outside a tokio runtime.
     pub fn own_logs(&self, resource: &Arc<Origin>) -> Result<SdkLoggerProvider, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let provider = own::logs(&self.lanes.logs, resource, runtime);
-        self.lanes.own().push(OwnTelemetry::Logs(provider.clone()));
+        let provider = own::logs(&self.signals.logs, resource, runtime);
+        self.signals.own().push(OwnTelemetry::Logs(provider.clone()));
         Ok(provider)
     }
 
@@ -298,30 +298,30 @@ impl Exporter {
     /// Outside a tokio runtime.
     pub fn own_spans(&self, resource: &Arc<Origin>) -> Result<SdkTracer, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let provider = own::spans(&self.lanes.traces, resource, runtime);
+        let provider = own::spans(&self.signals.traces, resource, runtime);
         let tracer = provider.tracer_with_scope(own::scope());
-        self.lanes.own().push(OwnTelemetry::Spans(provider));
+        self.signals.own().push(OwnTelemetry::Spans(provider));
         Ok(tracer)
     }
 
     /// The counters of everything that was given.
     pub fn stats(&self) -> Stats {
-        let of = |lane: &Lane| {
-            lane.count_drops();
-            let mut stats = lane.queue().stats();
-            stats.stored_bytes = lane
+        let of = |outgoing: &Outgoing| {
+            outgoing.count_drops();
+            let mut stats = outgoing.queue().stats();
+            stats.stored_bytes = outgoing
                 .store_handle
                 .as_ref()
-                .map_or(0, |store_handle| store_handle.bytes(lane.signal));
+                .map_or(0, |store_handle| store_handle.bytes(outgoing.signal));
             stats
         };
         Stats {
-            traces: of(&self.lanes.traces),
-            metrics: of(&self.lanes.metrics),
-            logs: of(&self.lanes.logs),
-            profiles: of(&self.lanes.profiles),
+            traces: of(&self.signals.traces),
+            metrics: of(&self.signals.metrics),
+            logs: of(&self.signals.logs),
+            profiles: of(&self.signals.profiles),
             disk_works: self
-                .lanes
+                .signals
                 .traces
                 .store_handle
                 .as_ref()
@@ -331,20 +331,22 @@ impl Exporter {
 
     /// What was found when the queue on disk was opened, for the log, which may begin later.
     pub fn disk_notes(&self) -> Vec<Note> {
-        self.lanes.disk_notes.clone()
+        self.signals.disk_notes.clone()
     }
 
     /// How long ago the tasks that send were alive, all of them; each says so every second.
     pub fn idle_for(&self, now: Instant) -> Duration {
-        let ages = self.lanes.each().map(|lane| lane.idle_for(now));
+        let ages = self.signals.each().map(|outgoing| outgoing.idle_for(now));
         ages.into_iter().max().unwrap_or_default()
     }
 
     /// Completes when the counters are as `is` says.
     pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
         loop {
-            let [mut traces, mut metrics, mut logs, mut profiles] =
-                self.lanes.each().map(|lane| Box::pin(lane.settled.notified()));
+            let [mut traces, mut metrics, mut logs, mut profiles] = self
+                .signals
+                .each()
+                .map(|outgoing| Box::pin(outgoing.settled.notified()));
             for changed in [&mut traces, &mut metrics, &mut logs, &mut profiles] {
                 // From here on no change is missed; only then the counters may be read.
                 changed.as_mut().enable();
@@ -363,18 +365,18 @@ impl Exporter {
 
     /// Waits until all data of targets given so far was sent, stored or dropped, for `within` at most. True when it was.
     pub async fn flush(&self, within: Duration) -> bool {
-        let marks = self.lanes.each().map(|lane| {
-            let mark = lane.queue().mark_flush();
-            lane.wake.notify_one();
-            (lane, mark)
+        let marks = self.signals.each().map(|outgoing| {
+            let mark = outgoing.queue().mark_flush();
+            outgoing.wake.notify_one();
+            (outgoing, mark)
         });
         let settled = async {
-            for (lane, mark) in marks {
+            for (outgoing, mark) in marks {
                 loop {
-                    let mut changed = pin!(lane.settled.notified());
+                    let mut changed = pin!(outgoing.settled.notified());
                     // From here on no change is missed; only then the queue may be read.
                     changed.as_mut().enable();
-                    if lane.queue().is_settled(mark) {
+                    if outgoing.queue().is_settled(mark) {
                         break;
                     }
                     changed.await;

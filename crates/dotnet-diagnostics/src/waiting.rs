@@ -35,12 +35,12 @@ pub struct Advertised {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<WaitingRuntimes>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WaitingRuntimes {
     parked: Parked,
     /// First connections that [`Waiting::next_new`] has not given yet.
     arrived: VecDeque<Advertised>,
@@ -119,7 +119,7 @@ impl Waiting {
     }
 
     /// The state is whole at every unlock: a panic elsewhere cannot have broken it.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WaitingRuntimes> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -157,7 +157,7 @@ pub struct Holding {
 
 /// The result of the rules for one collection.
 #[derive(Debug, Clone, Default)]
-pub struct Verdict {
+pub struct CollectionVerdict {
     /// Rules `on: gc` whose condition holds on this collection, including those that fire already or are inhibited. The
     /// collection is an anomaly if there is one.
     pub matched: Vec<Arc<Rule>>,

@@ -72,7 +72,7 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 
-use super::alert::{Alert, Ending, Holding, Transition, Verdict};
+use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
 use super::field::{ProcessFacts, Scope, StreamFacts};
 use super::plan::When;
 use super::rule::{On, Rule};
@@ -83,7 +83,7 @@ use groups::Groups;
 use judge::{Current, ended, scope};
 use preceding::Preceding;
 use round::Round;
-use run::Run;
+use run::RuleRun;
 use windows::Windows;
 
 pub use run::HELD_UNKNOWN_NS;
@@ -133,7 +133,7 @@ pub struct Engine {
     ticked: u64,
     windows: Windows,
     preceding: Preceding,
-    runs: Vec<Run>,
+    runs: Vec<RuleRun>,
     on_gc: Round,
     on_process: Round,
     groups: Groups,
@@ -204,9 +204,9 @@ impl Engine {
 
     /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or
     /// if that was not seen its last event.
-    pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
+    pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> CollectionVerdict {
         let time = self.observed(base.moment(collection_at(collection)));
-        let mut verdict = Verdict::default();
+        let mut verdict = CollectionVerdict::default();
         self.expire(time, &mut verdict.transitions);
         let facts = self.preceding.collection(collection);
         let current = Current {
@@ -299,7 +299,7 @@ impl Engine {
 
     /// The rules that hold, with those that their group inhibits.
     pub fn holding(&self) -> Vec<Holding> {
-        self.runs.iter().filter_map(Run::holding).collect()
+        self.runs.iter().filter_map(RuleRun::holding).collect()
     }
 
     /// The state of each rule, by its place in the set.
@@ -333,7 +333,7 @@ impl Engine {
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()
-            + enabled * (size_of::<Run>() + run::MOST_ACTIVE)
+            + enabled * (size_of::<RuleRun>() + run::MOST_ACTIVE)
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
 
@@ -344,15 +344,15 @@ impl Engine {
     }
 
     /// Creates a run for each rule; returns previous runs without a rule.
-    fn place_rules(&mut self, mut before: Vec<Run>) -> Vec<Run> {
+    fn place_rules(&mut self, mut before: Vec<RuleRun>) -> Vec<RuleRun> {
         let now = self.now;
         let enabled = self.rules.rules.iter().filter(|rule| rule.enabled);
         self.runs.reserve_exact(enabled.clone().count());
         for rule in enabled {
-            let same = |run: &Run| run.rule.id == rule.id && run.rule.meaning == rule.meaning;
+            let same = |run: &RuleRun| run.rule.id == rule.id && run.rule.meaning == rule.meaning;
             let run = match before.iter().position(same) {
                 Some(place) => before.swap_remove(place).with(Arc::clone(rule)),
-                None => Run::new(Arc::clone(rule), now),
+                None => RuleRun::new(Arc::clone(rule), now),
             };
             self.runs.push(run);
         }

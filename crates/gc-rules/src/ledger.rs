@@ -20,7 +20,7 @@ use strict_yaml::words;
 
 words! {
     /// Where most of the memory is.
-    pub enum Verdict {
+    pub enum MemoryVerdict {
         /// Objects that the program keeps.
         LiveHeap = "live-heap",
         /// Old objects that no full collection has looked at: they may be dead.
@@ -65,11 +65,11 @@ pub struct Ledger {
     /// The heap's resident pages were counted; false: it is taken to be resident, as far as the process is.
     pub counted: bool,
     /// Where most of it is.
-    pub verdict: Verdict,
+    pub verdict: MemoryVerdict,
     /// How fast that line grows, bytes a minute; null: there is one reading.
     pub growth_per_minute: Option<i64>,
     /// The line that grows fastest, if one grows by 64 KiB a minute.
-    pub fastest: Option<Verdict>,
+    pub fastest: Option<MemoryVerdict>,
     /// How fast, bytes a minute.
     pub fastest_per_minute: Option<i64>,
     /// The container's memory limit; null where there is none.
@@ -140,7 +140,7 @@ impl Default for Ledger {
             at_ms: None,
             of: Scope::Heap,
             counted: false,
-            verdict: Verdict::NotKnown,
+            verdict: MemoryVerdict::NotKnown,
             growth_per_minute: None,
             fastest: None,
             fastest_per_minute: None,
@@ -184,16 +184,16 @@ impl Ledger {
     }
 
     /// The line that a verdict names.
-    pub fn line_of(&self, verdict: Verdict) -> Option<u64> {
+    pub fn line_of(&self, verdict: MemoryVerdict) -> Option<u64> {
         match verdict {
-            Verdict::LiveHeap => self.live,
-            Verdict::NotLookedAt => self.not_looked_at,
-            Verdict::Fragmentation => self.free,
-            Verdict::CommittedUnused => self.committed_unused,
-            Verdict::Native => self.native,
-            Verdict::OtherProcesses => self.other_processes,
-            Verdict::PageCache => self.page_cache,
-            Verdict::NotKnown => None,
+            MemoryVerdict::LiveHeap => self.live,
+            MemoryVerdict::NotLookedAt => self.not_looked_at,
+            MemoryVerdict::Fragmentation => self.free,
+            MemoryVerdict::CommittedUnused => self.committed_unused,
+            MemoryVerdict::Native => self.native,
+            MemoryVerdict::OtherProcesses => self.other_processes,
+            MemoryVerdict::PageCache => self.page_cache,
+            MemoryVerdict::NotKnown => None,
         }
     }
 
@@ -215,7 +215,8 @@ impl Ledger {
             (None, None) => ("heap", known().fold(0, u64::saturating_add)),
         };
         let unit = Unit::of(whole);
-        let is_of = |verdict: Option<Verdict>, name: &str| verdict.is_some_and(|verdict| line_name(verdict) == name);
+        let is_of =
+            |verdict: Option<MemoryVerdict>, name: &str| verdict.is_some_and(|verdict| line_name(verdict) == name);
         let fastest = self.fastest.filter(|fastest| *fastest != self.verdict);
         let lines = self.lines().into_iter().filter_map(|(name, bytes)| {
             let bytes = bytes?;
@@ -264,16 +265,16 @@ fn duration(seconds: u64) -> String {
 }
 
 /// The name of a verdict's line.
-fn line_name(verdict: Verdict) -> &'static str {
+fn line_name(verdict: MemoryVerdict) -> &'static str {
     match verdict {
-        Verdict::LiveHeap => "live",
-        Verdict::NotLookedAt => NOT_LOOKED_AT,
-        Verdict::Fragmentation => "free",
-        Verdict::CommittedUnused => "unused",
-        Verdict::Native => "native",
-        Verdict::OtherProcesses => "other processes",
-        Verdict::PageCache => "page cache",
-        Verdict::NotKnown => "unknown",
+        MemoryVerdict::LiveHeap => "live",
+        MemoryVerdict::NotLookedAt => NOT_LOOKED_AT,
+        MemoryVerdict::Fragmentation => "free",
+        MemoryVerdict::CommittedUnused => "unused",
+        MemoryVerdict::Native => "native",
+        MemoryVerdict::OtherProcesses => "other processes",
+        MemoryVerdict::PageCache => "page cache",
+        MemoryVerdict::NotKnown => "unknown",
     }
 }
 
@@ -331,7 +332,7 @@ mod tests {
     fn what_nobody_looked_at_is_not_live() {
         let ledger = Ledger {
             usage: Some(800 * MIB),
-            verdict: Verdict::NotLookedAt,
+            verdict: MemoryVerdict::NotLookedAt,
             live: Some(2 * MIB),
             not_looked_at: Some(708 * MIB),
             not_looked_at_s: Some(371),
@@ -353,7 +354,7 @@ mod tests {
     fn a_clause_says_what_counts() {
         let ledger = Ledger {
             of: Scope::Container,
-            verdict: Verdict::Native,
+            verdict: MemoryVerdict::Native,
             growth_per_minute: Some(4 * MIB as i64),
             limit: Some(512 * MIB),
             headroom: Some(MIB),
@@ -368,7 +369,7 @@ mod tests {
         let text = "limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB a minute";
         assert_eq!(ledger.clause().unwrap(), text);
         let other = Ledger {
-            fastest: Some(Verdict::LiveHeap),
+            fastest: Some(MemoryVerdict::LiveHeap),
             fastest_per_minute: Some(3 << 19),
             growth_per_minute: Some(-5),
             ..ledger
@@ -390,7 +391,7 @@ mod tests {
         };
         assert_eq!(process.clause().unwrap(), "in use 64 GiB: live 1.5, unknown 62");
         let heap = Ledger {
-            verdict: Verdict::LiveHeap,
+            verdict: MemoryVerdict::LiveHeap,
             live: Some(12 * MIB),
             free: Some(MIB / 2),
             ..Ledger::default()
@@ -405,7 +406,7 @@ mod tests {
     fn a_record_comes_back() {
         let ledger = Ledger {
             live: Some(5),
-            verdict: Verdict::LiveHeap,
+            verdict: MemoryVerdict::LiveHeap,
             ..Ledger::default()
         };
         let text = serde_json::to_string(&ledger).unwrap();

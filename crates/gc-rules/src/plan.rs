@@ -64,7 +64,7 @@ impl<'w> Meaning<'w> {
 
 /// Series with one condition. Expressions are named by a window that has them.
 #[derive(Debug, Clone)]
-pub struct Feed {
+pub struct SeriesFeed {
     /// When they are sampled.
     pub when: When,
     /// The window whose filter it is.
@@ -88,7 +88,7 @@ pub struct Measured {
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Its feeds: those of one time together.
-    pub feeds: Vec<Feed>,
+    pub feeds: Vec<SeriesFeed>,
     /// Of each series, a window on it.
     pub series: Vec<usize>,
     /// Of each window, its series.
@@ -117,7 +117,7 @@ impl Plan {
             let next = plan.feeds.len();
             let feed = *feeds.entry((meaning.when, meaning.filter)).or_insert(next);
             if feed == next {
-                plan.feeds.push(Feed {
+                plan.feeds.push(SeriesFeed {
                     when: meaning.when,
                     filtered: place,
                     measured: Vec::new(),
@@ -163,7 +163,7 @@ impl Plan {
     }
 }
 
-impl Feed {
+impl SeriesFeed {
     fn add(&mut self, windows: &[Window], place: usize, meaning: Meaning<'_>, series: usize) {
         let same = |measured: &Measured| {
             let window = windows.get(measured.by);

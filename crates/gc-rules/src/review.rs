@@ -15,11 +15,11 @@ use super::incident::{Incident, IncidentChange, Incidents};
 use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
 use super::time::{Moment, TimeBase, Wall};
-use judged::Judged;
+use known_rules::KnownRules;
 
-mod judged;
+mod known_rules;
 
-pub use judged::NotJudged;
+pub use known_rules::NotJudged;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -57,7 +57,7 @@ impl Repeated {
 /// One step of a history.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is only one at a time")]
-pub enum Step<'a> {
+pub enum HistoryStep<'a> {
     /// A collection.
     Collection(&'a Collection),
     /// A suspension without a collection.
@@ -111,7 +111,7 @@ pub struct Review {
     /// Every incident by its number, as it is now or ended.
     all_incidents: BTreeMap<u64, Arc<Incident>>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
-    judged: Judged,
+    judged: KnownRules,
 }
 
 impl Review {
@@ -131,13 +131,13 @@ impl Review {
             stopped: StoppedTime::default(),
             all_incidents: BTreeMap::new(),
             matched: BTreeMap::new(),
-            judged: Judged::default(),
+            judged: KnownRules::default(),
         };
         let stream = StreamFacts {
             since: Some(base.moment(0)),
             ..StreamFacts::default()
         };
-        review.step(0, &Step::Stream(stream));
+        review.step(0, &HistoryStep::Stream(stream));
         review
     }
 
@@ -157,7 +157,7 @@ impl Review {
             lost_events,
             ..StreamFacts::default()
         };
-        review.step(0, &Step::Stream(stream(lost_events.map(|_| 0))));
+        review.step(0, &HistoryStep::Stream(stream(lost_events.map(|_| 0))));
         for (at, step) in steps(history) {
             review.step(at, &step);
         }
@@ -165,7 +165,7 @@ impl Review {
         let open = open(history, base);
         let known = review.stream;
         let at_the_end = |lost_events| {
-            Step::Stream(StreamFacts {
+            HistoryStep::Stream(StreamFacts {
                 open: Open {
                     finalizers: known.open.finalizers,
                     ..open
@@ -188,12 +188,12 @@ impl Review {
     }
 
     /// Applies a step, `at` nanoseconds since the sync point.
-    pub fn step(&mut self, at: i64, step: &Step<'_>) {
+    pub fn step(&mut self, at: i64, step: &HistoryStep<'_>) {
         let now = self.base.moment(at);
         let passed = self.engine.advance(now);
         self.take(passed, now);
         match step {
-            Step::Collection(collection) => {
+            HistoryStep::Collection(collection) => {
                 let verdict = self.engine.collection(collection, self.base);
                 if !verdict.matched.is_empty() {
                     self.matched
@@ -206,21 +206,21 @@ impl Review {
                 self.take(verdict.transitions, now);
                 self.judged.at_collection(&self.engine);
             }
-            Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
-            Step::Stream(facts) => {
+            HistoryStep::Suspension(suspension) => self.engine.suspension(suspension, self.base),
+            HistoryStep::Stream(facts) => {
                 self.stream = *facts;
                 self.engine.stream(*facts);
             }
-            Step::Finalizers(state) => {
+            HistoryStep::Finalizers(state) => {
                 self.stream.open.finalizers = state.begun.map(|at| self.base.moment(at));
                 self.stream.finalizers_waiting = state.waiting;
                 self.engine.stream(self.stream);
             }
-            Step::Learned(facts) => {
+            HistoryStep::Learned(facts) => {
                 let changed = self.engine.learned(facts.clone(), now);
                 self.take(changed, now);
             }
-            Step::End => {
+            HistoryStep::End => {
                 let ended = self.engine.end(now);
                 self.take(ended, now);
             }
@@ -290,14 +290,14 @@ impl Review {
 }
 
 /// The steps of a history in the order of a live session.
-pub fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
+pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
     let collections = history.collections.iter();
-    let collections = collections.map(|collection| (collection_at(collection), Step::Collection(collection)));
+    let collections = collections.map(|collection| (collection_at(collection), HistoryStep::Collection(collection)));
     let suspensions = history.suspensions.iter();
     let suspensions =
-        suspensions.filter_map(|suspension| Some((suspension_at(suspension)?, Step::Suspension(suspension))));
+        suspensions.filter_map(|suspension| Some((suspension_at(suspension)?, HistoryStep::Suspension(suspension))));
     let finalizers = history.finalizers.iter();
-    let finalizers = finalizers.map(|(at, state)| (*at, Step::Finalizers(*state)));
+    let finalizers = finalizers.map(|(at, state)| (*at, HistoryStep::Finalizers(*state)));
     let mut steps: Vec<_> = collections.chain(suspensions).chain(finalizers).collect();
     steps.sort_by_key(|(at, _)| *at);
     steps

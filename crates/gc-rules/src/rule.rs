@@ -82,18 +82,18 @@ impl Hash for Window {
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     /// Its parts, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TemplatePart>,
 }
 
 /// A part of a template.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum TemplatePart {
     /// Literal text.
     Text(Box<str>),
     /// A value and its format; `<na>` if it is unknown.
     Value(Expression, Form),
     /// A clause in `[[` and `]]`: left out when a value in it is unknown or an empty string. It has no clause in it.
-    Clause(Vec<Part>),
+    Clause(Vec<TemplatePart>),
 }
 
 /// The format of a value.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::expression::Expression;
 use super::field::Scope;
-use super::rule::{Form, Part, Template};
+use super::rule::{Form, Template, TemplatePart};
 use super::value::{Texts, Value};
 
 mod number;
@@ -41,9 +41,9 @@ impl Template {
     pub(crate) fn figure(&self, scope: &Scope<'_>) -> Option<f64> {
         let values = || {
             self.parts.iter().filter_map(|part| match part {
-                Part::Value(expression, form) => Some((expression, *form)),
+                TemplatePart::Value(expression, form) => Some((expression, *form)),
                 // What may be left out is not what it is about.
-                Part::Text(_) | Part::Clause(_) => None,
+                TemplatePart::Text(_) | TemplatePart::Clause(_) => None,
             })
         };
         let with_unit = values().find(|(expression, form)| *form != Form::Plain && expression.is_measured());
@@ -57,11 +57,11 @@ impl Template {
         let mut out = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Value(expression, form) => {
+                TemplatePart::Text(text) => out.push_str(text),
+                TemplatePart::Value(expression, form) => {
                     push_value(&mut out, expression, *form, scope, most);
                 }
-                Part::Clause(parts) => push_clause(&mut out, parts, scope, most),
+                TemplatePart::Clause(parts) => push_clause(&mut out, parts, scope, most),
             }
             if out.len() > most {
                 cut(&mut out, most);
@@ -73,16 +73,16 @@ impl Template {
 }
 
 /// Appends a clause, or nothing when a value in it says nothing.
-fn push_clause(out: &mut String, parts: &[Part], scope: &Scope<'_>, most: usize) {
+fn push_clause(out: &mut String, parts: &[TemplatePart], scope: &Scope<'_>, most: usize) {
     let before = out.len();
     for part in parts {
         let says = match part {
-            Part::Text(text) => {
+            TemplatePart::Text(text) => {
                 out.push_str(text);
                 true
             }
-            Part::Value(expression, form) => push_value(out, expression, *form, scope, most),
-            Part::Clause(_) => true,
+            TemplatePart::Value(expression, form) => push_value(out, expression, *form, scope, most),
+            TemplatePart::Clause(_) => true,
         };
         if !says {
             out.truncate(before);

@@ -125,7 +125,7 @@ pub fn members(members: &[MemberRecord]) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use gc_rules::ledger::{Ledger, Verdict};
+    use gc_rules::ledger::{Ledger, MemoryVerdict};
 
     use super::*;
     use crate::value;
@@ -151,7 +151,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let with = record(Some(Ledger {
-            verdict: Verdict::Native,
+            verdict: MemoryVerdict::Native,
             growth_per_minute: Some(4 << 20),
             limit: Some(512 << 20),
             native: Some(290 << 20),

@@ -12,7 +12,7 @@ use super::client::{Answer, Body, Transport};
 use super::error::Failed;
 
 /// What happens to a request.
-pub(crate) enum Step {
+pub(crate) enum ScriptedAnswer {
     /// It is answered: status, `Retry-After`, the pieces of the body, and how the body ends.
     Answer(u16, Option<&'static str>, Vec<Bytes>, End),
     /// It is not answered.
@@ -28,7 +28,7 @@ pub(crate) enum End {
     Broken,
 }
 
-impl Step {
+impl ScriptedAnswer {
     pub(crate) fn whole(status: u16, body: impl Into<Bytes>) -> Self {
         Self::Answer(status, None, vec![body.into()], End::InOrder)
     }
@@ -45,14 +45,14 @@ pub(crate) struct Asked {
 /// Answers requests as its steps say; after the last one it does not answer.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
-    steps: Arc<Mutex<VecDeque<Step>>>,
+    steps: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     /// Called while a request is under way.
     pub(crate) meanwhile: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
 impl Script {
-    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(crate) fn new(steps: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         Self {
             steps: Arc::new(Mutex::new(steps.into_iter().collect())),
             ..Self::default()
@@ -82,12 +82,12 @@ impl Transport for Script {
         }
         let step = self.steps.lock().unwrap().pop_front();
         match step {
-            Some(Step::Answer(status, retry_after, pieces, end)) => Ok(Answer {
+            Some(ScriptedAnswer::Answer(status, retry_after, pieces, end)) => Ok(Answer {
                 status: StatusCode::from_u16(status).unwrap(),
                 retry_after: retry_after.map(HeaderValue::from_static),
                 body: Pieces(pieces.into(), end),
             }),
-            Some(Step::Nothing) | None => pending().await,
+            Some(ScriptedAnswer::Nothing) | None => pending().await,
         }
     }
 }

@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::cluster::read;
 use super::error::SetupError;
-use targets::Reading;
+use targets::FileReading;
 
 /// Most bytes of a token. They go into one header line, of which servers take some KiB.
 const MAX_BYTES: u64 = 64 << 10;
@@ -61,7 +61,7 @@ impl Token {
 pub(crate) struct TokenFile {
     path: PathBuf,
     last: Mutex<Token>,
-    reading: Reading,
+    reading: FileReading,
 }
 
 impl TokenFile {
@@ -78,7 +78,7 @@ impl TokenFile {
             Ok(token) => Ok(Self {
                 path,
                 last: Mutex::new(token),
-                reading: Reading::default(),
+                reading: FileReading::default(),
             }),
             Err(reason) => Err(SetupError::Token { path, reason }),
         }

@@ -11,13 +11,13 @@ use crate::keep::Keeper;
 use crate::options::{Options, Order};
 use crate::queue::Taken;
 use crate::stats::Stats;
-use step::{OpenBlock, Place, Step};
+use step::{Decoded, OpenBlock, Position};
 
 /// Decodes a stream as its bytes come, in pieces of any size, without doing I/O itself. See the [crate].
 #[derive(Debug)]
 pub struct Decoder {
     input: Input,
-    place: Place,
+    place: Position,
     format: Format,
     header: Option<TraceHeader>,
     /// The header comes next.
@@ -49,7 +49,7 @@ impl Decoder {
         } = options;
         Self {
             input: Input::default(),
-            place: Place::Prolog,
+            place: Position::Prolog,
             format: Format::V4,
             header: None,
             announce: false,
@@ -121,17 +121,17 @@ impl Decoder {
             if let Some(error) = &self.failed {
                 return Err(error.clone());
             }
-            if self.place == Place::End {
+            if self.place == Position::End {
                 self.drop_trailing();
                 return Ok(None);
             }
             match self.step() {
-                Ok(Step::Done) => {}
-                Ok(Step::Need(_)) if !self.finished => {
+                Ok(Decoded::Done) => {}
+                Ok(Decoded::Need(_)) if !self.finished => {
                     self.intake.queue.compact();
                     return Ok(None);
                 }
-                Ok(Step::Need(reading)) => self.cut(reading),
+                Ok(Decoded::Need(reading)) => self.cut(reading),
                 Err(error) => {
                     self.intake.end();
                     self.failed = Some(error);

@@ -57,7 +57,7 @@ pub(crate) type Activities = [[u8; 16]; 2];
 const ACTIVITIES_BYTES: usize = 32;
 
 /// What an entry takes beside its payload: itself, and its run in the worst case.
-const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<Run>();
+const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<EntryRun>();
 
 /// Below this, memory is not worth moving together.
 const COMPACTION_BYTES: usize = 16 << 10;
@@ -70,20 +70,20 @@ const CHEAP_TO_MOVE: usize = 32 << 10;
 
 /// A run: its oldest entry that was not delivered, and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
+struct EntryRun {
     timestamp: i64,
     next: usize,
     end: usize,
 }
 
-impl Ord for Run {
+impl Ord for EntryRun {
     fn cmp(&self, other: &Self) -> Ordering {
         // Of the same instant: the earlier in the stream first. Runs do not overlap, so their places decide.
         (self.timestamp, self.next).cmp(&(other.timestamp, other.next))
     }
 }
 
-impl PartialOrd for Run {
+impl PartialOrd for EntryRun {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -97,7 +97,7 @@ pub(crate) struct Queue {
     arena: Vec<u8>,
     /// Where the run began that grows now, at the end of `entries`; its entries are not in the heap yet.
     growing: usize,
-    heap: BinaryHeap<Reverse<Run>>,
+    heap: BinaryHeap<Reverse<EntryRun>>,
     /// Bytes of what waits.
     waiting_bytes: usize,
     waiting: usize,
@@ -189,7 +189,7 @@ impl Queue {
         entries * size_of::<Waiting>()
             + self.arena.capacity()
             + self.spare_arena.capacity()
-            + self.heap.capacity() * size_of::<Run>()
+            + self.heap.capacity() * size_of::<EntryRun>()
     }
 
     /// The next event that may be delivered.
@@ -288,7 +288,7 @@ impl Queue {
 
     fn close_run(&mut self) {
         if let Some(first) = self.entries.get(self.growing) {
-            self.heap.push(Reverse(Run {
+            self.heap.push(Reverse(EntryRun {
                 timestamp: first.entry.timestamp,
                 next: self.growing,
                 end: self.entries.len(),
@@ -300,7 +300,7 @@ impl Queue {
 
 /// The oldest run goes on to its next entry, or is done.
 #[inline(always)]
-fn step(mut oldest: PeekMut<'_, Reverse<Run>>, entries: &[Waiting]) {
+fn step(mut oldest: PeekMut<'_, Reverse<EntryRun>>, entries: &[Waiting]) {
     oldest.0.next += 1;
     match entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
         Some(next) => oldest.0.timestamp = next.entry.timestamp,

@@ -8,7 +8,7 @@ const READING: &str = "a stack";
 
 /// Where a stack's bytes are.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct StackBytes {
     at: usize,
     length: usize,
 }
@@ -17,7 +17,7 @@ struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     arena: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<StackBytes>,
     ranges: Ranges,
     dropped: u64,
     max_bytes: usize,
@@ -33,7 +33,7 @@ impl Stacks {
 
     /// Bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.arena.capacity() + self.places.capacity() * size_of::<Place>() + self.ranges.memory_bytes()
+        self.arena.capacity() + self.places.capacity() * size_of::<StackBytes>() + self.ranges.memory_bytes()
     }
 
     /// Addresses of a stack; `None` when the stream does not have it (or it was dropped).
@@ -61,11 +61,11 @@ impl Stacks {
         for read in 0..count {
             let length = cursor.u32(READING)? as usize;
             let bytes = cursor.take(length, READING)?;
-            if self.held() + length + size_of::<Place>() > self.max_bytes {
+            if self.held() + length + size_of::<StackBytes>() > self.max_bytes {
                 self.dropped += u64::from(count - read);
                 return Ok(());
             }
-            self.places.push(Place {
+            self.places.push(StackBytes {
                 at: self.arena.len(),
                 length,
             });
@@ -82,7 +82,7 @@ impl Stacks {
     }
 
     fn held(&self) -> usize {
-        self.arena.len() + (self.places.len() + self.ranges.len()) * size_of::<Place>()
+        self.arena.len() + (self.places.len() + self.ranges.len()) * size_of::<StackBytes>()
     }
 
     /// Stacks that were not kept because there were too many.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clr_evidence::allocations::{Allocations, Amount, Method};
-use clr_evidence::burst::Account;
+use clr_evidence::burst::BurstFacts;
 use clr_evidence::diff::{Change, What};
 use clr_evidence::name::type_name;
 use clr_evidence::site::place;
@@ -29,7 +29,7 @@ const AMOUNTS: [Column; 4] = [
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,
-    account: &Account,
+    account: &BurstFacts,
     top: usize,
     stacks: bool,
 ) -> io::Result<()> {
@@ -100,7 +100,7 @@ fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
 }
 
 /// What the figures leave out.
-fn notes(out: &mut dyn Write, allocations: &Allocations, account: &Account) -> io::Result<()> {
+fn notes(out: &mut dyn Write, allocations: &Allocations, account: &BurstFacts) -> io::Result<()> {
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if allocations.total.samples == 0 {
         note("no sample came: the process allocates little, or the session has no such events".to_owned())?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clr_evidence::burst::Account;
+use clr_evidence::burst::BurstFacts;
 use clr_evidence::callers::{Caller, Callers};
 use clr_evidence::site::{Stack, place};
 
@@ -17,7 +17,7 @@ const MAX_FRAMES: usize = 12;
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn write(out: &mut dyn Write, callers: &Callers, account: &Account, top: usize, stacks: bool) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, callers: &Callers, account: &BurstFacts, top: usize, stacks: bool) -> io::Result<()> {
     let time = account
         .window
         .length()
@@ -121,7 +121,7 @@ fn stopped(ns: Option<i64>) -> String {
 }
 
 /// What the figures leave out.
-fn notes(out: &mut dyn Write, callers: &Callers, account: &Account) -> io::Result<()> {
+fn notes(out: &mut dyn Write, callers: &Callers, account: &BurstFacts) -> io::Result<()> {
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if callers.unasked_stops > 0 {
         note(format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use clr_evidence::burst::Account;
+use clr_evidence::burst::BurstFacts;
 use clr_evidence::threads::ThreadStacks;
 
 use crate::table::{FAINT, HEADING};
@@ -23,7 +23,7 @@ pub fn write(
     out: &mut dyn Write,
     stacks: &ThreadStacks,
     names: &BTreeMap<u64, String>,
-    account: &Account,
+    account: &BurstFacts,
     top: usize,
     all: bool,
 ) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Parser of templates.
 
 use gc_rules::expression::Node;
-use gc_rules::rule::{Form, Part, Template};
+use gc_rules::rule::{Form, Template, TemplatePart};
 use gc_rules::value::Type;
 use strict_yaml::check::nearest;
 use strict_yaml::quote::quoted;
@@ -135,14 +135,14 @@ impl Filling {
         }
         // Elsewhere it is text: the end of a list in a list.
         let Some((_, from)) = self.clause.take() else {
-            self.template.parts.push(Part::Text("]]".into()));
+            self.template.parts.push(TemplatePart::Text("]]".into()));
             return Ok(());
         };
         let parts = self.template.parts.split_off(from.min(self.template.parts.len()));
-        if !parts.iter().any(|part| matches!(part, Part::Value(..))) {
+        if !parts.iter().any(|part| matches!(part, TemplatePart::Value(..))) {
             return Err("the clause that ends here has no value that could be unknown".to_owned());
         }
-        self.template.parts.push(Part::Clause(parts));
+        self.template.parts.push(TemplatePart::Clause(parts));
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Filling {
         if literal.is_empty() {
             return;
         }
-        self.template.parts.push(Part::Text(literal.into()));
+        self.template.parts.push(TemplatePart::Text(literal.into()));
         for (at, message) in meant(literal, is_value) {
             let (line, column) = place(text, from + at);
             self.warnings.push(Mistake { line, column, message });
@@ -192,7 +192,9 @@ impl Filling {
                 Err(message) => self.mistake(text, from, message),
             }
         }
-        self.template.parts.push(Part::Value(compiled.expression.clone(), form));
+        self.template
+            .parts
+            .push(TemplatePart::Value(compiled.expression.clone(), form));
         self.values.push(compiled);
     }
 }

@@ -10,7 +10,7 @@ use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase, Wall};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::container::Figures;
-use processes::container::ledger::Reading;
+use processes::container::ledger::MemoryReading;
 use processes::{RunState, StreamProgress};
 
 use crate::settings::PipelineSettings;
@@ -94,7 +94,7 @@ pub enum Input {
     /// A reading of its memory and its container.
     Measured(Box<Measured>),
     /// Its pages were counted, see [`Run::begin_count`](crate::Run::begin_count); `None`: that failed.
-    Counted(Option<Box<Reading>>),
+    Counted(Option<Box<MemoryReading>>),
     /// How much of the time the finalizer thread had a CPU in the round that began then.
     FinalizerCpu {
         /// When the round began.

@@ -26,7 +26,7 @@ const SHOWN: usize = 20;
 
 /// Requests that ended in one part.
 #[derive(Debug, Clone, Copy, Default)]
-struct Part {
+struct SlicedRequests {
     number: u64,
     judged: u64,
     touched: u64,
@@ -35,7 +35,7 @@ struct Part {
 /// The requests of the last minute.
 #[derive(Debug, Default)]
 pub struct RecentRequests {
-    parts: [Part; PARTS as usize],
+    parts: [SlicedRequests; PARTS as usize],
     /// One was judged since the session began: they are observed.
     observed: bool,
     /// By the number of the part.
@@ -98,9 +98,9 @@ impl RecentRequests {
             return;
         };
         if part.number < number {
-            *part = Part {
+            *part = SlicedRequests {
                 number,
-                ..Part::default()
+                ..SlicedRequests::default()
             };
         }
         if part.number == number {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
-use gc_rules::alert::{Alert, Transition, Verdict};
+use gc_rules::alert::{Alert, CollectionVerdict, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
@@ -73,7 +73,7 @@ impl RunRules {
     }
 
     /// Judges a collection. Its transitions become notices once its span is known, see [`Self::notices`].
-    pub(crate) fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
+    pub(crate) fn collection(&mut self, collection: &Collection, base: TimeBase) -> CollectionVerdict {
         self.engine.collection(collection, base)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
-use gc_rules::alert::Verdict;
+use gc_rules::alert::CollectionVerdict;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field::{self, HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
 use gc_rules::incident::IncidentEnding;
@@ -21,7 +21,7 @@ use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::container::Figures;
-use processes::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
+use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
 use processes::{Identity, RunKey, RunState, StreamProgress};
 
 use crate::container::RunContainer;
@@ -437,7 +437,7 @@ impl Run {
     }
 
     /// Its pages were counted; `None`: that failed.
-    fn counted(&mut self, reading: Option<Reading>, at: Moment) {
+    fn counted(&mut self, reading: Option<MemoryReading>, at: Moment) {
         let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
         let ledger = ledger.map(|ledger| self.dated(ledger, at));
         self.ledger.counted(at, ledger);
@@ -532,7 +532,7 @@ impl Run {
                 after.into_iter().for_each(|facts| rules.stream(facts));
                 verdict
             }
-            None => Verdict::default(),
+            None => CollectionVerdict::default(),
         };
         let unix = base.unix(self.wall);
         let anomalies = anomalies(&verdict, &collection, unix);

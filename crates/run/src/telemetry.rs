@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 use gc_requests::request::Request;
-use gc_rules::alert::{Transition, Verdict};
+use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_rules::time::UnixBase;
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
@@ -129,7 +129,11 @@ impl RunTelemetry {
 }
 
 /// The rules that a collection matched, each with what happened where an alert began on it.
-pub(crate) fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: UnixBase) -> Vec<Anomaly<'a>> {
+pub(crate) fn anomalies<'a>(
+    verdict: &'a CollectionVerdict,
+    collection: &Collection,
+    base: UnixBase,
+) -> Vec<Anomaly<'a>> {
     let at_unix_ns = base.unix_ns(collection.end.unwrap_or(collection.last_event));
     let fired = |id: &str| {
         verdict.transitions.iter().find_map(|transition| match transition {

@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::path::{KeyPath, Step};
+use crate::path::{KeyPath, PathStep};
 use crate::quote::quoted;
 use crate::yaml::{Entry, Fault, Kind, Node, Position, Scalar};
 
@@ -99,11 +99,11 @@ impl<'a> Schema<'a> {
         let mut secret = is_secret(rule);
         for step in path.steps() {
             let next = match step {
-                Step::Key(key) => rule
+                PathStep::Key(key) => rule
                     .get("properties")
                     .and_then(|properties| properties.get(key))
                     .or_else(|| rule.get("additionalProperties").filter(|rule| rule.is_object()))?,
-                Step::Index(_) => rule.get("items")?,
+                PathStep::Index(_) => rule.get("items")?,
             };
             secret |= is_secret(next);
             rule = self.resolved(next);
@@ -117,8 +117,8 @@ impl<'a> Schema<'a> {
         let (last, above) = path.steps().split_last()?;
         let (rule, _) = self.at(&KeyPath::from(above))?;
         match last {
-            Step::Key(key) => rule.get("properties")?.get(key),
-            Step::Index(_) => None,
+            PathStep::Key(key) => rule.get("properties")?.get(key),
+            PathStep::Index(_) => None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One step from a value to a value in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum PathStep {
     /// The value of a key.
     Key(String),
     /// An element of a list, from 0.
@@ -13,40 +13,40 @@ pub enum Step {
 
 /// The path from the root of a document to a value in it; empty: the whole document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyPath(Vec<Step>);
+pub struct KeyPath(Vec<PathStep>);
 
 impl KeyPath {
     /// The path of keys that have no dot in their names: `otlp.traces.endpoint`.
     pub fn of(dotted: &str) -> Self {
-        Self(dotted.split('.').map(|key| Step::Key(key.to_owned())).collect())
+        Self(dotted.split('.').map(|key| PathStep::Key(key.to_owned())).collect())
     }
 
     /// The path of `key` in this one's value.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        self.with(Step::Key(key.to_owned()))
+        self.with(PathStep::Key(key.to_owned()))
     }
 
     /// The path of the element `index` of this one's list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        self.with(Step::Index(index))
+        self.with(PathStep::Index(index))
     }
 
     /// The steps from the root.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PathStep] {
         &self.0
     }
 
-    fn with(&self, step: Step) -> Self {
+    fn with(&self, step: PathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
     }
 }
 
-impl From<&[Step]> for KeyPath {
-    fn from(steps: &[Step]) -> Self {
+impl From<&[PathStep]> for KeyPath {
+    fn from(steps: &[PathStep]) -> Self {
         Self(steps.to_vec())
     }
 }
@@ -55,8 +55,8 @@ impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, step) in self.0.iter().enumerate() {
             match step {
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) => {
+                PathStep::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Key(key) => {
                     if place > 0 {
                         f.write_str(".")?;
                     }

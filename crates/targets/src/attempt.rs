@@ -28,12 +28,12 @@ use tracing::Instrument as _;
 
 use gc_telemetry::definition::resource::SERVICE_NAME;
 
-use crate::carryover::Carryover;
 use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::heap_limit;
 use crate::identity::{identity, placed};
 use crate::inspect::{Inspected, inspect};
+use crate::kept_run::KeptRun;
 use crate::lease::{Leases, NoLease};
 use crate::options::TargetOptions;
 use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
@@ -74,7 +74,7 @@ pub(crate) struct Attempt<S: Sink> {
     pub(crate) leases: Leases,
     /// Who the run is, as far as it is known; without attributes.
     pub(crate) sketch: Identity,
-    pub(crate) carryover: Carryover<S::Run>,
+    pub(crate) kept: KeptRun<S::Run>,
     pub(crate) orders: watch::Receiver<Order>,
     /// It is in our `/proc`; else its socket is all that is known of it.
     pub(crate) visible: bool,
@@ -100,11 +100,11 @@ struct Begun {
 impl<S: Sink> Attempt<S> {
     /// Makes the attempt: attaches here, and reads the session where all sessions are read. Whatever it meets is
     /// reported to the sink and logged.
-    pub(crate) async fn run(mut self) -> (Carryover<S::Run>, End) {
+    pub(crate) async fn run(mut self) -> (KeptRun<S::Run>, End) {
         // What attaching needs, in this future and with it, is not to be held for as long as the session lasts.
         let begun = match Box::pin(self.begin()).await {
             Ok(begun) => begun,
-            Err(end) => return (self.carryover, end),
+            Err(end) => return (self.kept, end),
         };
         let executor = self.shared.readers.executor.clone();
         // Whoever ends this ends the reading.
@@ -114,7 +114,7 @@ impl<S: Sink> Attempt<S> {
             Some(Ok(ended)) => ended,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // Its executor is being shut down.
-            Some(Err(_)) | None => (Carryover::default(), End::Stopped(None)),
+            Some(Err(_)) | None => (KeptRun::default(), End::Stopped(None)),
         }
     }
 
@@ -135,12 +135,12 @@ impl<S: Sink> Attempt<S> {
             lease,
             at_limit,
         } = inspected;
-        if self.carryover.sink.is_none() {
+        if self.kept.sink.is_none() {
             // Where it is, in case that is all that will be known of it.
             self.sketch = placed(&process, &facts);
         }
         match lease {
-            Ok(lease) => self.carryover.lease = Some(lease),
+            Ok(lease) => self.kept.lease = Some(lease),
             Err(NoLease::Held { holder }) => {
                 self.report(RunState::HeldElsewhere { holder });
                 return Err(End::Again { lived: Duration::ZERO });
@@ -187,7 +187,7 @@ impl<S: Sink> Attempt<S> {
                 )));
             }
         };
-        self.carryover.had_session = true;
+        self.kept.had_session = true;
         if let Some(begun) = self.begun.take() {
             // Whoever waits for it may have given up.
             let _waiting = begun.send(());
@@ -211,10 +211,10 @@ impl<S: Sink> Attempt<S> {
         let shared = Arc::clone(&self.shared);
         let _permit = shared.inspections.acquire().await;
         let (key, leases) = (self.key(), self.leases.clone());
-        let (held, looking) = (self.carryover.lease.take(), self.carryover.looking.take());
+        let (held, looking) = (self.kept.lease.take(), self.kept.looking.take());
         let named = Arc::clone(&shared.named.lock().unwrap_or_else(PoisonError::into_inner));
         let visible = self.visible;
-        let first = !self.carryover.had_session && !self.options.attach_at_heap_limit;
+        let first = !self.kept.had_session && !self.options.attach_at_heap_limit;
         let looking = match looking {
             Some(looking) => Ok(looking),
             None => shared
@@ -226,7 +226,7 @@ impl<S: Sink> Attempt<S> {
             Err(full) => return Err(self.unattachable_because(Reason::Failed.as_str(), full.to_string())),
         };
         let Ok(inspected) = timeout(INSPECT_WITHIN, &mut looking).await else {
-            self.carryover.looking = Some(looking);
+            self.kept.looking = Some(looking);
             let detail = format!("reading its files took more than {INSPECT_WITHIN:?}: a file system does not respond");
             return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
         };
@@ -259,7 +259,7 @@ impl<S: Sink> Attempt<S> {
             }
         }
         let (identity, bad) = identity(&process, facts, info.as_ref(), &self.shared.host);
-        if let (Some(bad), None) = (bad, &self.carryover.sink) {
+        if let (Some(bad), None) = (bad, &self.kept.sink) {
             let name = bounded(&identity.one_name());
             tracing::warn!(target: "gcwatch::targets", pid = process.pid, %name, "{bad}; all of it is ignored");
         }
@@ -274,13 +274,13 @@ impl<S: Sink> Attempt<S> {
 
     /// Opens the run's sink, or passes what is known by now to the one that it has.
     fn open(&mut self, identity: Identity) -> Result<(), End> {
-        if let Some(sink) = &mut self.carryover.sink {
+        if let Some(sink) = &mut self.kept.sink {
             sink.learned(identity.runtime.clone(), identity.resource.clone());
         } else {
             match self.shared.sink.open(identity.clone()) {
                 Ok(mut sink) => {
                     sink.state(RunState::Attaching);
-                    self.carryover.sink = Some(sink);
+                    self.kept.sink = Some(sink);
                 }
                 Err(full) => {
                     self.report(RunState::OverLimit);
@@ -314,6 +314,6 @@ impl<S: Sink> Attempt<S> {
     }
 
     fn report(&mut self, state: RunState) {
-        self.carryover.report(&self.shared.sink, &self.sketch, state);
+        self.kept.report(&self.shared.sink, &self.sketch, state);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! watch     inotify on the directories of sockets --+
-//! newcomers processes that make threads ------------+
+//! new_processes   those that make threads ----------+
 //! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session -->
 //! look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
-//!                                                         filter        carryover                         clock
+//!                                                         filter        kept_run                     clock
 //!                                                                                  others --> heals --------+
 //! ```
 //!
@@ -47,7 +47,6 @@ mod attempt;
 mod backoff;
 pub mod black_box;
 mod buffer;
-mod carryover;
 pub mod clock;
 #[expect(
     clippy::disallowed_methods,
@@ -56,6 +55,7 @@ pub mod clock;
 mod cpu_wait;
 pub mod descriptors;
 mod elf;
+pub mod eligibility;
 pub mod exporting;
 pub mod facts;
 mod filter;
@@ -71,6 +71,7 @@ pub mod host;
 mod identity;
 pub mod inotify;
 mod inspect;
+mod kept_run;
 pub mod lease;
 #[expect(clippy::disallowed_methods, reason = "/proc is read every so often")]
 mod look;
@@ -79,7 +80,7 @@ mod memory;
     clippy::disallowed_methods,
     reason = "processes are looked at when they are some milliseconds old"
 )]
-mod newcomers;
+mod new_processes;
 pub mod options;
 mod order;
 #[expect(
@@ -102,7 +103,6 @@ pub mod settings;
 mod shared;
 pub mod silence;
 pub mod sink;
-pub mod standing;
 #[expect(clippy::disallowed_methods, reason = "scans have intervals, tasks deadlines")]
 mod supervise;
 pub mod thread_names;
@@ -124,4 +124,4 @@ pub use host::clocks;
 pub use identity::{name_of, own_identity};
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
-pub use threads::{NotRead, Reading};
+pub use threads::{FileReading, NotRead};

@@ -3,8 +3,8 @@
 //! A directory of sockets may be on any file system, one in a target's own hands included: whatever touches it may
 //! never return. So a look is a list of steps, one per process and per configured path. A thread takes one after the
 //! other and says at which it is; when one takes longer than [`STEP_WITHIN`], the thread is left to it, and another one
-//! goes on with the rest ([`Job::late`], [`Job::run`]). A thread that was left and returns says so, and its step's
-//! place is looked at again.
+//! goes on with the rest ([`OngoingLook::late`], [`OngoingLook::run`]). A thread that was left and returns says so, and
+//! its step's subject is looked at again.
 //!
 //! What is asked of `/proc` outside of the steps (`stat`, `status`, the link to the program, the namespaces) the kernel
 //! answers by itself.
@@ -25,8 +25,8 @@ use tokio::time::Instant;
 use crate::identity::key_of;
 pub(crate) use crate::look::file_system_group::FileSystemGroup;
 pub(crate) use crate::look::plain::PlainProcesses;
-pub(crate) use crate::look::step::Place;
-use crate::look::step::{Found, Step};
+pub(crate) use crate::look::step::LookSubject;
+use crate::look::step::{Found, LookStep};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, Watches};
 use processes::RunKey;
@@ -84,7 +84,7 @@ pub(crate) struct Asked {
     /// Those that connected to us: that they run .NET needs no other sign.
     pub(crate) connected: BTreeSet<u32>,
     /// What a look did not return from: skipped.
-    pub(crate) stuck: BTreeSet<Place>,
+    pub(crate) stuck: BTreeSet<LookSubject>,
     /// Whose processes are skipped, because so many looks did not return.
     pub(crate) left_alone: BTreeSet<FileSystemGroup>,
     pub(crate) plain: Arc<Mutex<PlainProcesses>>,
@@ -95,17 +95,17 @@ pub(crate) struct Asked {
 
 /// A look that is under way.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct OngoingLook {
     asked: Asked,
-    state: Mutex<State>,
+    state: Mutex<LookState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LookState {
     /// Which thread does it; those before hang.
     thread: u32,
-    at: Option<(Place, Instant)>,
-    steps: VecDeque<Step>,
+    at: Option<(LookSubject, Instant)>,
+    steps: VecDeque<LookStep>,
     listed: Option<BTreeSet<u32>>,
     sockets: BTreeMap<PathBuf, NamedSockets>,
     look: Look,
@@ -115,14 +115,14 @@ struct State {
 
 /// How a thread's part of a look ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LookPart {
     /// The look is over.
     Last,
     /// It was left to this step, which has returned now.
-    Left(Place),
+    Left(LookSubject),
 }
 
-impl Job {
+impl OngoingLook {
     /// A look, and where what it finds is sent.
     pub(crate) fn new(asked: Asked) -> (Self, oneshot::Receiver<Look>) {
         let (sender, receiver) = oneshot::channel();
@@ -132,13 +132,15 @@ impl Job {
         let named = &asked.options.sockets;
         let own = std::env::var_os("TMPDIR").map(PathBuf::from);
         let always = [PathBuf::from("/tmp")].into_iter().chain(own);
-        let always = always.filter(|path| asked.all && path.is_absolute()).map(Step::Watch);
+        let always = always
+            .filter(|path| asked.all && path.is_absolute())
+            .map(LookStep::Watch);
         let steps = always
-            .chain(named.iter().cloned().map(Step::List))
-            .chain(pids.into_iter().map(Step::Process))
-            .chain(named.iter().cloned().map(Step::Behind));
+            .chain(named.iter().cloned().map(LookStep::List))
+            .chain(pids.into_iter().map(LookStep::Process))
+            .chain(named.iter().cloned().map(LookStep::Behind));
         let steps = steps.filter(|step| !asked.stuck.contains(&step.place())).collect();
-        let state = State {
+        let state = LookState {
             thread: 0,
             at: None,
             steps,
@@ -155,24 +157,24 @@ impl Job {
         (job, receiver)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LookState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the steps that are left, as the thread with this number; blocking.
-    pub(crate) fn run(&self, thread: u32) -> Part {
+    pub(crate) fn run(&self, thread: u32) -> LookPart {
         let mut scan = None;
         loop {
             let step = {
                 let mut state = self.lock();
                 if state.thread != thread {
-                    return Part::Last;
+                    return LookPart::Last;
                 }
                 let Some(step) = state.steps.pop_front() else {
                     state.at = None;
                     drop(state);
                     self.finish(true);
-                    return Part::Last;
+                    return LookPart::Last;
                 };
                 state.at = Some((step.place(), Instant::now()));
                 step
@@ -180,16 +182,16 @@ impl Job {
             let found = self.take(&step, &mut scan);
             let mut state = self.lock();
             if state.thread != thread {
-                return Part::Left(step.place());
+                return LookPart::Left(step.place());
             }
             state.at = None;
             state.add(found);
         }
     }
 
-    /// The step that takes too long. Its thread is left to it: the next one goes on by [`Job::run`] with the number
+    /// The step that takes too long. Its thread is left to it: the next one goes on by [`OngoingLook::run`] with the number
     /// that is returned.
-    pub(crate) fn late(&self, now: Instant) -> Option<(Place, u32)> {
+    pub(crate) fn late(&self, now: Instant) -> Option<(LookSubject, u32)> {
         let mut state = self.lock();
         state.at.as_ref().filter(|(_, since)| now >= *since + STEP_WITHIN)?;
         let (place, _) = state.at.take()?;
@@ -205,7 +207,7 @@ impl Job {
         let mut look = std::mem::take(&mut state.look);
         let asked = &self.asked;
         let seen: BTreeSet<RunKey> = look.seen.iter().map(|seen| key_of(&seen.process)).collect();
-        let paths_respond = whole && !asked.stuck.iter().any(|place| matches!(place, Place::Path(_)));
+        let paths_respond = whole && !asked.stuck.iter().any(|place| matches!(place, LookSubject::Path(_)));
         // What a look does not show may be there nevertheless: a process without socket and library is one that nothing
         // marks.
         let scan = Scan::host();
@@ -236,7 +238,7 @@ impl Asked {
     }
 }
 
-impl State {
+impl LookState {
     fn add(&mut self, found: Found) {
         self.look.seen.extend(found.seen);
         self.look.left_out += usize::from(found.left_out);
@@ -296,22 +298,22 @@ mod tests {
     #[tokio::test]
     async fn a_step_that_hangs_is_left() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::Path(folder.path().to_owned());
-        let (job, found) = Job::new(asked(&[1], vec![folder.path().to_owned()]));
+        let place = LookSubject::Path(folder.path().to_owned());
+        let (job, found) = OngoingLook::new(asked(&[1], vec![folder.path().to_owned()]));
         let now = Instant::now();
         {
             // As the first thread does before it hangs.
             let mut state = job.lock();
-            assert!(matches!(state.steps.pop_front(), Some(Step::List(_))));
+            assert!(matches!(state.steps.pop_front(), Some(LookStep::List(_))));
             state.at = Some((place.clone(), now));
         }
         assert_eq!(job.late(now + STEP_WITHIN / 2), None);
         assert_eq!(job.late(now + STEP_WITHIN), Some((place.clone(), 1)));
         assert_eq!(job.late(now + STEP_WITHIN * 9), None);
         assert_eq!(job.lock().steps.len(), 1, "only the process is left");
-        assert_eq!(job.run(1), Part::Last);
+        assert_eq!(job.run(1), LookPart::Last);
         assert_eq!(found.await.unwrap().asked, BTreeSet::from([1]));
-        assert_eq!(job.run(0), Part::Last, "a thread that was left takes no step");
+        assert_eq!(job.run(0), LookPart::Last, "a thread that was left takes no step");
     }
 
     /// Scenario: known runs: this process, another run with its pid, one that is not in our `/proc`; looked at while
@@ -333,9 +335,9 @@ mod tests {
                 (behind, false),
             ]);
             if stuck {
-                asked.stuck.insert(Place::Path("/hung".into()));
+                asked.stuck.insert(LookSubject::Path("/hung".into()));
             }
-            let (job, found) = Job::new(asked);
+            let (job, found) = OngoingLook::new(asked);
             job.run(0);
             let mut gone = vec![key(own.start_time + 1)];
             gone.extend((!stuck).then_some(behind));

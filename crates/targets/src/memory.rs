@@ -79,7 +79,7 @@ impl fmt::Display for Megabytes {
 
 /// What all streams hold beyond their [`BASE`].
 #[derive(Debug, Default)]
-pub(crate) struct Account(Mutex<Claims>);
+pub(crate) struct StreamMemory(Mutex<Claims>);
 
 #[derive(Debug, Default)]
 struct Claims {
@@ -100,7 +100,7 @@ struct Claim {
 /// The share of one stream; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    account: Arc<Account>,
+    account: Arc<StreamMemory>,
     id: u64,
     /// What the account knows of it.
     counted: usize,
@@ -108,7 +108,7 @@ pub(crate) struct Share {
     end: Arc<Notify>,
 }
 
-impl Account {
+impl StreamMemory {
     /// The share of one more stream, which holds nothing yet.
     pub(crate) fn share(self: &Arc<Self>) -> Share {
         let mut claims = self.claims();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     /// How many claims there are, and their sum. (One lock: two in an expression would wait for each other.)
-    fn left(account: &Account) -> (usize, usize) {
+    fn left(account: &StreamMemory) -> (usize, usize) {
         let claims = account.claims();
         (claims.claims.len(), claims.total)
     }
@@ -230,7 +230,7 @@ mod tests {
     /// Guarantee: an error that names the store with most, how much all is, and the limit.
     #[test]
     fn one_stream_has_a_limit() {
-        let account = Arc::new(Account::default());
+        let account = Arc::new(StreamMemory::default());
         let mut share = account.share();
         assert_eq!(share.set(ONE, none), Ok(()));
         let over = share.set(ONE + 200_000, || ("definitions", 7_000_000)).unwrap_err();
@@ -249,7 +249,7 @@ mod tests {
     /// are, and nothing is left of those that are gone.
     #[test]
     fn all_together_have_a_limit() {
-        let account = Arc::new(Account::default());
+        let account = Arc::new(StreamMemory::default());
         let mut shares: Vec<Share> = (0..20).map(|_| account.share()).collect();
         let ended = |shares: &[Share]| -> Vec<usize> {
             let ended = |share: &Share| {

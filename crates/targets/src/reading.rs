@@ -43,7 +43,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
 /// A stream that is read, and what is reported of it.
-pub(crate) struct Reading<T> {
+pub(crate) struct StreamReading<T> {
     pub(crate) stream: GcStream,
     pub(crate) sink: T,
     pub(crate) since: Instant,
@@ -86,7 +86,7 @@ pub(crate) struct Reading<T> {
     hold: Option<Duration>,
 }
 
-impl<T: RunSink> Reading<T> {
+impl<T: RunSink> StreamReading<T> {
     pub(crate) fn new(sink: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>, memory: Share) -> Self {
         let now = Instant::now();
         Self {

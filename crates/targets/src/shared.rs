@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use crate::buffer::SharedBuffer;
 use crate::host::Host;
 use crate::look::NamedSockets;
-use crate::memory::Account;
+use crate::memory::StreamMemory;
 use crate::others::Watching;
 use crate::rounds::Readers;
 use crate::threads::Threads;
@@ -31,7 +31,7 @@ pub(crate) struct Shared<S> {
     /// Where commands are given to runtimes: at once, not in rounds.
     pub(crate) commands: Handle,
     /// What all streams hold.
-    pub(crate) memory: Arc<Account>,
+    pub(crate) memory: Arc<StreamMemory>,
     /// The processes that are looked at for other tools' connections.
     pub(crate) watching: Watching,
     /// What all sessions are read through.

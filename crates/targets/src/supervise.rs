@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! directories (inotify) --+
-//! newcomers (threads) ----+
+//! new processes (threads) +
 //! reverse (arrivals) -----+--> scans: what to look at, when --> look --> found: the registry's runs --> tasks
 //! time, new options ------+
 //! ```
@@ -35,7 +35,7 @@ use crate::filter::asks_for_environment;
 use crate::host::Host;
 use crate::lease::Leases;
 use crate::look::Look;
-use crate::newcomers::{self, Newcomers};
+use crate::new_processes::{self, NewProcesses};
 use crate::options::TargetOptions;
 use crate::others::Watching;
 use crate::registry::Registry;
@@ -105,7 +105,7 @@ struct Supervisor<S: Sink> {
     directories: WatchedDirectories,
     scans: Scans,
     listening: Listening,
-    newcomers: Newcomers,
+    new_processes: NewProcesses,
     /// Runtimes that connected to us, until their processes were looked at.
     arrivals: HashMap<u32, Arrival>,
     unfinished: Unfinished,
@@ -115,7 +115,7 @@ struct Supervisor<S: Sink> {
 enum Woken<T> {
     Changes(std::io::Result<Changes>),
     Looked(Option<Look>),
-    Newcomers(Vec<u32>),
+    NewProcesses(Vec<u32>),
     Arrived(Arrival),
     Ended(RunKey, TaskOutcome<T>),
     Options,
@@ -154,7 +154,7 @@ impl<S: Sink> Supervisor<S> {
             directories: WatchedDirectories::new(),
             scans: Scans::new(Instant::now(), threads),
             listening: Listening::default(),
-            newcomers: newcomers::watch(),
+            new_processes: new_processes::watch(),
             arrivals: HashMap::new(),
             unfinished: Unfinished::default(),
         };
@@ -172,7 +172,7 @@ impl<S: Sink> Supervisor<S> {
             Woken::Changes(Err(error)) => self.directories.give_up(&error),
             Woken::Looked(Some(look)) => self.take_look(look),
             Woken::Looked(None) => tracing::error!(target: "gcwatch::targets", "the look through /proc failed"),
-            Woken::Newcomers(pids) => self.scans.request.pids.extend(pids),
+            Woken::NewProcesses(pids) => self.scans.request.pids.extend(pids),
             Woken::Arrived(arrival) => self.take_arrival(arrival),
             Woken::Ended(key, outcome) => self.take_ended(key, outcome, now),
             Woken::Options => {
@@ -205,7 +205,7 @@ impl<S: Sink> Supervisor<S> {
         tokio::select! {
             changes = self.directories.changed() => Woken::Changes(changes),
             looked = self.scans.ended() => Woken::Looked(looked),
-            pids = self.newcomers.found() => Woken::Newcomers(pids),
+            pids = self.new_processes.found() => Woken::NewProcesses(pids),
             arrival = self.listening.arrived() => Woken::Arrived(arrival),
             Some((key, outcome)) = self.tasks.ended() => Woken::Ended(key, outcome),
             () = new_options => Woken::Options,

@@ -88,7 +88,7 @@ pub enum NotRead {
 /// Files that are read again and again, each time on a thread of its own, which may hang. While one hangs no other one
 /// begins: that counts as late at once.
 #[derive(Debug, Clone, Default)]
-pub struct Reading(Arc<AtomicBool>);
+pub struct FileReading(Arc<AtomicBool>);
 
 /// Reset when it is dropped.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Drop for Begun {
     }
 }
 
-impl Reading {
+impl FileReading {
     /// Does this on a thread of its own, in the context of the caller's executor, and waits for so long.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ mod tests {
     /// Guarantee: the caller has an answer within the time, a second thread is not begun, and then it is read.
     #[tokio::test]
     async fn what_hangs_is_not_begun_twice() {
-        let reading = Reading::default();
+        let reading = FileReading::default();
         let (release, hung) = mpsc::channel::<()>();
         let (ended, end) = oneshot::channel::<()>();
         let within = Duration::from_millis(20);

@@ -32,7 +32,7 @@ pub(super) struct Access {
 
 /// Whether a request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Admission {
     /// It is.
     Served,
     /// After a login.
@@ -63,9 +63,9 @@ impl Access {
     }
 
     /// `is_own`: root or the user of gcwatch asks, from this host.
-    pub(super) fn verdict(&self, path: &str, headers: &HeaderMap, is_own: bool) -> Verdict {
+    pub(super) fn verdict(&self, path: &str, headers: &HeaderMap, is_own: bool) -> Admission {
         if super::health::is_health(path) {
-            return Verdict::Served;
+            return Admission::Served;
         }
         let is_open = if path.starts_with(PRIVATE) {
             is_own && self.depends_on_user(path)
@@ -73,11 +73,11 @@ impl Access {
             self.protects == Protects::Private
         };
         if is_open || self.is_known(headers) {
-            Verdict::Served
+            Admission::Served
         } else if self.accepted.is_empty() {
-            Verdict::Closed
+            Admission::Closed
         } else {
-            Verdict::Login
+            Admission::Login
         }
     }
 
@@ -101,8 +101,8 @@ impl Access {
     }
 
     /// The answer to a request that is not served.
-    pub(super) fn refusal(&self, verdict: Verdict) -> Response {
-        if verdict == Verdict::Closed {
+    pub(super) fn refusal(&self, verdict: Admission) -> Response {
+        if verdict == Admission::Closed {
             let text = "this may hold secrets: it is served on loopback to root and the user of gcwatch, or to who logs in; \
                         set web.token_from or web.users_from, and web.tls\n";
             return (StatusCode::FORBIDDEN, text).into_response();
@@ -170,30 +170,34 @@ mod tests {
             let all = Access::new(&options(Protects::All), is_loopback);
             for headers in &known {
                 for path in ["/livez", "/metrics", "/api/v1/overview", "/api/v1/evidence/1"] {
-                    assert_eq!(private.verdict(path, headers, false), Verdict::Served);
-                    assert_eq!(all.verdict(path, headers, false), Verdict::Served);
+                    assert_eq!(private.verdict(path, headers, false), Admission::Served);
+                    assert_eq!(all.verdict(path, headers, false), Admission::Served);
                 }
             }
             for headers in &liars {
                 for access in [&private, &all] {
-                    assert_eq!(access.verdict("/livez", headers, false), Verdict::Served);
-                    assert_eq!(access.verdict("/readyz", headers, false), Verdict::Served);
+                    assert_eq!(access.verdict("/livez", headers, false), Admission::Served);
+                    assert_eq!(access.verdict("/readyz", headers, false), Admission::Served);
                 }
-                assert_eq!(private.verdict("/metrics", headers, false), Verdict::Served);
-                assert_eq!(all.verdict("/metrics", headers, true), Verdict::Login);
-                let expected = if is_loopback { Verdict::Served } else { Verdict::Login };
+                assert_eq!(private.verdict("/metrics", headers, false), Admission::Served);
+                assert_eq!(all.verdict("/metrics", headers, true), Admission::Login);
+                let expected = if is_loopback {
+                    Admission::Served
+                } else {
+                    Admission::Login
+                };
                 assert_eq!(private.verdict("/api/v1/evidence/1", headers, true), expected);
-                assert_eq!(private.verdict("/api/v1/evidence/1", headers, false), Verdict::Login);
-                assert_eq!(all.verdict("/api/v1/evidence/1", headers, true), Verdict::Login);
+                assert_eq!(private.verdict("/api/v1/evidence/1", headers, false), Admission::Login);
+                assert_eq!(all.verdict("/api/v1/evidence/1", headers, true), Admission::Login);
             }
         }
         let nobody = Access::new(&WebOptions::default(), false);
         let none = HeaderMap::new();
-        assert_eq!(nobody.verdict("/metrics", &none, false), Verdict::Served);
-        assert_eq!(nobody.verdict("/api/v1/evidence/1", &none, true), Verdict::Closed);
+        assert_eq!(nobody.verdict("/metrics", &none, false), Admission::Served);
+        assert_eq!(nobody.verdict("/api/v1/evidence/1", &none, true), Admission::Closed);
         let local = Access::new(&WebOptions::default(), true);
-        assert_eq!(local.verdict("/api/v1/evidence/1", &none, true), Verdict::Served);
-        assert_eq!(local.verdict("/api/v1/evidence/1", &none, false), Verdict::Closed);
+        assert_eq!(local.verdict("/api/v1/evidence/1", &none, true), Admission::Served);
+        assert_eq!(local.verdict("/api/v1/evidence/1", &none, false), Admission::Closed);
         let shown = format!("{nobody:?} {:?}", options(Protects::All));
         assert!(!shown.contains("0123456789") && !shown.contains("horse"), "{shown}");
     }

@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
 use self::places::Places;
-use self::serving::{Place, answer, answer_once};
+use self::serving::{ConnectionPlace, answer, answer_once};
 use super::answer::AT_ONCE;
 use super::peer::Ends;
 
@@ -149,7 +149,7 @@ async fn serve_within(
                 };
                 let slow = match (in_general, in_reserved) {
                     (Ok((id, slow)), _) => {
-                        let place = Place::new(&general, id);
+                        let place = ConnectionPlace::new(&general, id);
                         let own = stream.local_addr().unwrap_or(peer);
                         let serving = answer(
                             (stream, Ends { peer, own }),
@@ -165,7 +165,7 @@ async fn serve_within(
                         slow
                     }
                     (Err(places::Full), Ok((id, oldest))) => {
-                        let place = Place::new(&reserved, id);
+                        let place = ConnectionPlace::new(&reserved, id);
                         let handle = connections.spawn(answer_once(stream, tls.clone(), routers.health.clone(), place));
                         places(&reserved).set(id, handle);
                         oldest

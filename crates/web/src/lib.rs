@@ -62,7 +62,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use self::access::{Access, Verdict};
+use self::access::{Access, Admission};
 use self::connections::Routers;
 use self::events::Link;
 use self::health::{health, no_place};
@@ -230,7 +230,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
             None => false,
         };
         match guard.access.verdict(request.uri().path(), request.headers(), is_own) {
-            Verdict::Served => next.run(request).await,
+            Admission::Served => next.run(request).await,
             verdict => guard.access.refusal(verdict),
         }
     } else {

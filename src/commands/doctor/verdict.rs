@@ -23,14 +23,14 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
     let Looked {
         process,
-        standing,
+        eligibility,
         foreign,
     } = looked;
     let mut diagnosis = Diagnosis {
         kind: "diagnosis",
         pid: Some(process.pid),
         ns_pid: Some(process.ns_pid),
-        name: standing.name,
+        name: eligibility.name,
         uid: process.uid,
         runtime: None,
         socket: process.socket.as_ref().map(ToString::to_string),
@@ -40,7 +40,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         remedy: None,
     };
     let version = || process.visible.then(|| scan.runtime_library(process.pid)).flatten();
-    if !standing.wanted && process.evidence.is_some() {
+    if !eligibility.wanted && process.evidence.is_some() {
         diagnosis.verdict = "excluded";
         diagnosis.detail = Some("excluded by configuration (targets.include, targets.exclude)".to_owned());
         return diagnosis;
@@ -52,10 +52,10 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
                 .and_then(|info| info.runtime_version)
                 .map(|version| shown(&version));
             diagnosis.runtime = answered.or_else(|| version()?.version().map(str::to_owned));
-            if let Some(holder) = standing.holder {
+            if let Some(holder) = eligibility.holder {
                 diagnosis.verdict = "attached";
                 diagnosis.detail = Some(format!("read by {holder}"));
-            } else if let Some(why) = standing.at_limit {
+            } else if let Some(why) = eligibility.at_limit {
                 diagnosis.ok = false;
                 diagnosis.verdict = heap_limit::REASON;
                 diagnosis.detail = Some(why);
@@ -70,7 +70,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
             diagnosis.runtime = version().and_then(|library| Some(library.version()?.to_owned()));
             if obstacle.reason == Reason::Silent
                 && let Some((why, remedy)) =
-                    silent(&process, standing.holder.is_some(), diagnosis.runtime.as_deref()).await
+                    silent(&process, eligibility.holder.is_some(), diagnosis.runtime.as_deref()).await
             {
                 obstacle.detail = format!("{}; {why}", obstacle.detail);
                 obstacle.remedy = remedy;

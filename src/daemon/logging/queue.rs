@@ -27,13 +27,13 @@ pub struct LogQueue {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<Lines>,
     changed: Condvar,
     dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Lines {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
     /// A line is being written.
@@ -80,7 +80,7 @@ impl LogQueue {
 
 impl Shared {
     /// The state is whole at every unlock.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Lines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,7 +11,7 @@ use crate::pipeline::HistoryFolder;
 use config::options::Options;
 use delivery::otlp::Note;
 use evidence::black_box::BlackBox;
-use targets::Reading;
+use targets::FileReading;
 
 /// How long the start waits for the state directory.
 const STATE_WITHIN: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ impl Kept {
     pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Option<Self> {
         let warning = |text| Note { is_warning: true, text };
         let (directory, recorded) = (path.to_owned(), options.black_box.clone());
-        let reading = Reading::default();
+        let reading = FileReading::default();
         let opened = reading.within(STATE_WITHIN, move || {
             let state = StateDirectory::open(&directory)?;
             let incidents = IncidentFile::new(&directory);

@@ -53,7 +53,7 @@ fn identity(own_names: &[&str], container: ContainerIdentity, command: u64) -> I
 struct Host {
     book: ServiceBook,
     watcher: WatcherLog,
-    judged: Judged,
+    judged: FleetRules,
     own: (RunKey, Arc<Origin>),
     rules: Arc<RuleSet>,
     now: Moment,
@@ -66,7 +66,7 @@ impl Host {
         Self {
             book: ServiceBook::default(),
             watcher: WatcherLog::default(),
-            judged: Judged::default(),
+            judged: FleetRules::default(),
             own: (
                 run(99),
                 Arc::new(Origin::new(vec![attribute("service.name", "gcwatch")])),

@@ -40,4 +40,4 @@ pub use divide::MARKED_BYTE_NS;
 pub(crate) use divide::Stopped;
 pub use marks::MAX_MARKED_HEAPS;
 pub(crate) use marks::{Marking, Marks};
-pub use parts::{Account, Part, PartKind};
+pub use parts::{Account, AccountPart, PartKind};

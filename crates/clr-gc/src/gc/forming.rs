@@ -8,7 +8,7 @@ use crate::gc::collection::{
 };
 use crate::gc::history::{GlobalHistory, Phases};
 use crate::gc::loss::LossIntervals;
-use crate::gc::stop::{Part, PauseKind, Stop, StopEdges, StopId};
+use crate::gc::stop::{PauseKind, Stop, StopEdges, StopId, StopPart};
 
 /// Heaps that are distinguished; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_HEAPS: u32 = 4096;
@@ -255,7 +255,7 @@ impl Forming {
             PauseKind::Blocking
         };
         let spans = own.and_then(|part| part.spans.clone()).unwrap_or_default();
-        let pause_ns = own.and_then(Part::ns);
+        let pause_ns = own.and_then(StopPart::ns);
         // Of damaged times a span may end before it begins.
         let can_be = spans.iter().all(|(from, to)| from <= to);
         let divided = pause_ns.map(|ns| match can_be {

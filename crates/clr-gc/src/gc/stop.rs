@@ -18,7 +18,7 @@ pub(crate) type StopId = u64;
 
 /// A collection that started inside a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct StopCollection {
     /// GCStart's Count.
     pub(crate) number: u32,
     /// Announced as background: it goes on when an inner collection ends.
@@ -54,7 +54,7 @@ pub(crate) struct Stop {
     /// A GCTriggered came while it was open.
     pub(crate) triggered: bool,
     /// The collections that started in it, in order.
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<StopCollection>,
     /// The background collection whose final stop this is (reason 6, no GCStart inside).
     pub(crate) final_of: Option<u32>,
     /// An edge came out of turn, or a start inside it was never seen: its times cannot be trusted.
@@ -66,7 +66,7 @@ pub(crate) struct Stop {
 
 /// The part of a stop that one collection owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct StopPart {
     pub(crate) number: u32,
     /// When its part begins: the stop's begin for the first collection, else its own GCStart.
     pub(crate) start: Option<i64>,
@@ -76,7 +76,7 @@ pub(crate) struct Part {
     pub(crate) first: bool,
 }
 
-impl Part {
+impl StopPart {
     /// How long the threads were suspended for it.
     pub(crate) fn ns(&self) -> Option<i64> {
         self.spans
@@ -155,7 +155,7 @@ impl Stop {
 
     /// Bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<Run>()
+        self.runs.capacity() * size_of::<StopCollection>()
     }
 
     fn unseen(id: StopId, thread: u64, stage: Stage) -> Self {
@@ -202,7 +202,7 @@ impl Stop {
     }
 
     /// A GCStart that belongs to it.
-    pub(crate) fn run(&mut self, run: Run) {
+    pub(crate) fn run(&mut self, run: StopCollection) {
         if self.stage >= Stage::Restarting {
             // Collections start before the restart: a restart and a suspension between are missing.
             self.broken = true;
@@ -276,11 +276,11 @@ impl Stop {
     /// the rest, before and after (what follows is its own initial mark). One that starts after another ended cuts the
     /// stop at its GCStart. Without collections the only part is that of the background collection whose final stop it
     /// is.
-    pub(crate) fn division(&self) -> Vec<Part> {
+    pub(crate) fn division(&self) -> Vec<StopPart> {
         let (Some(begin), Some(restarted), true) = (self.begin, self.restarted, self.is_whole()) else {
             return self.undivided();
         };
-        let mut parts: Vec<Part> = self.undivided();
+        let mut parts: Vec<StopPart> = self.undivided();
         for part in &mut parts {
             part.spans = Some(Vec::new());
         }
@@ -306,7 +306,7 @@ impl Stop {
                 (owner, outer, from) = (background, None, end.unwrap_or(run.start));
             }
             give(owner, from, Some(run.start));
-            let goes_on = |owner: &Run| owner.background && owner.end.is_none_or(|end| end > run.start);
+            let goes_on = |owner: &StopCollection| owner.background && owner.end.is_none_or(|end| end > run.start);
             if self.runs.get(owner).is_some_and(goes_on) {
                 outer = Some(owner);
             }
@@ -323,11 +323,11 @@ impl Stop {
         parts
     }
 
-    fn undivided(&self) -> Vec<Part> {
+    fn undivided(&self) -> Vec<StopPart> {
         if self.runs.is_empty() {
             let number = self.final_of.into_iter();
             return number
-                .map(|number| Part {
+                .map(|number| StopPart {
                     number,
                     start: self.begin,
                     spans: None,
@@ -335,7 +335,7 @@ impl Stop {
                 })
                 .collect();
         }
-        let part = |(index, run): (usize, &Run)| Part {
+        let part = |(index, run): (usize, &StopCollection)| StopPart {
             number: run.number,
             start: if index == 0 { self.begin } else { Some(run.start) },
             spans: None,
@@ -353,7 +353,7 @@ mod tests {
         let mut stop = Stop::begun(0, 7, 100, SuspendReason::FOR_GC, Some(0));
         stop.suspend_end(110);
         for &(number, background, start, end) in runs {
-            stop.run(Run {
+            stop.run(StopCollection {
                 number,
                 background,
                 start,
@@ -434,7 +434,7 @@ mod tests {
         let mut twice = Stop::begun(0, 7, 100, SuspendReason::FOR_GC, None);
         twice.suspend_end(110);
         twice.suspend_end(500);
-        twice.run(Run {
+        twice.run(StopCollection {
             number: 1,
             background: false,
             start: 510,
@@ -448,7 +448,7 @@ mod tests {
         let mut late = Stop::begun(0, 7, 100, SuspendReason::FOR_GC, None);
         late.suspend_end(110);
         late.restart_begin(120);
-        late.run(Run {
+        late.run(StopCollection {
             number: 1,
             background: false,
             start: 510,

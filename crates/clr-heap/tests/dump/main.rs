@@ -8,7 +8,7 @@ mod naive;
 
 use clr_heap::cost;
 use clr_heap::profile;
-use clr_heap::reading::{Dump, Holder, Reading, Refusal, Want};
+use clr_heap::reading::{Dump, DumpReading, Holder, Refusal, Want};
 use clr_heap::snapshot;
 use clr_heap::survey::{Record, Survey, survey};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use made::{Made, Object, Part};
 const GRAPH: Want = Want::Graph { most: u64::MAX };
 
 fn read(stream: &[u8], want: Want, piece: usize) -> Result<Dump, Refusal> {
-    let mut reading = Reading::new(want);
+    let mut reading = DumpReading::new(want);
     for bytes in stream.chunks(piece) {
         reading.push(bytes)?;
     }

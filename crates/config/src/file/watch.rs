@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::inotify::WatchFlags;
 use tokio::time::Instant;
 
-use targets::Reading;
+use targets::FileReading;
 use targets::inotify::{Changes, Inotify};
 
 /// How long nothing must happen before a change is reported: editors write in several steps, Kubernetes renames.
@@ -42,7 +42,7 @@ pub struct Watch {
     notifications: io::Result<Changes>,
     /// There was a notification that no call has returned for yet: a cancelled call loses nothing.
     pending: bool,
-    reading: Reading,
+    reading: FileReading,
 }
 
 impl Watch {
@@ -60,7 +60,7 @@ impl Watch {
             seen,
             notifications,
             pending: false,
-            reading: Reading::default(),
+            reading: FileReading::default(),
         }
     }
 

@@ -313,7 +313,7 @@ fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> 
 mod tests {
     use gc_rules::alert::RunKey;
     use gc_rules::incident::{IncidentChange, sample};
-    use gc_rules::ledger::{Ledger, Verdict};
+    use gc_rules::ledger::{Ledger, MemoryVerdict};
 
     use super::*;
 
@@ -326,7 +326,7 @@ mod tests {
         };
         let mut incident = (*incident).clone();
         incident.ledger = Some(Arc::new(Ledger {
-            verdict: Verdict::LiveHeap,
+            verdict: MemoryVerdict::LiveHeap,
             limit: Some(512 << 20),
             live: Some(400 << 20),
             ..Ledger::default()

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codegen::http::{HeaderName, HeaderValue};
 
-use crate::alerts::board::Board;
+use crate::alerts::firing_alerts::FiringAlerts;
 use crate::alerts::message::Message;
 use crate::alerts::outbox::{Outbox, RETRY_FOR};
 use crate::alerts::post::{Answer, Post};
@@ -35,7 +35,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-gcwatch-signature");
 /// What waits for a receiver.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    Alertmanager(Board),
+    Alertmanager(FiringAlerts),
     Webhook(Outbox),
 }
 
@@ -61,7 +61,7 @@ impl ReceiverKind {
     }
 }
 
-struct State {
+struct PendingAlerts {
     pending: Pending,
     stats: ReceiverStats,
     closing: bool,
@@ -85,7 +85,7 @@ pub(crate) struct ReceiverQueue {
     pub(crate) kind: ReceiverKind,
     pub(crate) links: Links,
     pub(crate) post: Post,
-    state: Mutex<State>,
+    state: Mutex<PendingAlerts>,
     wake: Notify,
     /// A counter changed, of this receiver or another one.
     counted: Arc<Notify>,
@@ -109,7 +109,7 @@ struct Batch {
 impl ReceiverQueue {
     pub(crate) fn new(name: String, kind: ReceiverKind, links: Links, post: Post, counted: Arc<Notify>) -> Self {
         let pending = match kind {
-            ReceiverKind::Alertmanager { resend, .. } => Pending::Alertmanager(Board::new(resend)),
+            ReceiverKind::Alertmanager { resend, .. } => Pending::Alertmanager(FiringAlerts::new(resend)),
             ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
         };
         Self {
@@ -117,7 +117,7 @@ impl ReceiverQueue {
             kind,
             links,
             post,
-            state: Mutex::new(State {
+            state: Mutex::new(PendingAlerts {
                 pending,
                 stats: ReceiverStats::default(),
                 closing: false,
@@ -127,7 +127,7 @@ impl ReceiverQueue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PendingAlerts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,10 +140,10 @@ impl ReceiverQueue {
             return;
         }
         let fits = match &mut state.pending {
-            Pending::Alertmanager(board) => {
+            Pending::Alertmanager(firing) => {
                 let mut before = message.before.iter();
-                let ended = before.all(|before| board.put(Arc::clone(before), now));
-                board.put(Arc::clone(message), now) && ended
+                let ended = before.all(|before| firing.put(Arc::clone(before), now));
+                firing.put(Arc::clone(message), now) && ended
             }
             Pending::Webhook(outbox) => outbox.put(Arc::clone(message), now),
         };
@@ -156,15 +156,15 @@ impl ReceiverQueue {
 
     /// Newer texts of an alert that fires, for the next time that it is sent. A webhook gets each change once.
     pub(crate) fn refresh(&self, message: &Arc<Message>) {
-        if let Pending::Alertmanager(board) = &mut self.state().pending {
-            board.refresh(message);
+        if let Pending::Alertmanager(firing) = &mut self.state().pending {
+            firing.refresh(message);
         }
     }
 
     pub(crate) fn stats(&self) -> ReceiverStats {
         let state = self.state();
         let queued = match &state.pending {
-            Pending::Alertmanager(board) => board.count_due(Instant::now()),
+            Pending::Alertmanager(firing) => firing.count_due(Instant::now()),
             Pending::Webhook(outbox) => outbox.len(),
         };
         let mut stats = state.stats.clone();
@@ -247,7 +247,7 @@ impl ReceiverQueue {
     pub(crate) fn abandon(&self, reason: Reason) -> u64 {
         let mut state = self.state();
         let lost = match &mut state.pending {
-            Pending::Alertmanager(board) => board.unsent(),
+            Pending::Alertmanager(firing) => firing.unsent(),
             Pending::Webhook(outbox) => std::mem::take(outbox).len(),
         };
         state.closing = true;
@@ -264,7 +264,7 @@ impl ReceiverQueue {
                 let (closing, next) = {
                     let state = self.state();
                     let next = match &state.pending {
-                        Pending::Alertmanager(board) => board.next(),
+                        Pending::Alertmanager(firing) => firing.next(),
                         Pending::Webhook(_) => None,
                     };
                     (state.closing, next)
@@ -334,14 +334,14 @@ impl ReceiverQueue {
         let now = Instant::now();
         let mut state = self.state();
         let expired = match &mut state.pending {
-            Pending::Alertmanager(board) => board.forget(now),
+            Pending::Alertmanager(firing) => firing.forget(now),
             Pending::Webhook(outbox) => outbox.forget(now),
         };
         if expired > 0 {
             state.stats.drop(Reason::Expired, expired);
         }
         let messages = match &state.pending {
-            Pending::Alertmanager(board) => board.due(now, most),
+            Pending::Alertmanager(firing) => firing.due(now, most),
             Pending::Webhook(outbox) => outbox.first().into_iter().collect(),
         };
         drop(state);
@@ -371,7 +371,7 @@ impl ReceiverQueue {
         let mut state = self.state();
         state.stats.sent += messages.len() as u64;
         match &mut state.pending {
-            Pending::Alertmanager(board) => board.sent(messages, Instant::now()),
+            Pending::Alertmanager(firing) => firing.sent(messages, Instant::now()),
             Pending::Webhook(outbox) => messages.iter().for_each(|message| outbox.take(message)),
         }
     }
@@ -380,13 +380,13 @@ impl ReceiverQueue {
         self.failed(Failure::Refused, text);
         let mut state = self.state();
         let dropped = match &mut state.pending {
-            Pending::Alertmanager(board) if content => {
-                board.give_up(messages);
+            Pending::Alertmanager(firing) if content => {
+                firing.give_up(messages);
                 messages.len() as u64
             }
             // It accepts nothing at present: what is firing is sent again when it is due.
-            Pending::Alertmanager(board) => {
-                board.put_off(messages, Instant::now());
+            Pending::Alertmanager(firing) => {
+                firing.put_off(messages, Instant::now());
                 0
             }
             Pending::Webhook(outbox) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use crate::otlp::answer::{Answer, RetryCause};
-use crate::otlp::lane::Lane;
+use crate::otlp::outgoing::Outgoing;
 use crate::otlp::stats::{Dropped, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
@@ -16,7 +16,7 @@ const SMALLEST_SPLIT: usize = 16 << 10;
 
 /// What remains to be done with a request after its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AfterAnswer {
     /// Nothing: its items are accounted for.
     Settled,
     /// Send it again, not before this delay where the receiver asks for one.
@@ -33,8 +33,8 @@ pub(crate) enum Verdict {
 
 /// Counts answers in the statistics of one signal, and logs those that an operator must know of, each kind once a
 /// minute at most.
-pub(crate) struct Account {
-    lane: Arc<Lane>,
+pub(crate) struct AnswerCounts {
+    outgoing: Arc<Outgoing>,
     partial: RateLimit,
     retry: RateLimit,
     refused: RateLimit,
@@ -45,10 +45,10 @@ pub(crate) struct Account {
     logged: Dropped,
 }
 
-impl Account {
-    pub(crate) fn new(lane: Arc<Lane>) -> Self {
+impl AnswerCounts {
+    pub(crate) fn new(outgoing: Arc<Outgoing>) -> Self {
         Self {
-            lane,
+            outgoing,
             partial: RateLimit::default(),
             retry: RateLimit::default(),
             refused: RateLimit::default(),
@@ -59,53 +59,64 @@ impl Account {
     }
 
     /// Counts the answer to a request of `items` items in `bytes` encoded bytes.
-    pub(crate) fn judge(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> Verdict {
+    pub(crate) fn judge(
+        &mut self,
+        items: u64,
+        bytes: usize,
+        target: &Target,
+        answer: Answer,
+        now: Instant,
+    ) -> AfterAnswer {
         let verdict = self.count(items, bytes, target, answer, now);
-        self.lane.settled.notify_waiters();
+        self.outgoing.settled.notify_waiters();
         verdict
     }
 
-    fn count(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> Verdict {
+    fn count(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> AfterAnswer {
         match answer {
             Answer::Accepted { rejected, message } => {
                 self.accepted(items, rejected, bytes, target, &message, now);
-                Verdict::Settled
+                AfterAnswer::Settled
             }
             Answer::Retry { cause, after, message } => {
                 self.retried(cause, target, &message, now);
-                Verdict::Retry(cause, after)
+                AfterAnswer::Retry(cause, after)
             }
             Answer::TooLarge { certain: true, message } => {
                 self.too_large(bytes, target, &message, now);
-                Verdict::Halve
+                AfterAnswer::Halve
             }
             Answer::TooLarge { message, .. } => {
                 self.retried(RetryCause::Unavailable, target, &message, now);
                 // No receiver accepts so little at most.
                 if bytes >= SMALLEST_SPLIT {
-                    Verdict::Exhausted
+                    AfterAnswer::Exhausted
                 } else {
-                    Verdict::Retry(RetryCause::Unavailable, None)
+                    AfterAnswer::Retry(RetryCause::Unavailable, None)
                 }
             }
             Answer::Refused { message } | Answer::CannotDecompress { message } => {
-                let keeps = self.lane.control.borrow().keeps_refused;
+                let keeps = self.outgoing.control.borrow().keeps_refused;
                 self.refused(items, keeps, target, &message, now);
-                if keeps { Verdict::Refused } else { Verdict::Settled }
+                if keeps {
+                    AfterAnswer::Refused
+                } else {
+                    AfterAnswer::Settled
+                }
             }
             Answer::Unsupported { message } => {
                 self.unsupported(target, &message, now);
-                Verdict::Unsupported
+                AfterAnswer::Unsupported
             }
         }
     }
 
     fn accepted(&mut self, items: u64, rejected: u64, bytes: usize, target: &Target, message: &str, now: Instant) {
-        let signal = self.lane.signal;
+        let signal = self.outgoing.signal;
         let whole = rejected == 0 && message.is_empty();
         let text = format!("{rejected} {} rejected: {}", signal.items(), target.shown(message));
         {
-            let mut queue = self.lane.queue();
+            let mut queue = self.outgoing.queue();
             queue.accepted(items, rejected, bytes);
             if whole {
                 queue.stats_mut().requests.accepted += 1;
@@ -128,10 +139,10 @@ impl Account {
     }
 
     fn retried(&mut self, cause: RetryCause, target: &Target, message: &str, now: Instant) {
-        let signal = self.lane.signal;
+        let signal = self.outgoing.signal;
         let text = target.shown(message);
         {
-            let mut queue = self.lane.queue();
+            let mut queue = self.outgoing.queue();
             let requests = &mut queue.stats_mut().requests;
             match cause {
                 RetryCause::Unavailable => requests.unavailable += 1,
@@ -155,10 +166,10 @@ impl Account {
     }
 
     fn too_large(&mut self, bytes: usize, target: &Target, message: &str, now: Instant) {
-        let signal = self.lane.signal;
+        let signal = self.outgoing.signal;
         let text = target.shown(message);
         {
-            let mut queue = self.lane.queue();
+            let mut queue = self.outgoing.queue();
             queue.stats_mut().requests.too_large += 1;
             queue.failed(&text, SystemTime::now());
             queue.learn_limit(bytes);
@@ -173,10 +184,10 @@ impl Account {
     }
 
     fn refused(&mut self, items: u64, keeps: bool, target: &Target, message: &str, now: Instant) {
-        let signal = self.lane.signal;
+        let signal = self.outgoing.signal;
         let text = target.shown(message);
         {
-            let mut queue = self.lane.queue();
+            let mut queue = self.outgoing.queue();
             queue.stats_mut().requests.refused += 1;
             queue.failed(&text, SystemTime::now());
             if !keeps {
@@ -194,10 +205,10 @@ impl Account {
     }
 
     fn unsupported(&mut self, target: &Target, message: &str, now: Instant) {
-        let signal = self.lane.signal;
+        let signal = self.outgoing.signal;
         let text = target.shown(message);
         let news = {
-            let mut queue = self.lane.queue();
+            let mut queue = self.outgoing.queue();
             queue.stats_mut().requests.unsupported += 1;
             queue.failed(&text, SystemTime::now());
             queue.unsupported(now)
@@ -214,12 +225,12 @@ impl Account {
 
     /// Logs what a full queue or the limit on retries has cost since the last time.
     pub(crate) fn log_drops(&mut self, now: Instant) {
-        let dropped = self.lane.queue().stats_mut().dropped;
+        let dropped = self.outgoing.queue().stats_mut().dropped;
         let full = dropped.queue_full - self.logged.queue_full + dropped.disk_full - self.logged.disk_full;
         let expired = dropped.expired - self.logged.expired;
         if full + expired > 0 && self.overflow.allows(now) {
             self.logged = dropped;
-            let signal = self.lane.signal;
+            let signal = self.outgoing.signal;
             let items = signal.items();
             tracing::warn!(
                 target: "gcwatch::export", %signal,

@@ -7,7 +7,7 @@ use prost::Message;
 use tokio::time::Instant;
 
 use crate::otlp::batch::Entry;
-use crate::otlp::lane::Lane;
+use crate::otlp::outgoing::Outgoing;
 
 /// Whether several messages are joined into one entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Joined {
 
 /// Encodes `messages` and queues them, as one entry each or joined; `items` counts the items of one.
 pub(crate) fn give<M: Message>(
-    lane: &Lane,
+    outgoing: &Outgoing,
     resource: &Arc<Origin>,
     messages: &[M],
     items: fn(&M) -> u64,
@@ -29,7 +29,7 @@ pub(crate) fn give<M: Message>(
     }
     let now = Instant::now();
     let most = {
-        let mut queue = lane.queue();
+        let mut queue = outgoing.queue();
         if !queue.takes() {
             return queue.count_dropped(messages.iter().map(items).sum());
         }
@@ -52,5 +52,5 @@ pub(crate) fn give<M: Message>(
         entries.push(Entry::new(resource, entry, entry.iter().map(items).sum()));
         rest = others;
     }
-    lane.push(now, entries);
+    outgoing.push(now, entries);
 }

@@ -5,7 +5,7 @@
 //! tracing -> SDK provider -> Counted (bounded) -> batch processor (a thread) -> FollowingExporter -> the receiver
 //! ```
 //!
-//! * **The same receiver.** The exporters use the receiver of their signal's lane: its endpoint, protocol, headers,
+//! * **The same receiver.** The exporters use the receiver of their signal: its endpoint, protocol, headers,
 //!   compression, timeout, and the very connection, so that proxies, TLS and renewed certificates need no second setup.
 //!   Environment variables that `opentelemetry-otlp` reads by itself (headers, compression) do not change where or how
 //!   it is sent. A reload is followed from the next request on.
@@ -44,7 +44,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::otlp::batch::{SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
-use crate::otlp::lane::Lane;
+use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::exporter::FollowingExporter;
 
 /// Items of one signal that wait in a batch processor, beside those that it sends.
@@ -67,7 +67,7 @@ impl OwnTelemetry {
     /// Sends what waits, for `within` at most. Blocks the thread, so never call it on one that drives the runtime: the
     /// exports need it.
     pub(crate) fn shutdown(&self, within: Duration) {
-        // What was not sent is in the counters of the lane.
+        // What was not sent is in the counters of the signal.
         let _counted = match self {
             Self::Logs(provider) => provider.shutdown_with_timeout(within),
             Self::Spans(provider) => provider.shutdown_with_timeout(within),
@@ -75,10 +75,10 @@ impl OwnTelemetry {
     }
 }
 
-/// A provider of log records with the resource of the daemon, sent over `lane`.
-pub(crate) fn logs(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> SdkLoggerProvider {
+/// A provider of log records with the resource of the daemon, sent over `outgoing`.
+pub(crate) fn logs(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Handle) -> SdkLoggerProvider {
     let resource = sdk_resource(origin);
-    let exporter = FollowingExporter::new(Arc::clone(lane), Arc::clone(origin), resource.clone(), runtime);
+    let exporter = FollowingExporter::new(Arc::clone(outgoing), Arc::clone(origin), resource.clone(), runtime);
     let config = LogBatchConfig::default()
         .with_max_queue_size(MOST_HELD)
         .with_max_export_batch_size(BATCH)
@@ -86,7 +86,7 @@ pub(crate) fn logs(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> S
         .build();
     let next = BatchLogProcessor::builder(exporter).with_batch_config(config).build();
     let counted = Counted {
-        lane: Arc::clone(lane),
+        outgoing: Arc::clone(outgoing),
         scope: scope(),
         next,
     };
@@ -96,10 +96,10 @@ pub(crate) fn logs(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> S
         .build()
 }
 
-/// A provider of spans with the resource of the daemon, sent over `lane`.
-pub(crate) fn spans(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> SdkTracerProvider {
+/// A provider of spans with the resource of the daemon, sent over `outgoing`.
+pub(crate) fn spans(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Handle) -> SdkTracerProvider {
     let resource = sdk_resource(origin);
-    let exporter = FollowingExporter::new(Arc::clone(lane), Arc::clone(origin), resource.clone(), runtime);
+    let exporter = FollowingExporter::new(Arc::clone(outgoing), Arc::clone(origin), resource.clone(), runtime);
     let config = SpanBatchConfig::default()
         .with_max_queue_size(MOST_HELD)
         .with_max_export_batch_size(BATCH)
@@ -107,7 +107,7 @@ pub(crate) fn spans(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> 
         .build();
     let next = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     let counted = Counted {
-        lane: Arc::clone(lane),
+        outgoing: Arc::clone(outgoing),
         scope: scope(),
         next,
     };
@@ -128,14 +128,14 @@ pub(crate) fn scope() -> InstrumentationScope {
 /// Lets into a batch processor only what it has room for, and counts all of it in the counters of the signal.
 #[derive(Debug)]
 struct Counted<P> {
-    lane: Arc<Lane>,
+    outgoing: Arc<Outgoing>,
     scope: InstrumentationScope,
     next: P,
 }
 
 impl<P> Counted<P> {
     fn has_room(&self) -> bool {
-        self.lane.queue().hold(Instant::now(), MOST_HELD as u64)
+        self.outgoing.queue().hold(Instant::now(), MOST_HELD as u64)
     }
 }
 

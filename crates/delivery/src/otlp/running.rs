@@ -32,20 +32,20 @@ impl Running {
     pub async fn shutdown(mut self, within: Duration) -> Lost {
         let begin = Instant::now();
         let end = begin + within;
-        let has_disk = self.exporter.lanes.traces.store_handle.is_some();
+        let has_disk = self.exporter.signals.traces.store_handle.is_some();
         let deadline = begin + if has_disk { within * 3 / 4 } else { within };
-        let lanes = self.exporter.lanes.each();
-        let before = lanes.map(|lane| {
-            let mut queue = lane.queue();
+        let signals = self.exporter.signals.each();
+        let before = signals.map(|outgoing| {
+            let mut queue = outgoing.queue();
             queue.close();
             queue.stats_mut().dropped.total()
         });
-        for lane in lanes {
-            lane.control.send_modify(|control| control.closing = true);
-            lane.wake.notify_one();
+        for outgoing in signals {
+            outgoing.control.send_modify(|control| control.closing = true);
+            outgoing.wake.notify_one();
         }
         // Batch processors block until they have sent what they hold, and need this runtime for that.
-        let own = std::mem::take(&mut *self.exporter.lanes.own());
+        let own = std::mem::take(&mut *self.exporter.signals.own());
         let mut own: Vec<_> = own
             .into_iter()
             .map(|own| spawn_blocking(move || own.shutdown(within + END_OF_THREADS)))
@@ -60,24 +60,24 @@ impl Running {
         for ended in &mut own {
             let _in_time = timeout_at(deadline, ended).await;
         }
-        for lane in lanes {
-            let _in_time = timeout_at(end, lane.store_rest()).await;
-            lane.count_drops();
+        for outgoing in signals {
+            let _in_time = timeout_at(end, outgoing.store_rest()).await;
+            outgoing.count_drops();
         }
         let mut lost = [0; 4];
-        for ((lane, before), lost) in lanes.into_iter().zip(before).zip(&mut lost) {
-            let dropped = lane.queue().abandon();
+        for ((outgoing, before), lost) in signals.into_iter().zip(before).zip(&mut lost) {
+            let dropped = outgoing.queue().abandon();
             drop(dropped);
-            lane.settled.notify_waiters();
-            *lost = lane.queue().stats_mut().dropped.total() - before;
+            outgoing.settled.notify_waiters();
+            *lost = outgoing.queue().stats_mut().dropped.total() - before;
             // No connection outlives this through an exporter that is still held; the SDK's pending exports end.
-            lane.control.send_modify(|control| control.target = None);
+            outgoing.control.send_modify(|control| control.target = None);
         }
         for ended in own.into_iter().filter(|ended| !ended.is_finished()) {
             let _in_time = timeout(END_OF_THREADS, ended).await;
         }
         self.exporter
-            .lanes
+            .signals
             .connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -95,8 +95,8 @@ impl Running {
 impl Drop for Running {
     /// Ends exports of the SDK before the runtime, without which they cannot be polled.
     fn drop(&mut self) {
-        for lane in self.exporter.lanes.each() {
-            lane.control.send_modify(|control| control.target = None);
+        for outgoing in self.exporter.signals.each() {
+            outgoing.control.send_modify(|control| control.target = None);
         }
     }
 }

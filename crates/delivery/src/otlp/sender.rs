@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::outage::Down;
-use crate::otlp::account::{Account, Verdict};
+use crate::otlp::account::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Batch;
-use crate::otlp::lane::{Control, DownCause, Lane};
+use crate::otlp::outgoing::{Control, DownCause, Outgoing};
 use crate::otlp::queue::Due;
 use crate::otlp::refused_queue::{Refused, RefusedQueue};
 use crate::otlp::stats::Reason;
@@ -36,24 +36,24 @@ const SHORT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(
 const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// As [`run`], saying in between that the task is alive, whatever it waits for.
-pub(crate) async fn run_beating(lane: Arc<Lane>) {
-    let mut sending = pin!(run(Arc::clone(&lane)));
+pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
+    let mut sending = pin!(run(Arc::clone(&outgoing)));
     let mut beats = interval(BEAT_EVERY);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = &mut sending => return,
-            now = beats.tick() => lane.beat(now),
+            now = beats.tick() => outgoing.beat(now),
         }
     }
 }
 
-/// Sends until the lane is closed and empty.
-pub(crate) async fn run(lane: Arc<Lane>) {
-    let control = lane.control.subscribe();
+/// Sends until the signal is closed and empty.
+pub(crate) async fn run(outgoing: Arc<Outgoing>) {
+    let control = outgoing.control.subscribe();
     let mut sender = Sender {
-        account: Account::new(Arc::clone(&lane)),
-        lane,
+        account: AnswerCounts::new(Arc::clone(&outgoing)),
+        outgoing,
         control,
         target: None,
         not_before: None,
@@ -63,9 +63,9 @@ pub(crate) async fn run(lane: Arc<Lane>) {
         refused_queue: RefusedQueue::default(),
     };
     loop {
-        sender.lane.count_drops();
+        sender.outgoing.count_drops();
         sender.follow_control();
-        if let Some(not_taken) = sender.lane.not_taken() {
+        if let Some(not_taken) = sender.outgoing.not_taken() {
             sender.heed(&not_taken);
         }
         if sender.down.is_some() {
@@ -75,7 +75,7 @@ pub(crate) async fn run(lane: Arc<Lane>) {
             continue;
         }
         let closing = sender.control.borrow().closing;
-        let due = sender.lane.queue().due(Instant::now());
+        let due = sender.outgoing.queue().due(Instant::now());
         match due {
             Due::Now => {
                 sender.send_batch().await;
@@ -96,7 +96,7 @@ pub(crate) async fn run(lane: Arc<Lane>) {
                 };
                 tokio::select! {
                     () = sleep_until_some(until) => {}
-                    () = sender.lane.wake.notified() => {}
+                    () = sender.outgoing.wake.notified() => {}
                 }
             }
         }
@@ -111,9 +111,9 @@ async fn sleep_until_some(until: Option<Instant>) {
 }
 
 struct Sender {
-    lane: Arc<Lane>,
+    outgoing: Arc<Outgoing>,
     control: watch::Receiver<Control>,
-    account: Account,
+    account: AnswerCounts,
     /// Where the last attempt went.
     target: Option<Arc<Target>>,
     /// The receiver asked for no request before.
@@ -131,7 +131,7 @@ struct Sender {
 impl Sender {
     async fn send_batch(&mut self) {
         let accepted = self.accepted();
-        let entries = self.lane.queue().take();
+        let entries = self.outgoing.queue().take();
         if entries.is_empty() {
             // A reload has just emptied the queue.
             return;
@@ -144,20 +144,20 @@ impl Sender {
             self.note_sending(&rest, None);
             match verdict {
                 // `deliver` retries by itself.
-                Verdict::Settled | Verdict::Retry(..) => {}
+                AfterAnswer::Settled | AfterAnswer::Retry(..) => {}
                 // The attempt is over: nothing else holds the batch. If something did, its items would be counted as
                 // dropped.
-                Verdict::Halve | Verdict::Exhausted => match Arc::try_unwrap(batch).map(Batch::halve) {
+                AfterAnswer::Halve | AfterAnswer::Exhausted => match Arc::try_unwrap(batch).map(Batch::halve) {
                     Ok(Ok((first, second))) => rest.extend([Arc::new(second), Arc::new(first)]),
                     // It has too much to do: later, as long as it may be retried.
-                    Ok(Err(whole)) if verdict == Verdict::Exhausted && Instant::now() < deadline => {
+                    Ok(Err(whole)) if verdict == AfterAnswer::Exhausted && Instant::now() < deadline => {
                         rest.push(Arc::new(whole));
                     }
                     Ok(Err(whole)) => self.give_up(whole.items(), Reason::TooLarge),
                     Err(shared) => self.give_up(shared.items(), Reason::TooLarge),
                 },
-                Verdict::Refused => self.shelve(batch, 0),
-                Verdict::Unsupported => {
+                AfterAnswer::Refused => self.shelve(batch, 0),
+                AfterAnswer::Unsupported => {
                     rest.push(batch);
                     self.keep(std::mem::take(&mut rest)).await;
                     self.go_down(DownCause::Unsupported, None);
@@ -168,13 +168,13 @@ impl Sender {
         if self.accepted() > accepted {
             self.send_refused().await;
         }
-        self.lane.queue().finish();
-        self.lane.settled.notify_waiters();
+        self.outgoing.queue().finish();
+        self.outgoing.settled.notify_waiters();
         self.account.log_drops(Instant::now());
     }
 
     fn accepted(&self) -> u64 {
-        self.lane.queue().stats().requests.accepted
+        self.outgoing.queue().stats().requests.accepted
     }
 
     /// Keeps a request that was refused, and has been sent again so often.
@@ -191,14 +191,14 @@ impl Sender {
         let Some(Refused { batch, tries }) = self.refused_queue.take(Instant::now()) else {
             return;
         };
-        self.lane.queue().stats_mut().retries += 1;
+        self.outgoing.queue().stats_mut().retries += 1;
         self.note_sending(&[], Some(&batch));
         match self.attempt(&target, &batch).await {
-            Verdict::Settled => {}
-            Verdict::Halve => self.give_up(batch.items(), Reason::TooLarge),
+            AfterAnswer::Settled => {}
+            AfterAnswer::Halve => self.give_up(batch.items(), Reason::TooLarge),
             // It says nothing of this request.
-            Verdict::Retry(..) | Verdict::Exhausted | Verdict::Unsupported => self.shelve(batch, tries),
-            Verdict::Refused => self.shelve(batch, tries + 1),
+            AfterAnswer::Retry(..) | AfterAnswer::Exhausted | AfterAnswer::Unsupported => self.shelve(batch, tries),
+            AfterAnswer::Refused => self.shelve(batch, tries + 1),
         }
         self.note_sending(&[], None);
     }
@@ -213,8 +213,8 @@ impl Sender {
 
     /// What is lost when the task is ended now, unless it is stored.
     fn note_sending(&self, rest: &[Arc<Batch>], batch: Option<&Arc<Batch>>) {
-        if self.lane.store_handle.is_some() {
-            self.lane.set_sending(rest.iter().chain(batch).cloned().collect());
+        if self.outgoing.store_handle.is_some() {
+            self.outgoing.set_sending(rest.iter().chain(batch).cloned().collect());
         }
     }
 
@@ -233,7 +233,7 @@ impl Sender {
     }
 
     fn give_up(&self, items: u64, reason: Reason) {
-        self.lane.queue().gave_up(items, reason);
+        self.outgoing.queue().gave_up(items, reason);
     }
 }
 

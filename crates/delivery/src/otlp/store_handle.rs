@@ -35,7 +35,7 @@ const OPENED_WITHIN: Duration = Duration::from_secs(2);
 struct Status {
     /// Bytes of each log.
     bytes: [u64; LOGS],
-    /// Dropped items of each log that its lane has not counted yet.
+    /// Dropped items of each log that its signal has not counted yet.
     drops: [Vec<(Reason, u64)>; LOGS],
     /// When the disk did not work last, unless something was written since; `None`: it works.
     failed: Option<Instant>,

@@ -86,7 +86,7 @@ pub enum Link {
     Http(reqwest::Client),
 }
 
-struct State {
+struct ConnectionState {
     link: Link,
     /// How many links there were before this one.
     generation: u64,
@@ -97,7 +97,7 @@ struct State {
 pub struct Connection {
     key: Key,
     timeout: Duration,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
 }
 
 impl fmt::Debug for Connection {
@@ -158,7 +158,7 @@ impl Connection {
         let connection = Arc::new(Self {
             key,
             timeout: receiver.timeout,
-            state: Mutex::new(State {
+            state: Mutex::new(ConnectionState {
                 link,
                 generation: 0,
                 stamp,

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clr_evidence::{flame, folded};
-use clr_heap::reading::{ReadAt, Reading, Refusal, Want};
+use clr_heap::reading::{DumpReading, ReadAt, Refusal, Want};
 use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
@@ -152,7 +152,7 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
     } else {
         Want::Graph { most: what.most }
     };
-    let mut reading = Reading::new(want);
+    let mut reading = DumpReading::new(want);
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match input.read(&mut buffer) {

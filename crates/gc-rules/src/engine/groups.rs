@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::run::Run;
+use super::run::RuleRun;
 
 /// The groups in which something changed.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Groups {
 }
 
 /// The most severe one that holds; of equals the one that fires already, else the first.
-pub(super) fn winner(members: &[u32], runs: &[Run]) -> Option<usize> {
+pub(super) fn winner(members: &[u32], runs: &[RuleRun]) -> Option<usize> {
     let active = members.iter().filter_map(|&place| {
         let place = place as usize;
         let run = runs.get(place).filter(|run| run.status.is_active())?;

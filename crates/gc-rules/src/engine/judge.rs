@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::groups::winner;
 use super::run::Change;
-use crate::alert::{Alert, Ending, Transition, Verdict};
+use crate::alert::{Alert, CollectionVerdict, Ending, Transition};
 use crate::expression::Expression;
 use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rule::{On, Rule};
@@ -29,7 +29,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn judge_gc(&mut self, current: Current<'_>, time: Moment, verdict: &mut Verdict) {
+    pub(super) fn judge_gc(&mut self, current: Current<'_>, time: Moment, verdict: &mut CollectionVerdict) {
         let values = self.windows.values(current.key, self.asked());
         let scope = Scope {
             windows: &values,

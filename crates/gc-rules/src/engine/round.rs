@@ -1,6 +1,6 @@
 //! The rules that are evaluated together, and which of them are quiet.
 
-use super::run::{Quiet, Run};
+use super::run::{Quiet, RuleRun};
 use crate::field::Scope;
 use crate::rule::Rule;
 use crate::rule_set::RuleSet;
@@ -40,7 +40,7 @@ impl Round {
     }
 
     /// The facts changed: none is quiet until it is evaluated again.
-    pub(super) fn wake(&mut self, rules: &RuleSet, runs: &mut [Run]) {
+    pub(super) fn wake(&mut self, rules: &RuleSet, runs: &mut [RuleRun]) {
         for (turn, quiet) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet) {
             if quiet.take().is_some()
                 && let Some(run) = runs.get_mut(turn.run as usize)
@@ -51,7 +51,7 @@ impl Round {
     }
 
     /// The alert of a rule begins, by its place in the runs.
-    pub(super) fn wake_one(&mut self, rules: &RuleSet, place: usize, run: &mut Run) {
+    pub(super) fn wake_one(&mut self, rules: &RuleSet, place: usize, run: &mut RuleRun) {
         let mut turns = rules.turns.round(self.on_gc).iter().zip(&mut self.quiet);
         if let Some((_, quiet)) = turns.find(|(turn, _)| turn.run as usize == place)
             && quiet.take().is_some()
@@ -64,9 +64,9 @@ impl Round {
     pub(super) fn evaluate(
         &mut self,
         rules: &RuleSet,
-        runs: &mut [Run],
+        runs: &mut [RuleRun],
         scope: &Scope<'_>,
-        mut evaluate: impl FnMut(usize, &mut Run),
+        mut evaluate: impl FnMut(usize, &mut RuleRun),
     ) {
         self.number += 1;
         let comes_to = |rule: &Rule| match rule.when.holds(scope) {

@@ -87,7 +87,7 @@ struct Active {
 
 /// A rule and its state.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RuleRun {
     pub(super) rule: Arc<Rule>,
     pub(super) status: Status,
 }
@@ -116,7 +116,7 @@ struct Past {
     last_failure: Option<Failure>,
 }
 
-impl Run {
+impl RuleRun {
     pub(super) fn new(rule: Arc<Rule>, now: Moment) -> Self {
         Self {
             rule,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::run::Failure;
 use crate::field::{Scope, WindowValues};
-use crate::plan::{Feed, Meaning, Measured, When};
+use crate::plan::{Meaning, Measured, SeriesFeed, When};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
@@ -121,7 +121,7 @@ impl Windows {
         }
     }
 
-    fn feed(&mut self, feed: &Feed, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
+    fn feed(&mut self, feed: &SeriesFeed, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
         // Evaluated only if one of them is used.
         let mut fulfilled = None;
         for measured in &feed.measured {

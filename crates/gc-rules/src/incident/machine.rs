@@ -9,7 +9,7 @@ use clr_gc::gc::StoppedTime;
 
 use self::open::{Open, finished, is_of, member};
 pub(crate) use self::place::follows;
-use self::place::{Place, group_name, place};
+use self::place::{AlertGroup, group_name, place};
 use super::black_box::{Recorder, Recordings, Share};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, Holding, RunKey, Transition};
@@ -257,7 +257,7 @@ impl Incidents {
 
     /// The open incident that an alert belongs to: that of its rule or group, else one that it is a consequence of, else
     /// one that is a consequence of it.
-    fn home(&self, rules: &RuleSet, alert: &Alert, place: &Place) -> Option<usize> {
+    fn home(&self, rules: &RuleSet, alert: &Alert, place: &AlertGroup) -> Option<usize> {
         let of_rule = |open: &Open| {
             let mut members = open.incident.members.iter();
             members.any(|member| member.rule().id == alert.rule.id)
@@ -280,7 +280,14 @@ impl Incidents {
     }
 
     /// Other incidents that a new cause explains become a part of its own.
-    fn merge(&mut self, rules: &RuleSet, home: usize, place: &Place, now: Moment, changes: &mut Vec<IncidentChange>) {
+    fn merge(
+        &mut self,
+        rules: &RuleSet,
+        home: usize,
+        place: &AlertGroup,
+        now: Moment,
+        changes: &mut Vec<IncidentChange>,
+    ) {
         let Some(group) = place.group else { return };
         let is_consequence =
             |open: &Open| open.incident.group.is_some() && open.groups(rules).all(|known| follows(rules, known, group));

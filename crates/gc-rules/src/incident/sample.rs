@@ -6,7 +6,7 @@ use super::{IncidentChange, IncidentEnding, Incidents};
 use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::field::ProcessFacts;
-use crate::rule::{Part, Rule, Template};
+use crate::rule::{Rule, Template, TemplatePart};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
 
@@ -17,7 +17,7 @@ fn rule() -> Rule {
     Rule {
         title: "Test of the receivers of incidents".into(),
         summary: Template {
-            parts: vec![Part::Text(SUMMARY.into())],
+            parts: vec![TemplatePart::Text(SUMMARY.into())],
         },
         description: "The way from gcwatch to this receiver works.".into(),
         remedy: "Nothing has to be done. This incident ends by itself within minutes.".into(),

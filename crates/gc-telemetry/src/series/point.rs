@@ -53,7 +53,7 @@ pub(super) enum Distribution {
 }
 
 /// The value of a point, read for export.
-pub(super) enum Reading {
+pub(super) enum PointValue {
     /// A number, and since when it counts where that is later than the rest.
     Number(Value, u64),
     Distribution(Distribution, Vec<Exemplar>),
@@ -114,29 +114,29 @@ impl Point {
     }
 
     /// The total, or the newest value.
-    pub(super) fn total(&self, definition: &MetricDefinition) -> Option<Reading> {
+    pub(super) fn total(&self, definition: &MetricDefinition) -> Option<PointValue> {
         Some(match self {
-            Self::Sum { total, since, .. } => Reading::Number(number(*total, definition), *since),
-            Self::Newest { value, .. } => Reading::Number(number(*value, definition), 0),
+            Self::Sum { total, since, .. } => PointValue::Number(number(*total, definition), *since),
+            Self::Newest { value, .. } => PointValue::Number(number(*value, definition), 0),
             Self::Distribution(durations) => {
-                Reading::Distribution(durations.total.clone(), durations.exemplars.exported())
+                PointValue::Distribution(durations.total.clone(), durations.exemplars.exported())
             }
         })
     }
 
     /// The change since the last delta export; `None` without one.
-    pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<Reading> {
+    pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<PointValue> {
         match self {
             Self::Sum { total, exported, since } => {
                 let news = total.saturating_sub(*exported);
-                (news > 0).then(|| Reading::Number(number(news, definition), *since))
+                (news > 0).then(|| PointValue::Number(number(news, definition), *since))
             }
             Self::Newest { .. } => None,
             Self::Distribution(durations) => durations
                 .news
                 .as_ref()
                 .filter(|news| news.summary().count > 0)
-                .map(|news| Reading::Distribution(news.clone(), durations.exemplars.exported())),
+                .map(|news| PointValue::Distribution(news.clone(), durations.exemplars.exported())),
         }
     }
 
@@ -201,7 +201,7 @@ pub(super) fn metric(
     options: &MetricOptions,
     temporality: Temporality,
     times: Times,
-    read: impl Fn(&Point) -> Option<Reading>,
+    read: impl Fn(&Point) -> Option<PointValue>,
 ) -> Option<Metric> {
     let aggregation_temporality = match temporality {
         Temporality::Cumulative => AggregationTemporality::Cumulative,
@@ -213,14 +213,14 @@ pub(super) fn metric(
         let Some(reading) = read(point) else { continue };
         let attributes = labels.attributes(options);
         match reading {
-            Reading::Number(value, since) => {
+            PointValue::Number(value, since) => {
                 let start = times.start.max(since).min(times.now);
                 numbers.push(number_point(value, attributes, Times { start, ..times }));
             }
-            Reading::Distribution(Distribution::Exponential(histogram), exemplars) => {
+            PointValue::Distribution(Distribution::Exponential(histogram), exemplars) => {
                 exponential.push(exponential_point(&histogram, attributes, exemplars, times));
             }
-            Reading::Distribution(Distribution::Explicit(histogram), exemplars) => {
+            PointValue::Distribution(Distribution::Explicit(histogram), exemplars) => {
                 explicit.push(explicit_point(&histogram, attributes, exemplars, times));
             }
         }

@@ -4,15 +4,15 @@ use std::sync::{Arc, mpsc};
 use tokio::time::Instant;
 
 use super::*;
-use crate::script::{End, Script, Step};
+use crate::script::{End, Script, ScriptedAnswer};
 
 fn client(script: &Script, token: Option<&Path>) -> Client<Script> {
     let token = token.map(|path| TokenFile::open(path.to_owned()).unwrap());
     Client::new(script.clone(), "the script".to_owned(), token)
 }
 
-fn refused(message: &str) -> Step {
-    Step::whole(401, serde_json::json!({"message": message}).to_string())
+fn refused(message: &str) -> ScriptedAnswer {
+    ScriptedAnswer::whole(401, serde_json::json!({"message": message}).to_string())
 }
 
 fn tokens(script: &Script) -> Vec<String> {
@@ -38,7 +38,12 @@ async fn a_token_that_was_replaced_is_sent_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, "old").unwrap();
-    let mut script = Script::new([refused("old"), Step::whole(200, "{}"), refused("new"), refused("never")]);
+    let mut script = Script::new([
+        refused("old"),
+        ScriptedAnswer::whole(200, "{}"),
+        refused("new"),
+        refused("never"),
+    ]);
     let replaced = path.clone();
     script.meanwhile = Some(Arc::new(move |number| {
         if number == 1 {
@@ -77,12 +82,12 @@ async fn a_server_that_repeats_the_token_does_not_reveal_it() {
 async fn answers_are_bounded_in_time_and_size() {
     let pieces = || vec![Bytes::from_static(b"12345"), Bytes::from_static(b"67890")];
     let script = Script::new([
-        Step::Nothing,
-        Step::Answer(200, None, pieces(), End::Silence),
-        Step::Answer(200, None, pieces(), End::Broken),
-        Step::Answer(200, None, pieces(), End::InOrder),
-        Step::Answer(200, None, pieces(), End::InOrder),
-        Step::Answer(500, None, pieces(), End::Silence),
+        ScriptedAnswer::Nothing,
+        ScriptedAnswer::Answer(200, None, pieces(), End::Silence),
+        ScriptedAnswer::Answer(200, None, pieces(), End::Broken),
+        ScriptedAnswer::Answer(200, None, pieces(), End::InOrder),
+        ScriptedAnswer::Answer(200, None, pieces(), End::InOrder),
+        ScriptedAnswer::Answer(500, None, pieces(), End::Silence),
     ]);
     let client = client(&script, None);
     let mut found = Vec::new();
@@ -111,7 +116,7 @@ async fn answers_are_bounded_in_time_and_size() {
 /// Guarantee: the requested delay, at most ten minutes; an invalid one is ignored.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_read() {
-    let refused = |status, header| Step::Answer(status, header, Vec::new(), End::InOrder);
+    let refused = |status, header| ScriptedAnswer::Answer(status, header, Vec::new(), End::InOrder);
     let body = r#"{"message": "later", "details": {"retryAfterSeconds": 7}}"#;
     let script = Script::new([
         refused(429, Some("120")),
@@ -119,7 +124,7 @@ async fn retry_after_is_read() {
         refused(429, Some("999999999999")),
         refused(429, Some("Sun, 06 Nov 1994 08:49:37 GMT")),
         refused(429, Some("-1")),
-        Step::whole(429, body),
+        ScriptedAnswer::whole(429, body),
         refused(500, None),
     ]);
     let client = client(&script, None);

@@ -6,7 +6,7 @@ use crate::page::{list, rfc3339};
 
 /// What happened in a step.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct HistoryStep {
     /// When its first ten seconds begin, Unix milliseconds.
     pub(super) start_ms: u64,
     pub(super) stopped_ns: u64,
@@ -28,13 +28,13 @@ const KINDS: [&str; 5] = ["gen0", "gen1", "gen2", "background", "unknown"];
 
 /// The steps from a time on. Steps in which nothing was seen are not there. What begins before `from_ms` is left out:
 /// ten seconds are the least that is known.
-pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<Step> {
+pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<HistoryStep> {
     let at = |name: &str, place: usize| list(history, name).get(place).and_then(Value::as_u64);
     let inside = |group: &str, name: &str, place: usize| {
         let column = history.get(group).map_or(&[][..], |group| list(group, name));
         column.get(place).and_then(Value::as_u64)
     };
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<HistoryStep> = Vec::new();
     let mut newest = None;
     for (place, start_ms) in list(history, "start_ms").iter().enumerate() {
         let Some(start_ms) = start_ms.as_u64().filter(|start| *start >= from_ms) else {
@@ -43,9 +43,9 @@ pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<Step> {
         let number = start_ms / step_ms.max(1);
         if newest != Some(number) {
             newest = Some(number);
-            steps.push(Step {
+            steps.push(HistoryStep {
                 start_ms,
-                ..Step::default()
+                ..HistoryStep::default()
             });
         }
         let Some(step) = steps.last_mut() else { continue };
@@ -76,8 +76,8 @@ pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<Step> {
 }
 
 /// The steps as columns of the same length.
-pub(super) fn columns(steps: &[Step], step_ms: u64) -> Value {
-    let column = |of: fn(&Step) -> Value| -> Value { steps.iter().map(of).collect() };
+pub(super) fn columns(steps: &[HistoryStep], step_ms: u64) -> Value {
+    let column = |of: fn(&HistoryStep) -> Value| -> Value { steps.iter().map(of).collect() };
     json!({
         "step_s": step_ms / 1000,
         "start": column(|step| json!(rfc3339(step.start_ms))),

@@ -19,7 +19,7 @@ pub(super) const TOOL: Listed = Listed {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum IncidentState {
     Open,
     Ended,
     #[default]
@@ -33,7 +33,7 @@ struct Arguments {
     id: Option<String>,
     /// Which ones.
     #[serde(default)]
-    state: State,
+    state: IncidentState,
     /// Of this process only.
     pid: Option<u32>,
     /// Part of the name of the service or process, in any case.
@@ -80,7 +80,7 @@ fn of(overview: &Value, arguments: &Arguments) -> Answer {
                 .map(str::to_lowercase)
                 .any(|text| text.contains(&name.to_lowercase()))
         };
-        (arguments.state == State::All || is_open == (arguments.state == State::Open))
+        (arguments.state == IncidentState::All || is_open == (arguments.state == IncidentState::Open))
             && arguments.pid.is_none_or(is_of)
             && arguments.name.as_ref().is_none_or(has)
     };

@@ -20,7 +20,7 @@ pub(super) const TOOL: Listed = Listed {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Part {
+enum RecordPart {
     Account,
     Causes,
     History,
@@ -47,7 +47,7 @@ struct Arguments {
     pid: u32,
     /// What else is wanted.
     #[serde(default)]
-    parts: Vec<Part>,
+    parts: Vec<RecordPart>,
     /// Length of a step of `history`.
     #[serde(default)]
     resolution: Resolution,
@@ -95,12 +95,12 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
     fields.insert("not_known".to_owned(), field("unseen"));
     for part in &arguments.parts {
         let (name, value) = match part {
-            Part::Account => ("account", trimmed(field("account"), MOST_ASKED)),
-            Part::Causes => ("causes", trimmed(field("causes"), MOST_ASKED)),
-            Part::Settings => ("settings", settings(record)),
-            Part::Stream => ("stream", field("stream")),
-            Part::Resource => ("resource", field("resource")),
-            Part::History => {
+            RecordPart::Account => ("account", trimmed(field("account"), MOST_ASKED)),
+            RecordPart::Causes => ("causes", trimmed(field("causes"), MOST_ASKED)),
+            RecordPart::Settings => ("settings", settings(record)),
+            RecordPart::Stream => ("stream", field("stream")),
+            RecordPart::Resource => ("resource", field("resource")),
+            RecordPart::History => {
                 let step_ms = arguments.resolution.ms();
                 let steps = history::steps(&field("history"), since.unwrap_or(0), step_ms);
                 ("history", history::columns(&steps, step_ms))

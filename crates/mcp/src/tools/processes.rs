@@ -33,7 +33,7 @@ enum Sort {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum ProcessState {
     #[default]
     Monitored,
     NotMonitored,
@@ -47,7 +47,7 @@ struct Arguments {
     name: Option<String>,
     /// Which ones.
     #[serde(default)]
-    state: State,
+    state: ProcessState,
     /// What comes first: the most of it; `name`: by name.
     #[serde(default)]
     sort: Sort,
@@ -80,7 +80,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         arguments.limit = arguments.limit.min(MOST_SUMMED);
     }
     let mut all: Vec<&Value> = match arguments.state {
-        State::Exited => list(&overview, "exited"),
+        ProcessState::Exited => list(&overview, "exited"),
         _ => list(&overview, "processes"),
     }
     .iter()
@@ -197,7 +197,7 @@ pub(super) fn row(process: &Value) -> Map<String, Value> {
 impl Arguments {
     fn is_meant(&self, process: &Value) -> bool {
         let is_attached = text(process, "state") == Some("attached");
-        let is_in_state = self.state == State::Exited || is_attached == (self.state == State::Monitored);
+        let is_in_state = self.state == ProcessState::Exited || is_attached == (self.state == ProcessState::Monitored);
         let Some(name) = self.name.as_ref().map(|name| name.to_lowercase()) else {
             return is_in_state;
         };

@@ -19,7 +19,7 @@ pub(super) const TOOL: Listed = Listed {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum RuleState {
     /// Firing, pending, inhibited by another one, excepted.
     #[default]
     Holds,
@@ -37,7 +37,7 @@ struct Arguments {
     pid: Option<u32>,
     /// Which ones.
     #[serde(default)]
-    state: State,
+    state: RuleState,
     /// Rows.
     #[serde(default = "rows")]
     limit: usize,
@@ -114,7 +114,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
     }))
 }
 
-impl State {
+impl RuleState {
     fn has(self, rule: &Value) -> bool {
         let states = rule.get("states");
         let is_in = |state: &&str| states.and_then(|states| states.get(*state)).is_some();

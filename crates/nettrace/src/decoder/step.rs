@@ -11,7 +11,7 @@ use crate::keep::{Block, BlockContent};
 
 /// Where in the stream the front of the input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Position {
     Prolog,
     /// Before a tag of V4.
     Object,
@@ -34,7 +34,7 @@ pub(super) struct OpenBlock {
 }
 
 /// What a step did.
-pub(super) enum Step {
+pub(super) enum Decoded {
     Done,
     /// More bytes are needed: what they are part of.
     Need(&'static str),
@@ -42,60 +42,60 @@ pub(super) enum Step {
 
 impl Decoder {
     /// One step through the bytes that are there.
-    pub(super) fn step(&mut self) -> Result<Step, Error> {
+    pub(super) fn step(&mut self) -> Result<Decoded, Error> {
         if let Some(open) = self.open {
             return self.step_open(open);
         }
         let (bytes, offset) = (self.input.bytes(), self.input.offset());
         match self.place {
-            Place::Prolog => match frame::prolog(bytes)? {
-                Seen::Part(reading) => return Ok(Step::Need(reading)),
+            Position::Prolog => match frame::prolog(bytes)? {
+                Seen::Part(reading) => return Ok(Decoded::Need(reading)),
                 Seen::Whole(format, length) => {
                     self.format = format;
                     self.place = if format == Format::V4 {
-                        Place::Object
+                        Position::Object
                     } else {
-                        Place::Block
+                        Position::Block
                     };
                     self.input.consume(length);
                 }
             },
-            Place::Object => return self.step_head(frame::object(bytes, offset)?),
-            Place::Block => return self.step_head(frame::block(bytes)),
-            Place::EndTag(kind) => match bytes.first() {
-                None => return Ok(Step::Need(kind.reading())),
+            Position::Object => return self.step_head(frame::object(bytes, offset)?),
+            Position::Block => return self.step_head(frame::block(bytes)),
+            Position::EndTag(kind) => match bytes.first() {
+                None => return Ok(Decoded::Need(kind.reading())),
                 Some(&TAG_END) => {
                     self.input.consume(1);
-                    self.place = Place::Object;
+                    self.place = Position::Object;
                 }
                 Some(_) => return Err(Error::corrupt(offset, kind.reading(), "its end tag is missing")),
             },
-            Place::Skipping(kind, 0) => self.place = self.after(kind),
-            Place::Skipping(kind, left) => {
+            Position::Skipping(kind, 0) => self.place = self.after(kind),
+            Position::Skipping(kind, left) => {
                 let there = bytes.len().min(left);
                 if there == 0 {
-                    return Ok(Step::Need(kind.reading()));
+                    return Ok(Decoded::Need(kind.reading()));
                 }
                 self.input.consume(there);
-                self.place = Place::Skipping(kind, left - there);
+                self.place = Position::Skipping(kind, left - there);
             }
-            Place::End => {}
+            Position::End => {}
         }
-        Ok(Step::Done)
+        Ok(Decoded::Done)
     }
 
-    fn step_head(&mut self, head: Seen<Head>) -> Result<Step, Error> {
+    fn step_head(&mut self, head: Seen<Head>) -> Result<Decoded, Error> {
         let (head, length) = match head {
-            Seen::Part(reading) => return Ok(Step::Need(reading)),
+            Seen::Part(reading) => return Ok(Decoded::Need(reading)),
             Seen::Whole(head, length) => (head, length),
         };
         let offset = self.input.offset();
         let Head::Block(kind, size) = head else {
             self.input.consume(length);
-            self.place = Place::End;
+            self.place = Position::End;
             self.ending = Some(Ending::Clean);
             self.intake.end();
-            return Ok(Step::Done);
+            return Ok(Decoded::Done);
         };
         match (kind, &self.header) {
             (BlockKind::Trace, Some(_)) => {
@@ -113,22 +113,22 @@ impl Decoder {
         if kind == BlockKind::Unknown || (kind == BlockKind::Stack && !self.stacks) {
             self.count(kind);
             self.input.consume(length);
-            self.place = Place::Skipping(kind, size);
-            return Ok(Step::Done);
+            self.place = Position::Skipping(kind, size);
+            return Ok(Decoded::Done);
         }
         let most = self.intake.limits.max_block_bytes;
         if size > most {
             return Err(Error::limit(offset, kind.reading(), size, most));
         }
         if self.input.bytes().len() < length + size {
-            return Ok(Step::Need(kind.reading()));
+            return Ok(Decoded::Need(kind.reading()));
         }
         self.count(kind);
         self.content(kind, length, length + size)
     }
 
     /// The content of a block, which is whole in the input.
-    fn content(&mut self, kind: BlockKind, start: usize, end: usize) -> Result<Step, Error> {
+    fn content(&mut self, kind: BlockKind, start: usize, end: usize) -> Result<Decoded, Error> {
         let base = self.input.offset() + start as u64;
         let content = self.input.bytes().get(start..end).unwrap_or_default();
         if let (Some(keeper), Format::V4) = (&mut self.keeper, self.format) {
@@ -161,7 +161,7 @@ impl Decoder {
             (BlockKind::Event, _) => {
                 let reader = self.reader(content, base)?;
                 self.open = Some(OpenBlock { reader, start, end });
-                return Ok(Step::Done);
+                return Ok(Decoded::Done);
             }
             (BlockKind::Metadata, Format::V4) => {
                 let reader = self.reader(content, base)?;
@@ -182,11 +182,11 @@ impl Decoder {
         }
         self.input.consume(end);
         self.place = self.after(kind);
-        Ok(Step::Done)
+        Ok(Decoded::Done)
     }
 
     /// The open event block: as many events as there is place for.
-    fn step_open(&mut self, mut open: OpenBlock) -> Result<Step, Error> {
+    fn step_open(&mut self, mut open: OpenBlock) -> Result<Decoded, Error> {
         let base = self.input.offset() + open.start as u64;
         let content = self.input.bytes().get(open.start..open.end).unwrap_or_default();
         let reader = &mut open.reader;
@@ -202,7 +202,7 @@ impl Decoder {
             self.input.consume(open.end);
             self.place = self.after(BlockKind::Event);
         }
-        Ok(Step::Done)
+        Ok(Decoded::Done)
     }
 
     /// A reader for the blobs of an event block, or of V4's metadata block.
@@ -226,10 +226,10 @@ impl Decoder {
     }
 
     /// Where the input is after a block.
-    fn after(&self, kind: BlockKind) -> Place {
+    fn after(&self, kind: BlockKind) -> Position {
         match self.format {
-            Format::V4 => Place::EndTag(kind),
-            Format::V6 { .. } => Place::Block,
+            Format::V4 => Position::EndTag(kind),
+            Format::V6 { .. } => Position::Block,
         }
     }
 
@@ -256,7 +256,7 @@ impl Decoder {
         if offset == 0 {
             self.failed = Some(Error::Empty);
         } else {
-            self.place = Place::End;
+            self.place = Position::End;
             self.ending = Some(Ending::Truncated { offset, reading });
             let left = self.input.bytes().len();
             self.input.consume(left);

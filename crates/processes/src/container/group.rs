@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
 
-use super::mount::Place;
+use super::mount::GroupFolder;
 
 /// What is read of one file at most.
 pub(super) const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -29,7 +29,7 @@ pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The folder of a group, with the first `depth` parts of its path. `None`: it is not there, or is not one.
-pub(super) fn group_folder(root: BorrowedFd<'_>, place: &Place, depth: usize) -> Option<OwnedFd> {
+pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usize) -> Option<OwnedFd> {
     let mut path = place.mount.clone();
     for part in place.below.iter().take(depth) {
         path.push('/');

@@ -11,7 +11,7 @@ use rustix::fs::CWD;
 
 use super::group::{file, folder, group_folder};
 use super::level;
-use super::mount::Place;
+use super::mount::GroupFolder;
 
 /// Limit of the groups of one process that are looked at.
 const MAX_GROUPS: usize = 4;
@@ -22,14 +22,14 @@ pub struct KillCounts(Vec<Group>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group {
-    place: Place,
+    place: GroupFolder,
     depth: usize,
     kills: u64,
 }
 
 impl KillCounts {
     /// Those of a group and of the ones above it, as gcwatch's own mounts have them; blocking.
-    pub(super) fn read(place: &Place) -> Self {
+    pub(super) fn read(place: &GroupFolder) -> Self {
         let Ok(root) = folder(CWD, "/") else {
             return Self::default();
         };
@@ -54,7 +54,7 @@ impl KillCounts {
     }
 }
 
-fn kills(root: &OwnedFd, place: &Place, depth: usize) -> Option<u64> {
+fn kills(root: &OwnedFd, place: &GroupFolder, depth: usize) -> Option<u64> {
     let group = group_folder(root.as_fd(), place, depth)?;
     level::memory(place.unified, &|name| file(&group, name)).oom_kills
 }

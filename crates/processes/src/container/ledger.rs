@@ -24,11 +24,11 @@ mod read;
 mod series;
 
 pub use maps::Resident;
-pub use read::{Reading, read};
+pub use read::{MemoryReading, read};
 pub use series::Series;
 
 use clr_gc::gc::Collection;
-use gc_rules::ledger::{Ledger, Scope, Verdict};
+use gc_rules::ledger::{Ledger, MemoryVerdict, Scope};
 
 use super::figures::Memory;
 
@@ -236,10 +236,10 @@ pub fn divide(sources: &Sources) -> Ledger {
 }
 
 /// The largest line; page cache without what can be freed at once.
-fn verdict(ledger: &Ledger, idle_files: u64) -> Verdict {
-    let weight = |verdict: Verdict| {
+fn verdict(ledger: &Ledger, idle_files: u64) -> MemoryVerdict {
+    let weight = |verdict: MemoryVerdict| {
         let bytes = ledger.line_of(verdict)?;
-        Some(if verdict == Verdict::PageCache {
+        Some(if verdict == MemoryVerdict::PageCache {
             // Of a process alone nobody knows what can be freed: files can be read again.
             let idle = if ledger.of == Scope::Container {
                 idle_files
@@ -251,14 +251,14 @@ fn verdict(ledger: &Ledger, idle_files: u64) -> Verdict {
             bytes
         })
     };
-    let known = Verdict::ALL
+    let known = MemoryVerdict::ALL
         .iter()
         .filter_map(|&verdict| Some((weight(verdict)?, verdict)));
     // Of equals the first.
     let largest = known.reduce(|first, next| if next.0 > first.0 { next } else { first });
     match largest {
         Some((bytes, verdict)) if bytes > 0 && bytes >= ledger.unknown.unwrap_or(0) => verdict,
-        _ => Verdict::NotKnown,
+        _ => MemoryVerdict::NotKnown,
     }
 }
 

@@ -4,7 +4,7 @@ use super::membership::Membership;
 
 /// Where the files of one group are, and those of the groups above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct GroupFolder {
     /// The folder where the hierarchy is mounted, as the process sees it that the mounts are of.
     pub(crate) mount: String,
     /// The group's folders below it, outermost first.
@@ -18,7 +18,7 @@ pub(crate) struct Place {
 ///
 /// The group's path and the roots of the mounts are both seen from the reader's control group namespace, so that they
 /// can be compared.
-pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &str) -> Option<Place> {
+pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &str) -> Option<GroupFolder> {
     let mut mounts = mountinfo.lines().filter_map(|line| {
         let (fields, rest) = line.split_once(" - ")?;
         let mut fields = fields.split(' ').skip(3);
@@ -43,7 +43,7 @@ pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &s
             .map(str::to_owned)
             .collect();
         let inside = !below.iter().any(|part| part == ".." || part == ".");
-        (whole && inside).then(|| Place {
+        (whole && inside).then(|| GroupFolder {
             mount: unescaped(mount),
             below,
             unified: membership.is_unified(),

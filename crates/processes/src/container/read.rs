@@ -17,7 +17,7 @@ use super::identity::container_depth;
 use super::kills::KillCounts;
 use super::level;
 use super::membership::{Membership, group_of};
-use super::mount::{Place, place};
+use super::mount::{GroupFolder, place};
 
 /// How deep groups are looked at.
 const MAX_LEVELS: usize = 32;
@@ -103,7 +103,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Its group for a controller, where that is, and below which root.
-    fn group(&self, controller: &str) -> Option<(Membership<'_>, Place, OwnedFd)> {
+    fn group(&self, controller: &str) -> Option<(Membership<'_>, GroupFolder, OwnedFd)> {
         let membership = group_of(&self.cgroup, controller)?;
         if let Some(place) = place(self.own_mounts, &membership, controller)
             && let Ok(root) = folder(CWD, "/")
@@ -162,7 +162,7 @@ struct Levels {
     in_container: bool,
 }
 
-fn levels(membership: &Membership<'_>, place: &Place, root: BorrowedFd<'_>) -> Levels {
+fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>) -> Levels {
     let parts = membership.path.split('/').filter(|part| !part.is_empty()).count();
     let above_mount = parts.saturating_sub(place.below.len());
     if !place.unified && membership.path == "/" {
@@ -340,7 +340,7 @@ mod tests {
             "/nowhere",
             "/../../../../sys/fs/cgroup/memory",
         ] {
-            let place = Place {
+            let place = GroupFolder {
                 mount: mount.to_owned(),
                 below: Vec::new(),
                 unified: true,

@@ -12,13 +12,13 @@ use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
 use self::overview::overview;
 use self::process::one;
-use crate::top::state::{Connection, SORTS, State, View};
+use crate::top::state::{Connection, SORTS, Screen, View};
 
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// Draws what the state says.
-pub fn draw(frame: &mut Frame<'_>, state: &State) {
+pub fn draw(frame: &mut Frame<'_>, state: &Screen) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
     frame.render_widget(heading(state), head);
@@ -33,7 +33,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     }
 }
 
-fn heading(state: &State) -> Line<'static> {
+fn heading(state: &Screen) -> Line<'static> {
     let open = state
         .overview
         .incidents
@@ -70,7 +70,7 @@ fn heading(state: &State) -> Line<'static> {
 /// From this width on keys have whole words.
 const WHOLE_WORDS: u16 = 112;
 
-fn footer(state: &State, width: u16) -> Line<'static> {
+fn footer(state: &Screen, width: u16) -> Line<'static> {
     if state.typing {
         return Line::from(vec![
             "/".into(),

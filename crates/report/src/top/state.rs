@@ -89,7 +89,7 @@ const PAGE: usize = 10;
 
 /// All that decides a frame.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct Screen {
     /// What is shown.
     pub view: View,
     /// The newest overview.
@@ -113,7 +113,7 @@ pub struct State {
     pub(super) scroll: u16,
 }
 
-impl State {
+impl Screen {
     /// Before the first answer.
     pub fn new(address: String) -> Self {
         Self {

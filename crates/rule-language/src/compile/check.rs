@@ -64,14 +64,14 @@ fn sorted(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
 
 /// A part that was checked.
 #[derive(Debug)]
-struct Part {
+struct Typed {
     node: Node,
     kind: Type,
     /// It was said already that it, or a part of it, is always or never true.
     reported: bool,
 }
 
-impl Part {
+impl Typed {
     fn new(node: Node, kind: Type) -> Self {
         Self {
             node,
@@ -147,7 +147,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A macro in place of its name.
-    fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<Part> {
+    fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<Typed> {
         if self.inside.iter().any(|(outer, _)| *outer == name) {
             let way: Vec<&str> = self.inside.iter().map(|(outer, _)| *outer).chain([name]).collect();
             return self.refuse(at, format!("macro `{name}` uses itself: {}", way.join(" -> ")));
@@ -162,7 +162,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Any part.
-    fn check(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn check(&mut self, tree: &'a Tree) -> Option<Typed> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || self.depth >= MAX_DEPTH {
             // Said once: after it no part is looked at.
@@ -181,13 +181,13 @@ impl<'a> Checker<'a> {
         part
     }
 
-    fn part(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn part(&mut self, tree: &'a Tree) -> Option<Typed> {
         let at = tree.at;
         match &tree.shape {
-            Shape::Bool(truth) => Some(Part::new(Node::Bool(*truth), Type::Bool)),
-            Shape::Int(number) => Some(Part::new(Node::Int(*number), Type::Int)),
-            Shape::Double(number) => Some(Part::new(Node::Double(Double(*number)), Type::Double)),
-            Shape::Text(text) => Some(Part::new(Node::Text(text.clone()), Type::Text)),
+            Shape::Bool(truth) => Some(Typed::new(Node::Bool(*truth), Type::Bool)),
+            Shape::Int(number) => Some(Typed::new(Node::Int(*number), Type::Int)),
+            Shape::Double(number) => Some(Typed::new(Node::Double(Double(*number)), Type::Double)),
+            Shape::Text(text) => Some(Typed::new(Node::Text(text.clone()), Type::Text)),
             Shape::Name(name) => self.name(at, name),
             Shape::List(list) => self.list(list),
             Shape::Not(operand) => {
@@ -197,7 +197,7 @@ impl<'a> Checker<'a> {
                     Node::Not(inner) => *inner,
                     node => Node::Not(Box::new(node)),
                 };
-                Some(Part { node, ..part })
+                Some(Typed { node, ..part })
             }
             Shape::Negate(operand) => {
                 let part = self.number(operand)?;
@@ -215,7 +215,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A part that has to be true or false.
-    fn condition(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn condition(&mut self, tree: &'a Tree) -> Option<Typed> {
         let part = self.check(tree)?;
         let how = match part.kind {
             Type::Bool => return Some(part),
@@ -231,7 +231,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A part that has to be a number.
-    fn number(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn number(&mut self, tree: &'a Tree) -> Option<Typed> {
         let part = self.check(tree)?;
         if part.kind.is_number() {
             return Some(part);
@@ -240,7 +240,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A part that has to be a text.
-    fn text(&mut self, tree: &'a Tree) -> Option<Part> {
+    fn text(&mut self, tree: &'a Tree) -> Option<Typed> {
         let part = self.check(tree)?;
         if part.kind == Type::Text {
             return Some(part);
@@ -249,9 +249,9 @@ impl<'a> Checker<'a> {
     }
 
     /// A node whose operands may all be constants: then its value. Else as it is.
-    fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<Part> {
+    fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<Typed> {
         if !lint::has_constant_operands(&node) {
-            return Some(Part::new(node, kind));
+            return Some(Typed::new(node, kind));
         }
         let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
         let scope = Scope {
@@ -266,17 +266,17 @@ impl<'a> Checker<'a> {
             Ok(Some(Value::Bool(truth))) => Node::Bool(truth),
             Ok(Some(Value::Int(number))) => Node::Int(number),
             Ok(Some(Value::Double(number))) => Node::Double(Double(number)),
-            Ok(Some(Value::Text(_) | Value::Texts(_))) => return Some(Part::new(node, kind)),
+            Ok(Some(Value::Text(_) | Value::Texts(_))) => return Some(Typed::new(node, kind)),
             Ok(None) => return self.refuse(tree.at, format!("`{tree}` is no number")),
             Err(error) => return self.refuse(tree.at, format!("`{tree}`: {error}")),
         };
-        Some(Part::new(constant, kind))
+        Some(Typed::new(constant, kind))
     }
 
     /// `a && b && c` (`all`), `a || b || c`.
-    fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<Part> {
-        let parts: Vec<Option<Part>> = trees.iter().map(|tree| self.condition(tree)).collect();
-        let parts: Vec<Part> = parts.into_iter().collect::<Option<_>>()?;
+    fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<Typed> {
+        let parts: Vec<Option<Typed>> = trees.iter().map(|tree| self.condition(tree)).collect();
+        let parts: Vec<Typed> = parts.into_iter().collect::<Option<_>>()?;
         let mut reported = parts.iter().any(|part| part.reported);
         if !reported {
             reported = self.certain_row(tree, trees, &parts, all);
@@ -288,9 +288,9 @@ impl<'a> Checker<'a> {
                 Node::Bool(truth) if truth == all => {}
                 Node::Bool(truth) => {
                     let node = Node::Bool(truth);
-                    return Some(Part {
+                    return Some(Typed {
                         reported,
-                        ..Part::new(node, Type::Bool)
+                        ..Typed::new(node, Type::Bool)
                     });
                 }
                 Node::And(inner) if all => nodes.extend(inner),
@@ -304,7 +304,7 @@ impl<'a> Checker<'a> {
             _ if all => Node::And(nodes.into()),
             _ => Node::Or(nodes.into()),
         };
-        Some(Part {
+        Some(Typed {
             node,
             kind: Type::Bool,
             reported,
@@ -312,15 +312,15 @@ impl<'a> Checker<'a> {
     }
 
     /// Says of a row that it is always or never true, and because of which of its parts.
-    fn certain_row(&mut self, tree: &Tree, trees: &[Tree], parts: &[Part], all: bool) -> bool {
-        let node = |parts: &[&Part]| {
+    fn certain_row(&mut self, tree: &Tree, trees: &[Tree], parts: &[Typed], all: bool) -> bool {
+        let node = |parts: &[&Typed]| {
             let nodes = parts.iter().map(|part| part.node.clone()).collect();
             if all { Node::And(nodes) } else { Node::Or(nodes) }
         };
         if !self.certain {
             return false;
         }
-        let every: Vec<&Part> = parts.iter().collect();
+        let every: Vec<&Typed> = parts.iter().collect();
         if every.iter().any(|part| matches!(part.node, Node::Bool(_)))
             || lint::certain(&node(&every), self.names.measures) != Some(!all)
         {
@@ -345,7 +345,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A comparison, membership or test that nothing stands in but itself: said where it is always or never true.
-    fn certain_leaf(&mut self, tree: &Tree, part: Part) -> Part {
+    fn certain_leaf(&mut self, tree: &Tree, part: Typed) -> Typed {
         if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
             return part;
         }
@@ -362,7 +362,7 @@ impl<'a> Checker<'a> {
             (None, _) => String::new(),
         };
         self.mistake(tree.at, format!("`{tree}` is {what} true{why}"));
-        Part { reported: true, ..part }
+        Typed { reported: true, ..part }
     }
 }
 

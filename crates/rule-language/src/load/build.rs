@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gc_rules::rule_set::RuleSet;
 use strict_yaml::yaml::Position;
 
-use super::compose::{Composer, role};
+use super::compose::{RuleBuilder, role};
 use super::draft::drafts;
 use super::file::{Words, check, is_readable, tree, words};
 use super::groups::groups;
@@ -44,7 +44,7 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     let complete = roots.len() == files.len();
     let drafts = drafts(&roots, complete, &mut report);
     let groups = groups(&roots, &mut report);
-    let mut composer = Composer {
+    let mut composer = RuleBuilder {
         words: &mut all_words,
         groups: &groups,
         used_groups: BTreeSet::new(),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gc_rules::field::{Field, Root};
-use gc_rules::rule::{Emit, On, Part, Role, Rule, Severity, Status, Template, Texts};
+use gc_rules::rule::{Emit, On, Role, Rule, Severity, Status, Template, TemplatePart, Texts};
 use serde_json::{Map, Value};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
@@ -60,7 +60,7 @@ const RUNBOOK: &str = "runbook_url";
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
 
 /// Builds rules from drafts.
-pub(super) struct Composer<'c, 'f> {
+pub(super) struct RuleBuilder<'c, 'f> {
     /// Macros and lists by file.
     pub(super) words: &'c mut [Words],
     pub(super) groups: &'c Groups,
@@ -111,7 +111,7 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
     }
 }
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     /// The rule; `None` if it is invalid, which is reported.
     pub(super) fn rule(&mut self, draft: &Draft<'_>) -> Option<Rule> {
         let errors = self.report.errors();
@@ -163,7 +163,7 @@ impl Composer<'_, '_> {
         if let Some(url) = &runbook_url
             && !annotations.iter().any(|(name, _)| **name == *RUNBOOK)
         {
-            let parts = vec![Part::Text(Arc::<str>::as_ref(url).into())];
+            let parts = vec![TemplatePart::Text(Arc::<str>::as_ref(url).into())];
             annotations.push((RUNBOOK.into(), Template { parts }));
         }
         self.timing(draft, &keys, on);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gc_rules::field::{self, Field};
 use serde::de::DeserializeOwned;
 use strict_yaml::check::nearest;
-use strict_yaml::path::{KeyPath, Step};
+use strict_yaml::path::{KeyPath, PathStep};
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
 
@@ -110,7 +110,7 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
 
 /// A path in messages: rules by their ids.
 fn subject(path: &KeyPath, root: &Node) -> String {
-    if let [Step::Key(list), Step::Index(index), rest @ ..] = path.steps()
+    if let [PathStep::Key(list), PathStep::Index(index), rest @ ..] = path.steps()
         && list == "rules"
         && let Some(rule) = entry(root, "rules").and_then(|rules| items(&rules.value).get(*index))
         && let Some(id) = entry(rule, "id").and_then(|id| scalar(&id.value))

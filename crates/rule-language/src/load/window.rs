@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use gc_rules::expression::{Expression, Node, TextTest};
-use gc_rules::rule::Part;
+use gc_rules::rule::TemplatePart;
 use gc_rules::rule::{Rule, Template, Window};
 
 use super::memory::Origin;
@@ -98,12 +98,12 @@ fn move_template(template: &mut Template, to: &impl Fn(usize) -> usize) {
 }
 
 /// Clauses have no clauses in them: two calls deep at most.
-fn move_parts(parts: &mut [Part], to: &impl Fn(usize) -> usize) {
+fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     for part in parts {
         match part {
-            Part::Text(_) => {}
-            Part::Value(expression, _) => move_node(&mut expression.node, to),
-            Part::Clause(parts) => move_parts(parts, to),
+            TemplatePart::Text(_) => {}
+            TemplatePart::Value(expression, _) => move_node(&mut expression.node, to),
+            TemplatePart::Clause(parts) => move_parts(parts, to),
         }
     }
 }

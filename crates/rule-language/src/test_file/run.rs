@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gc_rules::review::{History, Review, Step, repeated, steps};
+use gc_rules::review::{History, HistoryStep, Review, repeated, steps};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::TimeBase;
 
@@ -87,7 +87,7 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
             observed.saturating_mul(rounds.into()),
         )
     });
-    let mut coming: Vec<(i64, Step<'_>)> = whole
+    let mut coming: Vec<(i64, HistoryStep<'_>)> = whole
         .as_ref()
         .map(|(whole, _)| steps(whole.history()))
         .unwrap_or_default();

@@ -5,7 +5,7 @@ use gc_rules::incident::{
     BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share,
     StoredIncident, sample,
 };
-use gc_rules::ledger::{Ledger, Verdict};
+use gc_rules::ledger::{Ledger, MemoryVerdict};
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
@@ -275,7 +275,7 @@ fn ledger(live: u64) -> Arc<Ledger> {
     Arc::new(Ledger {
         limit: Some(512 << 20),
         live: Some(live << 20),
-        verdict: Verdict::LiveHeap,
+        verdict: MemoryVerdict::LiveHeap,
         ..Ledger::default()
     })
 }

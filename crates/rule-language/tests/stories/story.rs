@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Pause, PauseKind};
-use gc_rules::alert::{Transition, Verdict};
+use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_rules::engine::{Engine, State};
 use gc_rules::field::{Open, ProcessFacts, StreamFacts};
 use gc_rules::rule_set::RuleSet;
@@ -122,7 +122,7 @@ impl Story {
         transitions
     }
 
-    pub(crate) fn collection(&mut self, at: f64, generation: u32, pause_ms: Option<i64>) -> Verdict {
+    pub(crate) fn collection(&mut self, at: f64, generation: u32, pause_ms: Option<i64>) -> CollectionVerdict {
         self.number += 1;
         let collection = match pause_ms {
             Some(pause) => collection(self.number, generation, offset(at), pause * MS),

@@ -9,12 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{Attempt, Begun, End};
-use crate::carryover::Carryover;
 use crate::cpu_wait::CpuWaits;
+use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
 use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
 use crate::others::{Healed, Watched};
-use crate::reading::{Reading, StreamError};
+use crate::reading::{StreamError, StreamReading};
 use crate::requests::{self, News};
 use crate::settings::{self, GcSettings};
 use crate::sink::{RunSink, Sink};
@@ -35,9 +35,9 @@ const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
-    pub(super) async fn read(mut self, begun: Begun) -> (Carryover<S::Run>, End) {
+    pub(super) async fn read(mut self, begun: Begun) -> (KeptRun<S::Run>, End) {
         let end = self.read_to_end(begun).await;
-        (self.carryover, end)
+        (self.kept, end)
     }
 
     #[expect(clippy::too_many_lines, reason = "one select over all that may happen to a session")]
@@ -52,7 +52,7 @@ impl<S: Sink> Attempt<S> {
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
         }
-        let Some(sink) = self.carryover.sink.take() else {
+        let Some(sink) = self.kept.sink.take() else {
             return End::Again { lived: Duration::ZERO };
         };
         let version = self
@@ -61,8 +61,8 @@ impl<S: Sink> Attempt<S> {
             .clone()
             .unwrap_or_else(|| "of unknown version".to_owned());
         let share = self.shared.memory.share();
-        let mut reading = Reading::new(sink, ahead_ns, Arc::clone(&self.shared.readers.rounds), share);
-        if self.options.read_settings && !self.carryover.settings_read {
+        let mut reading = StreamReading::new(sink, ahead_ns, Arc::clone(&self.shared.readers.rounds), share);
+        if self.options.read_settings && !self.kept.settings_read {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         reading.others.clone_from(&watched);
@@ -87,7 +87,7 @@ impl<S: Sink> Attempt<S> {
         let mut settings: Option<JoinHandle<_>> = None;
         let mut healing: Option<JoinHandle<_>> = None;
         reading.sink.state(RunState::Attached);
-        if self.carryover.reported.replace(RunState::Attached) != Some(RunState::Attached) {
+        if self.kept.reported.replace(RunState::Attached) != Some(RunState::Attached) {
             tracing::info!(
                 target: "gcwatch::targets",
                 pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}"
@@ -135,7 +135,7 @@ impl<S: Sink> Attempt<S> {
                 }
                 read = joined(&mut settings) => {
                     settings = None;
-                    self.carryover.settings_read = true;
+                    self.kept.settings_read = true;
                     self.take_settings(&mut reading, read);
                 }
                 watched = due(watched.as_ref()), if order == Order::Read && healing.is_none() => {
@@ -195,7 +195,7 @@ impl<S: Sink> Attempt<S> {
                 (Ok(()), Ok(()), _) => Ok(()),
             }
         };
-        self.carryover.sink = Some(reading.sink);
+        self.kept.sink = Some(reading.sink);
         match order {
             Order::Read if over_memory => {
                 self.over_memory(&in_order.err().unwrap_or_default());
@@ -237,7 +237,7 @@ impl<S: Sink> Attempt<S> {
         self.shared.sink.over_memory();
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         let detail = format!("{problem}; gcwatch attaches again later, after a pause that grows up to an hour");
-        if std::mem::replace(&mut self.carryover.memory_reported, true) {
+        if std::mem::replace(&mut self.kept.memory_reported, true) {
             tracing::info!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
         } else {
             tracing::warn!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
@@ -245,11 +245,11 @@ impl<S: Sink> Attempt<S> {
         let reason = OVER_MEMORY.to_owned();
         let state = RunState::Unattachable { reason, detail };
         // It is logged here.
-        self.carryover.reported = Some(state.clone());
+        self.kept.reported = Some(state.clone());
         self.report(state);
     }
 
-    fn take_healed(&self, reading: &mut Reading<S::Run>, healed: Result<Healed, String>) {
+    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<Healed, String>) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         if let Some(watched) = &reading.others {
             watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
@@ -274,7 +274,7 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    fn take_requests(&self, reading: &mut Reading<S::Run>, news: News) {
+    fn take_requests(&self, reading: &mut StreamReading<S::Run>, news: News) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         match news {
             News::Batch(batch) => reading.take_requests(&batch),
@@ -300,7 +300,7 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    fn take_settings(&self, reading: &mut Reading<S::Run>, read: Result<Option<GcSettings>, String>) {
+    fn take_settings(&self, reading: &mut StreamReading<S::Run>, read: Result<Option<GcSettings>, String>) {
         match read {
             Ok(Some(settings)) => reading.sink.learned(None, settings.attributes()),
             Ok(None) => {}

@@ -20,7 +20,7 @@ const UNANSWERED: u32 = 10;
 /// What gcwatch's threads and the keeper share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<HeldState>,
     pub(super) counts: Counts,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Counts {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HeldState {
     /// To the guard that runs.
     channel: Option<Arc<OwnedFd>>,
     streams: BTreeMap<u64, Entry>,
@@ -58,7 +58,7 @@ struct Entry {
 
 impl Shared {
     /// The state is whole at every unlock.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HeldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Shared {
     }
 
     /// Everything that the guard has said. A guard that is gone leaves no channel.
-    fn take_messages(&self, state: &mut State) {
+    fn take_messages(&self, state: &mut HeldState) {
         let (mut closed, mut not_held) = (0_u64, 0_u64);
         while let Some(channel) = state.channel.clone() {
             let bytes = match receive(channel.as_fd()) {

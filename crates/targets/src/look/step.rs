@@ -1,5 +1,5 @@
 //! The steps of a look: what one is about, and what is done in it. All that may block is in here, so that the look
-//! itself ([`Job`]) has only the order of the steps, their times and what came of them.
+//! itself ([`OngoingLook`]) has only the order of the steps, their times and what came of them.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -11,19 +11,19 @@ use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::identity::{key_of, service_of};
 use crate::look::file_system_group::FileSystemGroup;
-use crate::look::{Job, NamedSockets, Seen, plain};
+use crate::look::{NamedSockets, OngoingLook, Seen, plain};
 use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
 
 /// What a step is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum LookSubject {
     /// A process, and whatever file systems it has its socket on.
     Process(u32),
     /// A path of the configuration, or our own directory of sockets.
     Path(PathBuf),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LookSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(pid) => write!(f, "process {pid}"),
@@ -33,7 +33,7 @@ impl fmt::Display for Place {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum LookStep {
     /// Watches a directory that may hold sockets of any process.
     Watch(PathBuf),
     /// Lists the sockets at a path of the configuration.
@@ -43,11 +43,11 @@ pub(super) enum Step {
     Behind(PathBuf),
 }
 
-impl Step {
-    pub(super) fn place(&self) -> Place {
+impl LookStep {
+    pub(super) fn place(&self) -> LookSubject {
         match self {
-            Self::Watch(path) | Self::List(path) | Self::Behind(path) => Place::Path(path.clone()),
-            Self::Process(pid) => Place::Process(*pid),
+            Self::Watch(path) | Self::List(path) | Self::Behind(path) => LookSubject::Path(path.clone()),
+            Self::Process(pid) => LookSubject::Process(*pid),
         }
     }
 }
@@ -61,15 +61,15 @@ pub(super) struct Found {
     pub(super) left_out: bool,
 }
 
-impl Job {
+impl OngoingLook {
     /// Takes one step; may block for as long as the file system that it is about.
-    pub(super) fn take(&self, step: &Step, scan: &mut Option<Scan>) -> Found {
+    pub(super) fn take(&self, step: &LookStep, scan: &mut Option<Scan>) -> Found {
         match step {
-            Step::Watch(path) => Found {
+            LookStep::Watch(path) => Found {
                 watched: self.watch(open_directory(path).ok()),
                 ..Found::default()
             },
-            Step::List(path) => {
+            LookStep::List(path) => {
                 let sockets = Scan::sockets_at(path);
                 // A socket that is named, not a directory of them: its directory.
                 let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
@@ -85,14 +85,14 @@ impl Job {
                     ..Found::default()
                 }
             }
-            Step::Process(pid) => {
+            LookStep::Process(pid) => {
                 let scan = scan.get_or_insert_with(|| {
                     let named = self.lock().sockets.values().flatten().cloned().collect::<Vec<_>>();
                     Scan::host().with_socket_directories([]).with_found_sockets(named)
                 });
                 self.process(*pid, scan)
             }
-            Step::Behind(path) => {
+            LookStep::Behind(path) => {
                 let sockets = self.lock().sockets.get(path).cloned().unwrap_or_default();
                 if sockets.is_empty() {
                     return Found::default();

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::carryover::Carryover;
 use crate::identity::{key_of, sketch};
+use crate::kept_run::KeptRun;
 use crate::look::{Look, Seen};
 use crate::order::Order;
 use crate::registry::Phase;
@@ -54,7 +54,7 @@ impl<S: Sink> Supervisor<S> {
         let Some(entry) = self.registry.get_mut(key) else {
             let mut run = KnownRun {
                 identity: sketch(process, seen.service.clone()),
-                carryover: Some(Carryover::default()),
+                kept: Some(KeptRun::default()),
                 orders: None,
                 looked_gone: false,
                 visible: process.visible,
@@ -74,8 +74,8 @@ impl<S: Sink> Supervisor<S> {
             (Some(false), Phase::Ready | Phase::Waiting(_)) => {
                 entry.phase = Phase::Excluded;
                 entry.run.begun = None;
-                if let Some(carryover) = &mut entry.run.carryover {
-                    carryover.lease = None;
+                if let Some(kept) = &mut entry.run.kept {
+                    kept.lease = None;
                 }
                 entry.run.report(&self.shared.sink, RunState::Excluded);
             }
@@ -96,14 +96,14 @@ impl<S: Sink> Supervisor<S> {
             return;
         }
         if let Some(entry) = self.registry.remove(key) {
-            self.end(&entry.run.identity, entry.run.carryover.unwrap_or_default());
+            self.end(&entry.run.identity, entry.run.kept.unwrap_or_default());
         }
     }
 
     /// The process of a run exited.
-    pub(crate) fn end(&self, identity: &Identity, mut carryover: Carryover<S::Run>) {
-        carryover.report(&self.shared.sink, identity, RunState::Ended);
-        match carryover.sink {
+    pub(crate) fn end(&self, identity: &Identity, mut kept: KeptRun<S::Run>) {
+        kept.report(&self.shared.sink, identity, RunState::Ended);
+        match kept.sink {
             Some(run) => run.end(),
             None => self.shared.sink.forget(identity.key),
         }

@@ -3,7 +3,7 @@
 use dotnet_diagnostics::Endpoint;
 use tokio::sync::{oneshot, watch};
 
-use crate::carryover::Carryover;
+use crate::kept_run::KeptRun;
 use crate::order::Order;
 use crate::sink::{RunSink, Sink};
 use processes::{Identity, RunState};
@@ -13,7 +13,7 @@ use processes::{Identity, RunState};
 pub(crate) struct KnownRun<T> {
     pub(crate) identity: Identity,
     /// With its task while that runs.
-    pub(crate) carryover: Option<Carryover<T>>,
+    pub(crate) kept: Option<KeptRun<T>>,
     /// To its task, while that runs.
     pub(crate) orders: Option<watch::Sender<Order>>,
     /// A look found it gone while its task ran; looked at again when the task is over.
@@ -40,14 +40,14 @@ const WAITS_FOR_SOCKET: [&str; 7] = [
 impl<T: RunSink> KnownRun<T> {
     /// Reports its state, unless its task runs, which reports by itself.
     pub(crate) fn report<S: Sink<Run = T>>(&mut self, sink: &S, state: RunState) {
-        if let Some(carryover) = &mut self.carryover {
-            carryover.report(sink, &self.identity, state);
+        if let Some(kept) = &mut self.kept {
+            kept.report(sink, &self.identity, state);
         }
     }
 
     /// The state that was reported last; `None` also while its task runs.
     pub(crate) fn reported(&self) -> Option<&RunState> {
-        self.carryover.as_ref()?.reported.as_ref()
+        self.kept.as_ref()?.reported.as_ref()
     }
 
     /// Gives its task an order, if that runs.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{Asked, FileSystemGroup, Job, Look, Part, Place, PlainProcesses, STEP_WITHIN};
+use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_WITHIN};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
@@ -38,7 +38,7 @@ pub(crate) struct ScanRequest {
 /// A look that is under way.
 #[derive(Debug)]
 struct UnderWay {
-    job: Arc<Job>,
+    job: Arc<OngoingLook>,
     found: oneshot::Receiver<Look>,
     check_at: Instant,
 }
@@ -58,11 +58,11 @@ pub(crate) struct Scans {
     judge_all: bool,
     under_way: Option<UnderWay>,
     threads: Threads,
-    stuck: BTreeMap<Place, Stuck>,
+    stuck: BTreeMap<LookSubject, Stuck>,
     /// Threads that hang.
     hanging: usize,
     /// What threads returned from that hung.
-    returned: Arc<Mutex<Vec<Place>>>,
+    returned: Arc<Mutex<Vec<LookSubject>>>,
     plain: Arc<Mutex<PlainProcesses>>,
     /// That processes are left out was logged.
     left_out_reported: bool,
@@ -166,7 +166,7 @@ impl Scans {
             watches,
             options: Arc::clone(options),
         };
-        let (job, found) = Job::new(asked);
+        let (job, found) = OngoingLook::new(asked);
         let job = Arc::new(job);
         self.go_on(&job, 0);
         self.under_way = Some(UnderWay {
@@ -177,10 +177,10 @@ impl Scans {
     }
 
     /// Has a thread take the steps that are left. Where there can be none, the look ends with what was found.
-    fn go_on(&self, job: &Arc<Job>, thread: u32) {
+    fn go_on(&self, job: &Arc<OngoingLook>, thread: u32) {
         let (of_thread, returned) = (Arc::clone(job), Arc::clone(&self.returned));
         let part = self.threads.run(move || {
-            if let Part::Left(place) = of_thread.run(thread) {
+            if let LookPart::Left(place) = of_thread.run(thread) {
                 returned.lock().unwrap_or_else(PoisonError::into_inner).push(place);
             }
         });
@@ -214,8 +214,8 @@ impl Scans {
         }) = &ended
         {
             self.stuck.retain(|place, _| match place {
-                Place::Process(pid) => pids.contains(pid),
-                Place::Path(_) => true,
+                LookSubject::Process(pid) => pids.contains(pid),
+                LookSubject::Path(_) => true,
             });
             if *left_out > 0 && !std::mem::replace(&mut self.left_out_reported, true) {
                 tracing::error!(
@@ -238,8 +238,8 @@ impl Scans {
         let job = Arc::clone(&under_way.job);
         let Some((place, thread)) = job.late(now) else { return };
         let what = match &place {
-            Place::Process(_) => "the files of this process do not respond",
-            Place::Path(_) => "this directory does not respond",
+            LookSubject::Process(_) => "the files of this process do not respond",
+            LookSubject::Path(_) => "this directory does not respond",
         };
         tracing::error!(
             target: "gcwatch::targets",
@@ -247,8 +247,8 @@ impl Scans {
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {
-            Place::Process(pid) => FileSystemGroup::of(*pid),
-            Place::Path(_) => Vec::new(),
+            LookSubject::Process(pid) => FileSystemGroup::of(*pid),
+            LookSubject::Path(_) => Vec::new(),
         };
         self.stuck.insert(place, Stuck { since: now, groups });
         self.hanging += 1;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::{Attempt, End};
 use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE};
-use crate::carryover::Carryover;
+use crate::kept_run::KeptRun;
 use crate::lease::Leases;
 use crate::order::{Order, STOP_WITHIN};
 use crate::registry::Phase;
@@ -24,12 +24,12 @@ use processes::{Identity, RunKey, RunState};
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// What survives of a run whose task is over, and how the task ended; an error where it panicked or was aborted.
-pub(crate) type TaskOutcome<T> = Result<(Carryover<T>, End), JoinError>;
+pub(crate) type TaskOutcome<T> = Result<(KeptRun<T>, End), JoinError>;
 
 /// The tasks of the runs.
 #[derive(Debug)]
 pub(crate) struct Tasks<T> {
-    set: JoinSet<(Carryover<T>, End)>,
+    set: JoinSet<(KeptRun<T>, End)>,
     runs: HashMap<Id, RunKey>,
 }
 
@@ -41,7 +41,7 @@ impl<T: RunSink> Tasks<T> {
         }
     }
 
-    fn spawn(&mut self, key: RunKey, task: impl Future<Output = (Carryover<T>, End)> + Send + 'static) {
+    fn spawn(&mut self, key: RunKey, task: impl Future<Output = (KeptRun<T>, End)> + Send + 'static) {
         let task = self.set.spawn(task);
         self.runs.insert(task.id(), key);
     }
@@ -84,7 +84,7 @@ impl<S: Sink> Supervisor<S> {
                 options: Arc::clone(&options),
                 leases: Leases::new(options.lease_folder.clone()),
                 sketch: run.identity.clone(),
-                carryover: run.carryover.take().unwrap_or_default(),
+                kept: run.kept.take().unwrap_or_default(),
                 orders,
                 visible: run.visible,
                 reverse: run.reverse.clone(),
@@ -105,9 +105,9 @@ impl<S: Sink> Supervisor<S> {
     }
 
     pub(crate) fn take_ended(&mut self, key: RunKey, outcome: TaskOutcome<S::Run>, now: Instant) {
-        let (mut carryover, end) = outcome.unwrap_or_else(|error| {
+        let (mut kept, end) = outcome.unwrap_or_else(|error| {
             tracing::error!(target: "gcwatch::targets", pid = key.pid, "the task of a process failed: {error}");
-            (Carryover::default(), End::Again { lived: Duration::ZERO })
+            (KeptRun::default(), End::Again { lived: Duration::ZERO })
         });
         let Some(entry) = self.registry.get_mut(key) else {
             return;
@@ -116,11 +116,11 @@ impl<S: Sink> Supervisor<S> {
         match end {
             End::Gone => {
                 if let Some(entry) = self.registry.remove(key) {
-                    self.end(&entry.run.identity, carryover);
+                    self.end(&entry.run.identity, kept);
                 }
             }
             End::Again { lived } => {
-                entry.run.carryover = Some(carryover);
+                entry.run.kept = Some(kept);
                 let looked_gone = std::mem::take(&mut entry.run.looked_gone);
                 self.registry.again(key, lived >= GOOD_LIFE, now, fastrand::f64());
                 if looked_gone {
@@ -128,7 +128,7 @@ impl<S: Sink> Supervisor<S> {
                 }
             }
             End::OverMemory { lived } => {
-                entry.run.carryover = Some(carryover);
+                entry.run.kept = Some(kept);
                 let looked_gone = std::mem::take(&mut entry.run.looked_gone);
                 self.registry.hold_off(key, lived >= GOOD_CONDUCT, now, fastrand::f64());
                 if looked_gone {
@@ -140,9 +140,9 @@ impl<S: Sink> Supervisor<S> {
                     self.unfinished.add(&entry.run.identity, &problem);
                 }
                 // Excluded: another gcwatch may read it.
-                carryover.lease = None;
+                kept.lease = None;
                 entry.phase = Phase::Excluded;
-                entry.run.carryover = Some(carryover);
+                entry.run.kept = Some(kept);
                 entry.run.report(&self.shared.sink, RunState::Excluded);
             }
         }

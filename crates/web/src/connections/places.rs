@@ -14,12 +14,12 @@ pub(super) struct Places<T> {
     most: usize,
     /// Nobody who has been in a state for less has to go.
     grace: Duration,
-    taken: BTreeMap<u64, Place<T>>,
+    taken: BTreeMap<u64, TakenPlace<T>>,
     last_id: u64,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct TakenPlace<T> {
     connection: Option<T>,
     since: Instant,
     /// The answer that is being written; `None`: it waits for a request.
@@ -50,7 +50,7 @@ impl<T> Places<T> {
             self.leave(slowest)
         };
         self.last_id += 1;
-        let place = Place {
+        let place = TakenPlace {
             connection: None,
             since: now,
             answer: None,
@@ -66,7 +66,7 @@ impl<T> Places<T> {
         }
     }
 
-    fn slowest(&self, now: Instant, of: impl Fn(&Place<T>) -> bool) -> Option<u64> {
+    fn slowest(&self, now: Instant, of: impl Fn(&TakenPlace<T>) -> bool) -> Option<u64> {
         let places = self.taken.iter().filter(|(_, place)| of(place));
         let (id, place) = places.min_by_key(|(_, place)| place.since)?;
         (now.saturating_duration_since(place.since) >= self.grace).then_some(*id)

@@ -40,12 +40,12 @@ const MOST_ANSWER_BYTES: usize = 32 << 20;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A connection's place, which it leaves when this is dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     shared: Shared,
     id: u64,
 }
 
-impl Place {
+impl ConnectionPlace {
     pub(super) fn new(shared: &Shared, id: u64) -> Self {
         let shared = Arc::clone(shared);
         Self { shared, id }
@@ -71,7 +71,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         places(&self.shared).leave(self.id);
     }
@@ -86,7 +86,7 @@ pub(super) async fn answer(
     (stream, ends): (TcpStream, Ends),
     tls: Option<TlsAcceptor>,
     router: Router,
-    place: Place,
+    place: ConnectionPlace,
     turns: Arc<Semaphore>,
     mut ended: watch::Receiver<bool>,
     deadlines: Deadlines,
@@ -143,7 +143,7 @@ pub(super) async fn answer(
 }
 
 /// Serves one request of a connection that has a reserved place.
-pub(super) async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, place: Place) {
+pub(super) async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, place: ConnectionPlace) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let serving = async {
         let Ok(stream) = Wire::new(stream, tls).await else {

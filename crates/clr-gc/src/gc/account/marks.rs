@@ -10,7 +10,7 @@ pub const MAX_MARKED_HEAPS: usize = 1024;
 /// is sent when its kind is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-enum Place {
+enum MarkStep {
     /// Type 4: only where there are any, in a full collection.
     Sized,
     /// Type 0.
@@ -76,18 +76,18 @@ pub(super) struct Mark {
 impl Marking {
     /// The marks, in order, when every heap sent all that a collection has of this generation and kind.
     pub(super) fn whole(&self, heaps: u32, is_full: bool, is_foreground: bool) -> Option<Vec<Mark>> {
-        let is_there = |place: Place| self.at.get(place as usize).is_some_and(Option::is_some);
+        let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         let is_whole = !self.is_broken
             && self.whole_heaps == heaps
-            && is_there(Place::Older) != is_full
-            && is_there(Place::Background) == is_foreground;
+            && is_there(MarkStep::Older) != is_full
+            && is_there(MarkStep::Background) == is_foreground;
         let marks = CAUSES.into_iter().zip(self.at).zip(self.bytes).enumerate();
         let sent = marks.filter_map(|(place, ((cause, at), bytes))| {
             Some(Mark {
                 cause,
                 at: at?,
                 bytes,
-                clears_weak: place == Place::Finalizable as usize,
+                clears_weak: place == MarkStep::Finalizable as usize,
             })
         });
         is_whole.then(|| sent.collect())
@@ -95,7 +95,7 @@ impl Marking {
 
     /// When the roots were done, weak references follow.
     pub(super) fn roots_done(&self) -> Option<i64> {
-        self.at.get(Place::Dependent as usize).copied().flatten()
+        self.at.get(MarkStep::Dependent as usize).copied().flatten()
     }
 }
 
@@ -103,7 +103,7 @@ impl Marking {
 #[derive(Debug, Clone, Copy)]
 struct Heap {
     is_broken: bool,
-    last: Option<Place>,
+    last: Option<MarkStep>,
     at: [Option<i64>; PLACES],
     bytes: [u64; PLACES],
 }
@@ -117,21 +117,21 @@ impl Heap {
     };
 
     fn mark(&mut self, at: i64, kind: RootKind, bytes: u64) {
-        let dependent = if self.last >= Some(Place::Finalizable) {
-            Place::DependentAgain
+        let dependent = if self.last >= Some(MarkStep::Finalizable) {
+            MarkStep::DependentAgain
         } else {
-            Place::Dependent
+            MarkStep::Dependent
         };
         let place = match kind {
-            RootKind::SIZED_REF => Place::Sized,
-            RootKind::STACK => Place::Stacks,
-            RootKind::BGC => Place::Background,
-            RootKind::FINALIZER => Place::FinalizerQueue,
-            RootKind::HANDLE => Place::Handles,
-            RootKind::OLDER => Place::Older,
-            RootKind::STEAL => Place::Steal,
+            RootKind::SIZED_REF => MarkStep::Sized,
+            RootKind::STACK => MarkStep::Stacks,
+            RootKind::BGC => MarkStep::Background,
+            RootKind::FINALIZER => MarkStep::FinalizerQueue,
+            RootKind::HANDLE => MarkStep::Handles,
+            RootKind::OLDER => MarkStep::Older,
+            RootKind::STEAL => MarkStep::Steal,
             RootKind::DEPENDENT_HANDLE => dependent,
-            RootKind::NEW_FINALIZER => Place::Finalizable,
+            RootKind::NEW_FINALIZER => MarkStep::Finalizable,
             // In the time of the kind that follows.
             _ => return,
         };
@@ -153,26 +153,26 @@ impl Heap {
     /// Each kind that every collection has.
     fn is_whole(&self) -> bool {
         let always = [
-            Place::Stacks,
-            Place::FinalizerQueue,
-            Place::Handles,
-            Place::Dependent,
-            Place::Finalizable,
-            Place::DependentAgain,
+            MarkStep::Stacks,
+            MarkStep::FinalizerQueue,
+            MarkStep::Handles,
+            MarkStep::Dependent,
+            MarkStep::Finalizable,
+            MarkStep::DependentAgain,
         ];
-        let is_there = |place: Place| self.at.get(place as usize).is_some_and(Option::is_some);
+        let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         always.into_iter().all(is_there)
     }
 
     /// Which of the kinds it has that not every collection has.
     fn has_older_and_background(&self) -> [bool; 2] {
-        let is_there = |place: Place| self.at.get(place as usize).is_some_and(Option::is_some);
-        [is_there(Place::Older), is_there(Place::Background)]
+        let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
+        [is_there(MarkStep::Older), is_there(MarkStep::Background)]
     }
 
     /// When it had done its own roots, before heaps wait for each other.
     fn own_roots_done(&self) -> Option<i64> {
-        let own = self.at.get(..Place::Steal as usize)?;
+        let own = self.at.get(..MarkStep::Steal as usize)?;
         own.iter().copied().max().flatten()
     }
 }

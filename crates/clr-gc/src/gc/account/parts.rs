@@ -23,7 +23,7 @@ impl PartKind {
 
 /// One part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct AccountPart {
     /// What it was spent on.
     pub cause: Cause,
     /// Nanoseconds, never negative.
@@ -97,9 +97,9 @@ impl Account {
     }
 
     /// The parts that took time, in the order of [`Cause::ALL`]; they add up to [`total`](Self::total).
-    pub fn parts(&self) -> impl Iterator<Item = Part> {
+    pub fn parts(&self) -> impl Iterator<Item = AccountPart> {
         let all = Cause::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0);
-        all.map(|(cause, ns)| Part {
+        all.map(|(cause, ns)| AccountPart {
             cause,
             ns,
             kind: self.kind(cause),
@@ -107,8 +107,8 @@ impl Account {
     }
 
     /// The parts that took time, the largest first, what is unexplained last.
-    pub fn largest_first(&self) -> Vec<Part> {
-        let mut parts: Vec<Part> = self.parts().collect();
+    pub fn largest_first(&self) -> Vec<AccountPart> {
+        let mut parts: Vec<AccountPart> = self.parts().collect();
         parts.sort_by_key(|part| (part.cause == Cause::Unexplained, -part.ns));
         parts
     }

@@ -5,7 +5,7 @@ use crate::gc::allocated::{AllocatedUnknown, Inside};
 use crate::gc::forming::Forming;
 use crate::gc::history::GlobalHistory;
 use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
-use crate::gc::stop::{Run, Stop, StopId};
+use crate::gc::stop::{Stop, StopCollection, StopId};
 
 impl Machine {
     pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut Forming> {
@@ -115,7 +115,7 @@ impl Machine {
         if stop.runs.len() >= MAX_RUNS {
             return None;
         }
-        stop.run(Run {
+        stop.run(StopCollection {
             number: event.count,
             background,
             start: at,
@@ -194,7 +194,7 @@ impl Machine {
                     let alone = stop.runs.is_empty();
                     stop.broken |= !alone;
                     if let Some(begin) = stop.first_seen().filter(|_| stop.runs.len() < MAX_RUNS) {
-                        stop.run(Run {
+                        stop.run(StopCollection {
                             number,
                             background: false,
                             start: begin,

@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::otlp::account::{Account, Verdict};
+use crate::otlp::account::{AfterAnswer, AnswerCounts};
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::batch::Entry;
-use crate::otlp::lane::{Control, DownCause, Lane, NotTaken};
+use crate::otlp::outgoing::{Control, DownCause, NotTaken, Outgoing};
 use crate::otlp::own::build::Exporter;
 use crate::otlp::own::http::{LastAnswer, TargetClient};
 use crate::otlp::stats::Reason;
@@ -51,14 +51,14 @@ struct Built<E> {
     last: LastAnswer,
 }
 
-/// Exports over the receiver that its lane has at the time.
+/// Exports over the receiver that its signal has at the time.
 pub(crate) struct FollowingExporter<E> {
-    lane: Arc<Lane>,
+    outgoing: Arc<Outgoing>,
     origin: Arc<Origin>,
     resource: Resource,
     runtime: Handle,
     built: Mutex<Option<Arc<Built<E>>>>,
-    account: Mutex<Account>,
+    account: Mutex<AnswerCounts>,
 }
 
 impl<E> fmt::Debug for FollowingExporter<E> {
@@ -69,10 +69,10 @@ impl<E> fmt::Debug for FollowingExporter<E> {
 
 impl<E: Exporter> FollowingExporter<E> {
     /// `resource` is the origin as the SDK has it.
-    pub(crate) fn new(lane: Arc<Lane>, origin: Arc<Origin>, resource: Resource, runtime: Handle) -> Self {
+    pub(crate) fn new(outgoing: Arc<Outgoing>, origin: Arc<Origin>, resource: Resource, runtime: Handle) -> Self {
         Self {
-            account: Mutex::new(Account::new(Arc::clone(&lane))),
-            lane,
+            account: Mutex::new(AnswerCounts::new(Arc::clone(&outgoing))),
+            outgoing,
             origin,
             resource,
             runtime,
@@ -82,23 +82,23 @@ impl<E: Exporter> FollowingExporter<E> {
 
     /// Sends once, to the receiver that there is then.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
-        let count = self.lane.queue().take_held(items.count());
+        let count = self.outgoing.queue().take_held(items.count());
         if count < items.count() {
             // Nobody waits for them: they were counted when the queue was left.
-            self.lane.queue().gave_up(count, Reason::Shutdown);
+            self.outgoing.queue().gave_up(count, Reason::Shutdown);
             return Err(failed());
         }
-        let mut control = self.lane.control.subscribe();
+        let mut control = self.outgoing.control.subscribe();
         let not_taken = loop {
             let (target, closing) = {
                 let control = control.borrow_and_update();
                 (control.target.clone(), control.closing)
             };
             let Some(target) = target else {
-                self.lane.queue().gave_up(count, Reason::Disabled);
+                self.outgoing.queue().gave_up(count, Reason::Disabled);
                 return Err(failed());
             };
-            if !closing && !self.lane.queue().takes_own(Instant::now()) {
+            if !closing && !self.outgoing.queue().takes_own(Instant::now()) {
                 break None;
             }
             let built = match self.built(&target) {
@@ -121,31 +121,31 @@ impl<E: Exporter> FollowingExporter<E> {
                 target.stop_compressing(message);
                 continue;
             }
-            // Such a small request does not show the limit for the lane's batches.
+            // Such a small request does not show the limit for the signal's batches.
             let answer = match answer {
                 Answer::TooLarge { message, .. } => Answer::Refused { message },
                 answer => answer,
             };
             let (cause, after) = match self.judge(count, &target, answer) {
-                Verdict::Settled | Verdict::Halve => return Ok(()),
+                AfterAnswer::Settled | AfterAnswer::Halve => return Ok(()),
                 // Only metrics are kept, and these are none.
-                Verdict::Refused => {
-                    self.lane.queue().gave_up(count, Reason::Refused);
+                AfterAnswer::Refused => {
+                    self.outgoing.queue().gave_up(count, Reason::Refused);
                     return Err(failed());
                 }
-                Verdict::Unsupported => (DownCause::Unsupported, None),
-                Verdict::Exhausted => (DownCause::Retry(RetryCause::Unavailable), None),
-                Verdict::Retry(cause, after) => (DownCause::Retry(cause), after),
+                AfterAnswer::Unsupported => (DownCause::Unsupported, None),
+                AfterAnswer::Exhausted => (DownCause::Retry(RetryCause::Unavailable), None),
+                AfterAnswer::Retry(cause, after) => (DownCause::Retry(cause), after),
             };
             let by = target;
             break Some(NotTaken { by, cause, after });
         };
-        self.lane
+        self.outgoing
             .take_over(items.into_entries(&self.origin), not_taken, Instant::now());
         Ok(())
     }
 
-    fn judge(&self, items: u64, target: &Target, answer: Answer) -> Verdict {
+    fn judge(&self, items: u64, target: &Target, answer: Answer) -> AfterAnswer {
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         account.judge(items, 0, target, answer, Instant::now())
     }
@@ -199,7 +199,7 @@ fn failed() -> OTelSdkError {
 
 /// Completes when `is` holds. A reference to the value is not kept.
 async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) -> bool) {
-    // The lane, and with it the sender, outlives this.
+    // The signal, and with it the sender, outlives this.
     let _holds = control.wait_for(is).await.is_ok();
 }
 

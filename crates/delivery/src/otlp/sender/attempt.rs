@@ -8,10 +8,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::disk::{store_crowd, store_due};
 use super::{CLOSING_CAP, SHORT, Sender};
-use crate::otlp::account::Verdict;
+use crate::otlp::account::AfterAnswer;
 use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::Batch;
-use crate::otlp::lane::DownCause;
+use crate::otlp::outgoing::DownCause;
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::backoff::Backoff;
@@ -24,14 +24,14 @@ const LATE_EVERY: Duration = Duration::from_millis(500);
 
 impl Sender {
     /// Sends until the batch is accepted, refused, expired or stored.
-    pub(super) async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> Verdict {
+    pub(super) async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> AfterAnswer {
         let mut backoff: Option<(RetryCause, Backoff)> = None;
         let mut first = true;
         loop {
             self.follow_control();
             let Some(target) = self.target.clone() else {
                 self.give_up(batch.items(), Reason::Disabled);
-                return Verdict::Settled;
+                return AfterAnswer::Settled;
             };
             // The receiver may have asked for a pause, for this batch or the one before.
             if let Some(at) = self.not_before {
@@ -40,26 +40,26 @@ impl Sender {
                 }
                 if at > deadline {
                     self.give_up(batch.items(), Reason::Expired);
-                    return Verdict::Settled;
+                    return AfterAnswer::Settled;
                 }
                 self.not_before = None;
             }
             if !first {
-                self.lane.queue().stats_mut().retries += 1;
+                self.outgoing.queue().stats_mut().retries += 1;
             }
             first = false;
             let (cause, after) = match self.attempt(&target, batch).await {
-                Verdict::Retry(cause, after) => (cause, after),
+                AfterAnswer::Retry(cause, after) => (cause, after),
                 verdict => return verdict,
             };
             let now = Instant::now();
             if self.may_store() && self.store(batch).await {
                 self.go_down(DownCause::Retry(cause), after);
-                return Verdict::Settled;
+                return AfterAnswer::Settled;
             }
             if now >= deadline {
                 self.give_up(batch.items(), Reason::Expired);
-                return Verdict::Settled;
+                return AfterAnswer::Settled;
             }
             if let Some(after) = after {
                 self.not_before = Some(now + after);
@@ -85,24 +85,24 @@ impl Sender {
     /// One request, and what its answer means. What comes meanwhile goes to the disk when there is too much of it, or
     /// when the answer is late: a receiver that takes requests and does not answer is not seen to be down before the
     /// request times out.
-    pub(super) async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> Verdict {
+    pub(super) async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> AfterAnswer {
         let (items, len) = (batch.items(), batch.len());
         let answer = {
-            let lane = Arc::clone(&self.lane);
+            let outgoing = Arc::clone(&self.outgoing);
             let mut sending = pin!(target.send(batch));
             let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_EVERY);
             late.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
                     answer = &mut sending => break answer,
-                    () = lane.crowded.notified(), if lane.store_handle.is_some() => {
-                        if !lane.queue().is_foreign() {
-                            store_crowd(&lane).await;
+                    () = outgoing.crowded.notified(), if outgoing.store_handle.is_some() => {
+                        if !outgoing.queue().is_foreign() {
+                            store_crowd(&outgoing).await;
                         }
                     }
-                    now = late.tick(), if lane.store_handle.is_some() => {
-                        if !lane.queue().is_foreign() {
-                            store_due(&lane, now).await;
+                    now = late.tick(), if outgoing.store_handle.is_some() => {
+                        if !outgoing.queue().is_foreign() {
+                            store_due(&outgoing, now).await;
                         }
                     }
                 }
@@ -111,13 +111,13 @@ impl Sender {
         let now = Instant::now();
         let verdict = self.account.judge(items, len, target, answer, now);
         match verdict {
-            Verdict::Settled if self.exhausted.is_some_and(|smallest| len >= smallest) => self.exhausted = None,
-            Verdict::Exhausted => {
+            AfterAnswer::Settled if self.exhausted.is_some_and(|smallest| len >= smallest) => self.exhausted = None,
+            AfterAnswer::Exhausted => {
                 let again = self.exhausted.is_some();
                 self.exhausted = Some(self.exhausted.map_or(len, |smallest| smallest.min(len)));
                 if !again {
                     // It may only have too much to do: the same request, later.
-                    return Verdict::Retry(RetryCause::Unavailable, None);
+                    return AfterAnswer::Retry(RetryCause::Unavailable, None);
                 }
                 // It is too large, or there is still too much to do: halves, later.
                 let mut backoff = SHORT;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Sender;
-use crate::otlp::account::Verdict;
+use crate::otlp::account::AfterAnswer;
 use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::Batch;
-use crate::otlp::lane::{DownCause, Lane};
+use crate::otlp::outgoing::{DownCause, Outgoing};
 use crate::otlp::queue::Due;
 use crate::otlp::stats::Reason;
 
@@ -26,48 +26,48 @@ impl Sender {
             }
             entries.extend(Batch::into_entries(batch));
         }
-        let dropped = self.lane.queue().put_back(entries, Instant::now());
+        let dropped = self.outgoing.queue().put_back(entries, Instant::now());
         drop(dropped);
     }
 
     /// Whether what the receiver does not take may go to the disk now. A signal that it has never accepted and says
     /// that it does not accept stays in memory.
     pub(super) fn may_store(&self) -> bool {
-        let Some(store_handle) = &self.lane.store_handle else {
+        let Some(store_handle) = &self.outgoing.store_handle else {
             return false;
         };
         let now = Instant::now();
         let usable = store_handle.usable_at(now).is_some_and(|at| at <= now);
-        usable && !self.lane.queue().is_foreign()
+        usable && !self.outgoing.queue().is_foreign()
     }
 
     /// Writes a batch in flight to the disk; false: it is still in flight.
     pub(super) async fn store(&self, batch: &Arc<Batch>) -> bool {
-        let Some(store_handle) = &self.lane.store_handle else {
+        let Some(store_handle) = &self.outgoing.store_handle else {
             return false;
         };
-        let stored = store_handle.append(self.lane.signal, Arc::clone(batch)).await;
+        let stored = store_handle.append(self.outgoing.signal, Arc::clone(batch)).await;
         if stored {
-            self.lane.queue().stored(batch.items());
-            self.lane.count_drops();
+            self.outgoing.queue().stored(batch.items());
+            self.outgoing.count_drops();
         }
         stored
     }
 
     /// Writes the oldest that waits in memory to the disk.
     pub(super) async fn store_waiting(&mut self) {
-        store_oldest(&self.lane).await;
-        self.lane.settled.notify_waiters();
+        store_oldest(&self.outgoing).await;
+        self.outgoing.settled.notify_waiters();
         self.account.log_drops(Instant::now());
     }
 
     /// Sends the oldest stored request, if there is one. False: there is none, or it cannot be read now.
     pub(super) async fn send_stored(&mut self) -> bool {
-        let (Some(store_handle), Some(target)) = (self.lane.store_handle.clone(), self.target.clone()) else {
+        let (Some(store_handle), Some(target)) = (self.outgoing.store_handle.clone(), self.target.clone()) else {
             return false;
         };
         let now = Instant::now();
-        if self.lane.queue().on_disk() == 0 || self.read_again.is_some_and(|again| now < again) {
+        if self.outgoing.queue().on_disk() == 0 || self.read_again.is_some_and(|again| now < again) {
             return false;
         }
         if let Some(at) = self.not_before
@@ -77,63 +77,63 @@ impl Sender {
             return false;
         }
         self.read_again = None;
-        let signal = self.lane.signal;
+        let signal = self.outgoing.signal;
         let Some(stored) = store_handle.oldest(signal).await else {
-            self.lane.count_drops();
-            if self.lane.queue().on_disk() > 0 {
+            self.outgoing.count_drops();
+            if self.outgoing.queue().on_disk() > 0 {
                 self.read_again = Some(Instant::now() + READ_AGAIN);
             }
             return false;
         };
-        self.lane.count_drops();
-        let items = self.lane.queue().take_stored(stored.items);
+        self.outgoing.count_drops();
+        let items = self.outgoing.queue().take_stored(stored.items);
         let batch = Arc::new(Batch::stored(stored.request, items));
         if self.down.is_some() {
-            self.lane.queue().stats_mut().retries += 1;
+            self.outgoing.queue().stats_mut().retries += 1;
         }
         let verdict = self.attempt(&target, &batch).await;
         match verdict {
-            Verdict::Settled => {
+            AfterAnswer::Settled => {
                 store_handle.remove(signal, stored.number).await;
                 self.down = None;
             }
-            Verdict::Refused => {
+            AfterAnswer::Refused => {
                 store_handle.remove(signal, stored.number).await;
                 self.shelve(batch, 0);
                 self.down = None;
             }
-            Verdict::Halve | Verdict::Exhausted => {
+            AfterAnswer::Halve | AfterAnswer::Exhausted => {
                 self.store_halves(batch).await;
                 store_handle.remove(signal, stored.number).await;
-                if verdict == Verdict::Exhausted {
+                if verdict == AfterAnswer::Exhausted {
                     self.go_down(DownCause::Retry(RetryCause::Unavailable), None);
                 } else {
                     self.down = None;
                 }
             }
-            Verdict::Retry(cause, after) => {
+            AfterAnswer::Retry(cause, after) => {
                 self.leave_stored(stored.number, items).await;
                 self.go_down(DownCause::Retry(cause), after);
             }
-            Verdict::Unsupported => {
+            AfterAnswer::Unsupported => {
                 self.leave_stored(stored.number, items).await;
                 self.go_down(DownCause::Unsupported, None);
             }
         }
-        self.lane.count_drops();
-        self.lane.settled.notify_waiters();
+        self.outgoing.count_drops();
+        self.outgoing.settled.notify_waiters();
         true
     }
 
     /// A stored request stays where it is, unless it was dropped while it was sent.
     async fn leave_stored(&self, number: u64, items: u64) {
-        let Some(store_handle) = &self.lane.store_handle else {
+        let Some(store_handle) = &self.outgoing.store_handle else {
             return;
         };
         // Dropped or not, the counts of the disk say so.
-        let _is_there = store_handle.has(self.lane.signal, number).await;
-        self.lane.queue().stored(items);
-        self.lane.count_drops();
+        let _is_there = store_handle.has(self.outgoing.signal, number).await;
+        self.outgoing.queue().stored(items);
+        self.outgoing.count_drops();
     }
 
     /// Stores the halves of a stored request, which is removed after that.
@@ -153,45 +153,45 @@ impl Sender {
 }
 
 /// Writes what waits to the disk until the queue is not crowded any more.
-pub(super) async fn store_crowd(lane: &Lane) {
-    while lane.queue().is_crowded() {
-        if !store_oldest(lane).await {
+pub(super) async fn store_crowd(outgoing: &Outgoing) {
+    while outgoing.queue().is_crowded() {
+        if !store_oldest(outgoing).await {
             return;
         }
     }
 }
 
 /// Writes to the disk what has waited in memory for as long as it may while the receiver does not take it.
-pub(super) async fn store_due(lane: &Lane, now: Instant) {
-    while lane.queue().spill_due(now) == Due::Now {
-        if !store_oldest(lane).await {
+pub(super) async fn store_due(outgoing: &Outgoing, now: Instant) {
+    while outgoing.queue().spill_due(now) == Due::Now {
+        if !store_oldest(outgoing).await {
             return;
         }
     }
 }
 
 /// Writes the oldest that waits in memory to the disk. False: that was not possible, and it waits as before.
-async fn store_oldest(lane: &Lane) -> bool {
-    let Some(store_handle) = &lane.store_handle else {
+async fn store_oldest(outgoing: &Outgoing) -> bool {
+    let Some(store_handle) = &outgoing.store_handle else {
         return false;
     };
     let now = Instant::now();
     if store_handle.usable_at(now).is_none_or(|at| at > now) {
         return false;
     }
-    let entries = lane.queue().take_to_store();
+    let entries = outgoing.queue().take_to_store();
     if entries.is_empty() {
         return false;
     }
     let batch = Arc::new(Batch::new(entries));
     let items = batch.items();
-    let stored = store_handle.append(lane.signal, Arc::clone(&batch)).await;
+    let stored = store_handle.append(outgoing.signal, Arc::clone(&batch)).await;
     if stored {
-        lane.queue().stored(items);
+        outgoing.queue().stored(items);
     } else {
-        let dropped = lane.queue().put_back(Batch::into_entries(batch), now);
+        let dropped = outgoing.queue().put_back(Batch::into_entries(batch), now);
         drop(dropped);
     }
-    lane.count_drops();
+    outgoing.count_drops();
     stored
 }

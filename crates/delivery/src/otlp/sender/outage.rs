@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::attempt::backoff_of;
 use super::{PROBES, Sender};
-use crate::otlp::account::Verdict;
+use crate::otlp::account::AfterAnswer;
 use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::Batch;
-use crate::otlp::lane::{DownCause, NotTaken};
+use crate::otlp::outgoing::{DownCause, NotTaken};
 use crate::otlp::queue::Due;
 use crate::otlp::stats::Reason;
 use crate::transport::backoff::Backoff;
@@ -69,24 +69,24 @@ impl Sender {
     }
 
     /// Waits while the receiver does not take requests: writes what comes to the disk, and asks again when it is time.
-    /// True: the lane is closed, and nothing is left to do.
+    /// True: the signal is closed, and nothing is left to do.
     pub(super) async fn wait_down(&mut self) -> bool {
         let Some(Down { cause, retry_at, .. }) = self.down.clone() else {
             return false;
         };
         let now = Instant::now();
         let closing = self.control.borrow().closing;
-        let foreign = cause == DownCause::Unsupported && self.lane.queue().is_foreign();
-        if foreign && (closing || self.lane.queue().is_flushing()) {
+        let foreign = cause == DownCause::Unsupported && self.outgoing.queue().is_foreign();
+        if foreign && (closing || self.outgoing.queue().is_flushing()) {
             // Nobody waits for what was never accepted.
-            let dropped = self.lane.queue().drop_unsupported();
+            let dropped = self.outgoing.queue().drop_unsupported();
             drop(dropped);
-            self.lane.settled.notify_waiters();
+            self.outgoing.settled.notify_waiters();
         }
-        let store_handle = self.lane.store_handle.as_ref();
+        let store_handle = self.outgoing.store_handle.as_ref();
         let usable_at = store_handle.and_then(|store_handle| store_handle.usable_at(now));
         let usable_at = usable_at.filter(|_| !foreign);
-        let spill_at = match (usable_at, self.lane.queue().spill_due(now)) {
+        let spill_at = match (usable_at, self.outgoing.queue().spill_due(now)) {
             (Some(usable), Due::Now) => Some(usable.max(now)),
             (Some(usable), Due::At(at)) => Some(usable.max(at)),
             _ => None,
@@ -98,7 +98,7 @@ impl Sender {
         if closing {
             // What is in memory cannot be written: it is sent as long as there is time.
             self.down = None;
-            return self.lane.queue().due(now) == Due::Done;
+            return self.outgoing.queue().due(now) == Due::Done;
         }
         if retry_at <= now {
             self.probe().await;
@@ -106,8 +106,8 @@ impl Sender {
         }
         tokio::select! {
             () = sleep_until(spill_at.map_or(retry_at, |at| at.min(retry_at))) => {}
-            () = self.lane.wake.notified() => {}
-            () = self.lane.crowded.notified(), if usable_at.is_some() => {}
+            () = self.outgoing.wake.notified() => {}
+            () = self.outgoing.crowded.notified(), if usable_at.is_some() => {}
             Ok(()) = self.control.changed() => {}
         }
         false
@@ -119,46 +119,49 @@ impl Sender {
             self.down = None;
             return;
         };
-        let entries = self.lane.queue().take_one();
+        let entries = self.outgoing.queue().take_one();
         if entries.is_empty() {
             // Nothing is new: the oldest that is stored asks. Without any, the next batch does.
-            if self.lane.queue().on_disk() == 0 || !self.send_stored().await {
+            if self.outgoing.queue().on_disk() == 0 || !self.send_stored().await {
                 self.down = None;
             }
             return;
         }
-        self.lane.queue().stats_mut().retries += 1;
+        self.outgoing.queue().stats_mut().retries += 1;
         let batch = Arc::new(Batch::new(entries));
         self.note_sending(&[], Some(&batch));
         let verdict = self.attempt(&target, &batch).await;
         self.note_sending(&[], None);
         let kept = match verdict {
-            Verdict::Settled => None,
-            Verdict::Halve => {
+            AfterAnswer::Settled => None,
+            AfterAnswer::Halve => {
                 self.give_up(batch.items(), Reason::TooLarge);
                 None
             }
-            Verdict::Refused => {
+            AfterAnswer::Refused => {
                 self.shelve(batch, 0);
                 self.down = None;
-                self.lane.queue().finish();
-                self.lane.settled.notify_waiters();
+                self.outgoing.queue().finish();
+                self.outgoing.settled.notify_waiters();
                 return;
             }
             // So little is never too large.
-            Verdict::Exhausted => Some((DownCause::Retry(RetryCause::Unavailable), None)),
-            Verdict::Retry(cause, after) => Some((DownCause::Retry(cause), after)),
-            Verdict::Unsupported => Some((DownCause::Unsupported, None)),
+            AfterAnswer::Exhausted => Some((DownCause::Retry(RetryCause::Unavailable), None)),
+            AfterAnswer::Retry(cause, after) => Some((DownCause::Retry(cause), after)),
+            AfterAnswer::Unsupported => Some((DownCause::Unsupported, None)),
         };
         match kept {
             Some((cause, after)) => {
-                let dropped = self.lane.queue().put_back(Batch::into_entries(batch), Instant::now());
+                let dropped = self
+                    .outgoing
+                    .queue()
+                    .put_back(Batch::into_entries(batch), Instant::now());
                 drop(dropped);
                 self.go_down(cause, after);
             }
             None => self.down = None,
         }
-        self.lane.queue().finish();
-        self.lane.settled.notify_waiters();
+        self.outgoing.queue().finish();
+        self.outgoing.settled.notify_waiters();
     }
 }

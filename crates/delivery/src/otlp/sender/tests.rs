@@ -18,9 +18,9 @@ use crate::transport::receiver::{Compression, Protocol, Receiver};
 
 const RETRY_FOR: Duration = Duration::from_secs(300);
 
-/// A lane with a running sender, and the target that it sends to.
+/// A signal with a running sender, and the target that it sends to.
 struct Sending {
-    lane: Arc<Lane>,
+    outgoing: Arc<Outgoing>,
     target: Arc<Target>,
     task: JoinHandle<()>,
     begin: Instant,
@@ -70,17 +70,17 @@ impl Sending {
             Some((.., Found::Later(_))) => panic!("the disk is slow"),
             None => (None, 0),
         };
-        let lane = Arc::new(Lane::new(Signal::Traces, Instant::now(), store_handle));
-        lane.queue().found(found);
-        let nothing = lane.queue().configure(Limits::default(), true, false);
+        let outgoing = Arc::new(Outgoing::new(Signal::Traces, Instant::now(), store_handle));
+        outgoing.queue().found(found);
+        let nothing = outgoing.queue().configure(Limits::default(), true, false);
         assert!(nothing.is_empty());
-        lane.control.send_modify(|control| {
+        outgoing.control.send_modify(|control| {
             control.target = Some(Arc::clone(&target));
             control.retry_for = RETRY_FOR;
         });
         Self {
-            task: tokio::spawn(run(Arc::clone(&lane))),
-            lane,
+            task: tokio::spawn(run(Arc::clone(&outgoing))),
+            outgoing,
             target,
             begin: Instant::now(),
         }
@@ -88,15 +88,15 @@ impl Sending {
 
     fn give(&self) {
         let entry = Entry::new(&Arc::new(Origin::new(Vec::new())), &[Span::default()], 1);
-        self.lane.push(Instant::now(), vec![entry]);
+        self.outgoing.push(Instant::now(), vec![entry]);
     }
 
     /// Waits until everything given so far was sent or dropped.
     async fn settled(&self) {
-        let mark = self.lane.queue().mark_flush();
-        self.lane.wake.notify_one();
-        while !self.lane.queue().is_settled(mark) {
-            self.lane.settled.notified().await;
+        let mark = self.outgoing.queue().mark_flush();
+        self.outgoing.wake.notify_one();
+        while !self.outgoing.queue().is_settled(mark) {
+            self.outgoing.settled.notified().await;
         }
     }
 
@@ -139,13 +139,13 @@ async fn retries_grow_apart_until_the_batch_expires() {
         let limit = Duration::from_secs(1 << attempt.min(1));
         assert!(*delay <= limit + Duration::from_millis(1), "{attempt}: {delay:?}");
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!((stats.dropped.expired, stats.exported), (1, 0));
     assert_eq!(stats.retries + 1, attempts.len() as u64);
     sending.target.script.as_ref().unwrap().answers.lock().unwrap().clear();
     sending.give();
     sending.settled().await;
-    assert_eq!(sending.lane.queue().stats().exported, 1);
+    assert_eq!(sending.outgoing.queue().stats().exported, 1);
 }
 
 /// Scenario: a receiver asks for two minutes of silence, then accepts; more comes meanwhile.
@@ -161,7 +161,7 @@ async fn a_requested_delay_is_kept() {
     sending.settled().await;
     let attempts = sending.attempts();
     assert!(attempts[1] >= attempts[0] + pause && attempts[1] < attempts[0] + pause + Duration::from_secs(1));
-    assert_eq!(sending.lane.queue().stats().exported, 2);
+    assert_eq!(sending.outgoing.queue().stats().exported, 2);
 }
 
 /// Scenario: a receiver asks for an hour of silence; after ten seconds a reload names another one.
@@ -173,7 +173,7 @@ async fn another_receiver_ends_a_requested_delay() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let other = target([]);
     sending
-        .lane
+        .outgoing
         .control
         .send_modify(|control| control.target = Some(Arc::clone(&other)));
     sending.settled().await;
@@ -189,9 +189,9 @@ async fn a_shutdown_retries_in_short_steps() {
     sending.give();
     tokio::time::sleep(Duration::from_secs(100)).await;
     let before = sending.attempts().len();
-    sending.lane.queue().close();
-    sending.lane.control.send_modify(|control| control.closing = true);
-    sending.lane.wake.notify_one();
+    sending.outgoing.queue().close();
+    sending.outgoing.control.send_modify(|control| control.closing = true);
+    sending.outgoing.wake.notify_one();
     tokio::time::timeout(2 * RETRY_FOR, sending.task)
         .await
         .unwrap()
@@ -205,7 +205,7 @@ async fn a_shutdown_retries_in_short_steps() {
     for pair in attempts[before..].windows(2) {
         assert!(pair[1] - pair[0] <= CLOSING_CAP + Duration::from_millis(1), "{pair:?}");
     }
-    assert_eq!(sending.lane.queue().stats().dropped.expired, 1);
+    assert_eq!(sending.outgoing.queue().stats().dropped.expired, 1);
 }
 
 fn unsupported() -> Answer {
@@ -227,7 +227,7 @@ async fn an_unsupported_signal_is_kept_and_asked_for_less_and_less() {
     let attempts = sending.attempts();
     let delays: Vec<u64> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
     assert_eq!(delays[..10], [1, 2, 4, 8, 16, 32, 60, 60, 60, 60], "{delays:?}");
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!(
         (stats.exported, stats.dropped.total(), stats.unsupported),
         (310, 0, false)
@@ -244,7 +244,7 @@ async fn the_end_does_not_wait_for_an_unsupported_signal() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     sending.give();
     sending.settled().await;
-    assert_eq!(sending.lane.queue().stats().dropped.unsupported, 2);
+    assert_eq!(sending.outgoing.queue().stats().dropped.unsupported, 2);
     assert!(sending.begin.elapsed() < Duration::from_secs(4));
 }
 
@@ -266,12 +266,12 @@ async fn an_exhausted_receiver_is_left_in_peace() {
             Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
         })
         .collect();
-    sending.lane.push(Instant::now(), spans);
+    sending.outgoing.push(Instant::now(), spans);
     sending.settled().await;
     let attempts = sending.attempts();
     assert!(attempts.len() < 40, "{attempts:?}");
     assert!(attempts[12] > Duration::from_secs(5), "{attempts:?}");
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!((stats.exported, stats.dropped.total()), (40, 0));
 }
 
@@ -286,17 +286,17 @@ async fn an_hour_without_a_receiver_loses_nothing() {
         sending.give();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert!(stats.stored > 3590 && stats.dropped.total() == 0, "{stats:?}");
     let back = sending.begin.elapsed();
     sending.target.script.as_ref().unwrap().answers.lock().unwrap().clear();
     let before = sending.attempts().len();
-    while sending.lane.queue().stats().exported < 3600 {
-        sending.lane.settled.notified().await;
+    while sending.outgoing.queue().stats().exported < 3600 {
+        sending.outgoing.settled.notified().await;
     }
     let first = sending.attempts()[before];
     assert!(first <= back + Duration::from_secs(2), "{first:?} {back:?}");
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
 }
 
@@ -313,12 +313,15 @@ fn refused() -> Answer {
 #[tokio::test(start_paused = true)]
 async fn what_was_refused_is_sent_again() {
     let sending = Sending::to([refused(), refused()]);
-    sending.lane.control.send_modify(|control| control.keeps_refused = true);
+    sending
+        .outgoing
+        .control
+        .send_modify(|control| control.keeps_refused = true);
     for _ in 0..4 {
         sending.give();
         sending.settled().await;
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!(
         (stats.exported, stats.dropped.total(), stats.in_flight),
         (4, 0, 0),
@@ -357,7 +360,7 @@ async fn what_was_refused_is_sent_again() {
             .all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)),
         "{again:?}"
     );
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!(
         (stats.exported, stats.dropped.refused, stats.in_flight),
         (4 + 1999, 1, 0)
@@ -369,27 +372,30 @@ async fn what_was_refused_is_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_bounded_and_counted() {
     let sending = Sending::to(vec![refused(); 100_000]);
-    sending.lane.control.send_modify(|control| control.keeps_refused = true);
+    sending
+        .outgoing
+        .control
+        .send_modify(|control| control.keeps_refused = true);
     let large = Span {
         name: "x".repeat(100_000),
         ..Span::default()
     };
     for _ in 0..30 {
         let entry = Entry::new(&Arc::new(Origin::new(Vec::new())), std::slice::from_ref(&large), 1);
-        sending.lane.push(Instant::now(), vec![entry]);
+        sending.outgoing.push(Instant::now(), vec![entry]);
         sending.settled().await;
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert!(
         stats.in_flight <= 10 && stats.dropped.refused == 30 - stats.in_flight,
         "{stats:?}"
     );
-    let Sending { lane, task, .. } = sending;
-    lane.queue().close();
-    lane.control.send_modify(|control| control.closing = true);
-    lane.wake.notify_one();
+    let Sending { outgoing, task, .. } = sending;
+    outgoing.queue().close();
+    outgoing.control.send_modify(|control| control.closing = true);
+    outgoing.wake.notify_one();
     task.await.unwrap();
-    let stats = lane.queue().stats();
+    let stats = outgoing.queue().stats();
     assert_eq!((stats.in_flight, stats.dropped.refused), (0, 30));
 }
 
@@ -406,15 +412,15 @@ async fn a_late_answer_leaves_little_in_memory() {
     for given in 0..85 {
         sending.give();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let stats = sending.lane.queue().stats();
+        let stats = sending.outgoing.queue().stats();
         assert!(stats.queued <= 20, "after {given}: {stats:?}");
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert!(stats.stored > 60 && stats.exported == 0, "{stats:?}");
-    while sending.lane.queue().stats().exported < 85 {
-        sending.lane.settled.notified().await;
+    while sending.outgoing.queue().stats().exported < 85 {
+        sending.outgoing.settled.notified().await;
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
 }
 
@@ -430,22 +436,22 @@ async fn a_restart_sends_what_was_stored() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     sending.give();
-    let Sending { lane, task, .. } = sending;
-    lane.queue().close();
-    lane.control.send_modify(|control| control.closing = true);
-    lane.wake.notify_one();
+    let Sending { outgoing, task, .. } = sending;
+    outgoing.queue().close();
+    outgoing.control.send_modify(|control| control.closing = true);
+    outgoing.wake.notify_one();
     let end = Instant::now();
     task.await.unwrap();
     assert!(end.elapsed() < Duration::from_secs(1));
-    let stats = lane.queue().stats();
+    let stats = outgoing.queue().stats();
     assert_eq!((stats.stored, stats.dropped.total()), (11, 0));
-    drop(lane);
+    drop(outgoing);
 
     let sending = Sending::with([], Some(folder.path()));
-    while sending.lane.queue().stats().exported < 11 {
-        sending.lane.settled.notified().await;
+    while sending.outgoing.queue().stats().exported < 11 {
+        sending.outgoing.settled.notified().await;
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!((stats.given, stats.stored, stats.dropped.total()), (11, 0, 0));
 }
 
@@ -466,9 +472,9 @@ async fn only_what_was_accepted_once_goes_to_the_disk() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         sending.give();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(sending.lane.queue().stats().stored, stored);
+        assert_eq!(sending.outgoing.queue().stats().stored, stored);
         tokio::time::sleep(Duration::from_secs(20)).await;
-        let stats = sending.lane.queue().stats();
+        let stats = sending.outgoing.queue().stats();
         assert_eq!(
             (stats.exported, stats.stored, stats.dropped.total()),
             (2, 0, 0),
@@ -485,10 +491,10 @@ async fn without_a_disk_that_works_memory_is_used() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let sending = Sending::with(vec![again(None); 5], Some(&file));
-    assert!(!sending.lane.store_handle.as_ref().unwrap().works());
+    assert!(!sending.outgoing.store_handle.as_ref().unwrap().works());
     sending.give();
     sending.settled().await;
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!((stats.exported, stats.stored, stats.dropped.total()), (1, 0, 0));
 }
 
@@ -503,11 +509,11 @@ async fn a_stored_request_that_is_too_large_is_halved() {
     };
     let sending = Sending::with([again(None), too_large.clone(), too_large], Some(folder.path()));
     let entry = || Entry::new(&Arc::new(Origin::new(Vec::new())), &[Span::default()], 1);
-    sending.lane.push(Instant::now(), (0..8).map(|_| entry()).collect());
-    while sending.lane.queue().stats().exported < 8 {
-        sending.lane.settled.notified().await;
+    sending.outgoing.push(Instant::now(), (0..8).map(|_| entry()).collect());
+    while sending.outgoing.queue().stats().exported < 8 {
+        sending.outgoing.settled.notified().await;
     }
-    let stats = sending.lane.queue().stats();
+    let stats = sending.outgoing.queue().stats();
     assert_eq!(
         (stats.requests.too_large, stats.stored, stats.dropped.total()),
         (2, 0, 0)

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::place::{Place, follows, group_name, group_place};
+use super::place::{AlertGroup, follows, group_name, group_place};
 use crate::alert::Alert;
 use crate::incident::black_box::Recorder;
 use crate::incident::{
@@ -38,7 +38,7 @@ impl Open {
     }
 
     /// Adds a member, or the newest state of one.
-    pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
+    pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &AlertGroup) {
         let mut known = self.incident.members.iter();
         if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
             return;
@@ -72,7 +72,7 @@ impl Open {
 
     /// A cause that holds: a member with its share of the harm, if this has a symptom that it is of. The harm is over
     /// when its process exited.
-    pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
+    pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &AlertGroup) {
         if self.incident.process_ended.is_some() {
             return;
         }
@@ -196,7 +196,7 @@ impl Member {
     }
 }
 
-pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &Place) -> Member {
+pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &AlertGroup) -> Member {
     Member {
         alert: Arc::clone(alert),
         count: alert.count,

@@ -6,19 +6,19 @@ use crate::alert::Alert;
 use crate::rule_set::RuleSet;
 
 /// Where an alert belongs.
-pub(super) struct Place {
+pub(super) struct AlertGroup {
     pub(super) rank: usize,
     pub(super) group: Option<usize>,
 }
 
 /// Where the rule of an alert is now; after a reload its alert still has the old one.
-pub(super) fn place(rules: &RuleSet, alert: &Alert) -> Place {
+pub(super) fn place(rules: &RuleSet, alert: &Alert) -> AlertGroup {
     let found = rules
         .rules
         .iter()
         .enumerate()
         .find(|(_, rule)| rule.id == alert.rule.id);
-    Place {
+    AlertGroup {
         rank: found.map_or(usize::MAX, |(rank, _)| rank),
         group: found.and_then(|(_, rule)| rule.group),
     }

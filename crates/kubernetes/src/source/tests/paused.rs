@@ -4,7 +4,7 @@ use hyper::body::Bytes;
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::script::{Asked, End, Script, Step};
+use crate::script::{Asked, End, Script, ScriptedAnswer};
 use crate::watch::SILENT;
 
 /// Far longer than any scenario takes by the paused clock.
@@ -24,7 +24,7 @@ impl Drop for Paused {
 }
 
 impl Paused {
-    fn begin(steps: Vec<Step>) -> Self {
+    fn begin(steps: Vec<ScriptedAnswer>) -> Self {
         let script = Script::new(steps);
         let (pods, stats) = (Arc::new(Pods::default()), Arc::new(Stats::default()));
         let follower = Follower {
@@ -57,16 +57,16 @@ impl Paused {
     }
 }
 
-fn page(pods: &[Value], version: &str) -> Step {
+fn page(pods: &[Value], version: &str) -> ScriptedAnswer {
     let Answer::Whole(status, body) = list(pods, version, None) else {
         unreachable!()
     };
-    Step::whole(status, body)
+    ScriptedAnswer::whole(status, body)
 }
 
-fn events(lines: &[String], end: End) -> Step {
+fn events(lines: &[String], end: End) -> ScriptedAnswer {
     let pieces = lines.iter().map(|line| Bytes::from(line.clone())).collect();
-    Step::Answer(200, None, pieces, end)
+    ScriptedAnswer::Answer(200, None, pieces, end)
 }
 
 fn between(asked: &[Asked], first: usize) -> Duration {
@@ -77,7 +77,7 @@ fn between(asked: &[Asked], first: usize) -> Duration {
 /// Guarantee: no request is made earlier.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
-    let later = || Step::Answer(429, Some("120"), Vec::new(), End::InOrder);
+    let later = || ScriptedAnswer::Answer(429, Some("120"), Vec::new(), End::InOrder);
     let within = line(
         "ERROR",
         &json!({"code": 429, "message": "later", "details": {"retryAfterSeconds": 90}}),

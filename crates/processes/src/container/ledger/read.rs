@@ -24,7 +24,7 @@ const MOST_COUNTED: u64 = 8 << 30;
 
 /// What was read of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
+pub struct MemoryReading {
     /// Of its control group.
     pub figures: Figures,
     /// Of its pages.
@@ -34,7 +34,7 @@ pub struct Reading {
 /// Reads it; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of its `stat`).
 ///
 /// `heap`: what its newest collection shows; by what is committed its heap is recognized.
-pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<Reading> {
+pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReading> {
     // What is opened below this folder is of this very process, whoever has the pid later.
     let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
     let small = |name: &str| {
@@ -51,7 +51,7 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<Reading> {
     let status = of_status(&small("status")?);
     let is_small = status.all.is_some_and(|bytes| bytes <= MOST_COUNTED);
     let counted = is_small.then(|| smaps(&process, heap.all_committed())).flatten();
-    Some(Reading {
+    Some(MemoryReading {
         resident: counted.unwrap_or(status),
         figures: Reader::new().read(pid, start_time)?,
     })

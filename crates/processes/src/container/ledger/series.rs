@@ -1,6 +1,6 @@
 //! How fast the lines of a ledger grow: from two readings.
 
-use gc_rules::ledger::{Growth, Ledger, Verdict, WORTH_SAYING};
+use gc_rules::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 use gc_rules::time::Moment;
 
 /// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
@@ -80,17 +80,17 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
         kernel: of(|ledger| ledger.kernel),
         unknown: of(|ledger| ledger.unknown),
     };
-    let growth = |verdict: Verdict| match verdict {
-        Verdict::LiveHeap => lines.live,
-        Verdict::NotLookedAt => lines.not_looked_at,
-        Verdict::Fragmentation => lines.free,
-        Verdict::CommittedUnused => lines.committed_unused,
-        Verdict::Native => lines.native,
-        Verdict::OtherProcesses => lines.other_processes,
-        Verdict::PageCache => lines.page_cache,
-        Verdict::NotKnown => None,
+    let growth = |verdict: MemoryVerdict| match verdict {
+        MemoryVerdict::LiveHeap => lines.live,
+        MemoryVerdict::NotLookedAt => lines.not_looked_at,
+        MemoryVerdict::Fragmentation => lines.free,
+        MemoryVerdict::CommittedUnused => lines.committed_unused,
+        MemoryVerdict::Native => lines.native,
+        MemoryVerdict::OtherProcesses => lines.other_processes,
+        MemoryVerdict::PageCache => lines.page_cache,
+        MemoryVerdict::NotKnown => None,
     };
-    let each = Verdict::ALL
+    let each = MemoryVerdict::ALL
         .iter()
         .filter_map(|&verdict| Some((growth(verdict)?, verdict)));
     let fastest = each
@@ -123,7 +123,7 @@ mod tests {
 
     fn reading(native: u64, live: u64) -> Ledger {
         Ledger {
-            verdict: Verdict::Native,
+            verdict: MemoryVerdict::Native,
             native: Some(native * MIB),
             live: Some(live * MIB),
             ..Ledger::default()
@@ -141,7 +141,7 @@ mod tests {
         for round in 1..100u64 {
             let ledger = series.take(at(1 + round * 15), reading(100 + round, 50));
             assert_eq!(ledger.growth_per_minute, Some(4 * MIB as i64), "{round}");
-            assert_eq!(ledger.fastest, Some(Verdict::Native));
+            assert_eq!(ledger.fastest, Some(MemoryVerdict::Native));
             assert_eq!(series.newest().unwrap().1, &ledger);
         }
     }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(ledger.growth_per_minute, Some(-10 * MIB as i64));
         assert_eq!(
             (ledger.fastest, ledger.fastest_per_minute),
-            (Some(Verdict::LiveHeap), Some(30 * MIB as i64))
+            (Some(MemoryVerdict::LiveHeap), Some(30 * MIB as i64))
         );
     }
 

@@ -77,7 +77,7 @@ fn a_container_adds_up() {
     assert_eq!((ledger.committed_unused, ledger.native), (mib(20), mib(256)));
     assert_eq!((ledger.other_processes, ledger.page_cache), (Some(0), mib(20)));
     assert_eq!((ledger.kernel, ledger.unknown), (mib(1), Some(0)));
-    assert_eq!(ledger.verdict, Verdict::Native);
+    assert_eq!(ledger.verdict, MemoryVerdict::Native);
     assert!(ledger.counted);
 }
 
@@ -93,7 +93,7 @@ fn committed_is_not_resident() {
         (ledger.live, ledger.free, ledger.committed_unused),
         (mib(50), Some(0), Some(0))
     );
-    assert_eq!((ledger.native, ledger.verdict), (mib(439), Verdict::Native));
+    assert_eq!((ledger.native, ledger.verdict), (mib(439), MemoryVerdict::Native));
     let mut sources = usual();
     sources.heap.kept = mib(4000);
     assert_eq!(divide(&sources).committed_unused, mib(20));
@@ -115,7 +115,7 @@ fn without_a_count_the_committed_memory_decides() {
     assert_eq!((ledger.committed_unused, ledger.native), (None, None));
     assert_eq!(
         (ledger.unknown, ledger.verdict),
-        (mib(510 - 213 - 20 - 1), Verdict::NotKnown)
+        (mib(510 - 213 - 20 - 1), MemoryVerdict::NotKnown)
     );
 }
 
@@ -129,14 +129,14 @@ fn the_rest_of_the_container_is_divided() {
     (group.processes, group.anonymous, group.usage) = (Some(2), mib(900), mib(927));
     let ledger = divide(&sources);
     assert_eq!(ledger.other_processes, mib(417));
-    assert_eq!(ledger.verdict, Verdict::OtherProcesses);
+    assert_eq!(ledger.verdict, MemoryVerdict::OtherProcesses);
     let mut sources = usual();
     let group = sources.group.as_mut().unwrap();
     (group.file, group.usage, group.working_set) = (mib(600), mib(1084), mib(600));
     assert_eq!(divide(&sources).page_cache, mib(594));
-    assert_eq!(divide(&sources).verdict, Verdict::Native);
+    assert_eq!(divide(&sources).verdict, MemoryVerdict::Native);
     sources.group.as_mut().unwrap().working_set = mib(1080);
-    assert_eq!(divide(&sources).verdict, Verdict::PageCache);
+    assert_eq!(divide(&sources).verdict, MemoryVerdict::PageCache);
 }
 
 /// Scenario: a process in no container; a recording, which knows the heap alone; and nothing.
@@ -170,7 +170,7 @@ fn outside_of_a_container_there_is_no_limit() {
         (ledger.bookkeeping, ledger.native, ledger.unknown),
         (mib(3), None, None)
     );
-    assert_eq!(ledger.verdict, Verdict::LiveHeap);
+    assert_eq!(ledger.verdict, MemoryVerdict::LiveHeap);
     assert!(divide(&Sources::default()).is_empty());
 }
 
@@ -280,7 +280,7 @@ proptest! {
     #[test]
     fn a_verdict_has_its_line(sources in sources()) {
         let ledger = divide(&sources);
-        if ledger.verdict != Verdict::NotKnown {
+        if ledger.verdict != MemoryVerdict::NotKnown {
             let line = ledger.line_of(ledger.verdict);
             prop_assert!(line.is_some_and(|bytes| bytes > 0 && bytes >= ledger.unknown.unwrap_or(0)));
         }

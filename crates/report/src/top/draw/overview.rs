@@ -9,14 +9,14 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
 use super::figure::{age, allocated_per_second, bars, bytes, duration, percent, rate, share};
 use super::{BOLD, DIM};
 use crate::top::record::{Incident, Row};
-use crate::top::state::{Sort, State};
+use crate::top::state::{Screen, Sort};
 
 /// Incidents that are listed above the processes.
 const MOST_INCIDENTS: usize = 5;
 /// Characters of a title that are shown in any case.
 const LEAST_TITLE: usize = 12;
 
-pub(super) fn overview(frame: &mut Frame<'_>, state: &State, area: Rect) {
+pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
     let open: Vec<&Incident> = state
         .overview
         .incidents
@@ -240,7 +240,7 @@ const MEMORY_COLUMNS: [Column; 9] = [
     },
 ];
 
-fn processes(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn processes(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
     let rows = state.rows();
     let columns = match state.sort {
         Sort::Memory => &MEMORY_COLUMNS[..],

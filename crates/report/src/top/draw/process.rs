@@ -11,12 +11,12 @@ use super::overview::incident_line;
 use super::{BOLD, DIM};
 use crate::table::folded;
 use crate::top::record::{Process, Row};
-use crate::top::state::State;
+use crate::top::state::Screen;
 
 /// Characters of the bar of a limit.
 const BAR: usize = 14;
 
-pub(super) fn one(frame: &mut Frame<'_>, state: &State, process: &Process, area: Rect) {
+pub(super) fn one(frame: &mut Frame<'_>, state: &Screen, process: &Process, area: Rect) {
     let facts = facts(process, area.width);
     let height = u16::try_from(facts.len()).unwrap_or(4);
     let [top, charts, rest] =

@@ -5,7 +5,7 @@ use gc_rules::value::Type;
 use regex::RegexBuilder;
 use strict_yaml::check::nearest;
 
-use super::{Checker, Part, a};
+use super::{Checker, Typed, a};
 use crate::compile::syntax::{Call, Shape, Tree};
 
 /// Most bytes that a pattern may take when it is compiled: `\w` alone takes some thousand.
@@ -25,7 +25,7 @@ const FUNCTIONS: [&str; 8] = [
 
 impl<'a> Checker<'a> {
     /// A call.
-    pub(super) fn call(&mut self, tree: &'a Tree, call: &'a Call) -> Option<Part> {
+    pub(super) fn call(&mut self, tree: &'a Tree, call: &'a Call) -> Option<Typed> {
         let arguments = call.arguments.as_slice();
         match (&*call.name, call.receiver.as_deref(), arguments) {
             ("has", None, [argument]) => self.has(tree, argument),
@@ -56,7 +56,7 @@ impl<'a> Checker<'a> {
     }
 
     /// `has(gc.trigger)`
-    fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Part> {
+    fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
         let known = match &argument.shape {
             Shape::Name(name) => !self.names.macros.contains_key(&**name) && !self.names.lists.contains_key(&**name),
             Shape::Index(_) => true,
@@ -67,11 +67,11 @@ impl<'a> Checker<'a> {
             return self.refuse(tree.at, message);
         }
         let part = self.check(argument)?;
-        Some(Part::new(Node::Has(Box::new(part.node)), Type::Bool))
+        Some(Typed::new(Node::Has(Box::new(part.node)), Type::Bool))
     }
 
     /// `size(a)`
-    fn size(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Part> {
+    fn size(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
         let part = self.check(argument)?;
         if !matches!(part.kind, Type::Text | Type::Texts) {
             let message = format!(
@@ -84,7 +84,7 @@ impl<'a> Checker<'a> {
     }
 
     /// `a.contains(b)` and its like.
-    fn text_test(&mut self, tree: &'a Tree, name: &str, receiver: &'a Tree, argument: &'a Tree) -> Option<Part> {
+    fn text_test(&mut self, tree: &'a Tree, name: &str, receiver: &'a Tree, argument: &'a Tree) -> Option<Typed> {
         let whole = self.check(receiver);
         let part = self.text(argument);
         let whole = self.receiver(tree, receiver, whole?)?;
@@ -98,7 +98,7 @@ impl<'a> Checker<'a> {
     }
 
     /// `a.matches('...')`
-    fn matches(&mut self, tree: &'a Tree, receiver: &'a Tree, pattern: &'a Tree) -> Option<Part> {
+    fn matches(&mut self, tree: &'a Tree, receiver: &'a Tree, pattern: &'a Tree) -> Option<Typed> {
         let whole = self.check(receiver);
         let Shape::Text(text) = &pattern.shape else {
             return self.refuse(
@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn receiver(&mut self, tree: &Tree, receiver: &Tree, part: Part) -> Option<Node> {
+    fn receiver(&mut self, tree: &Tree, receiver: &Tree, part: Typed) -> Option<Node> {
         match part.kind {
             Type::Text => Some(part.node),
             Type::Texts => self.refuse(
@@ -133,7 +133,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn test(&mut self, tree: &Tree, whole: Node, test: TextTest) -> Option<Part> {
+    fn test(&mut self, tree: &Tree, whole: Node, test: TextTest) -> Option<Typed> {
         let part = self.folded(tree, Node::Test(Box::new(whole), test), Type::Bool)?;
         Some(self.certain_leaf(tree, part))
     }

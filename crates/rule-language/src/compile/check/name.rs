@@ -5,7 +5,7 @@ use gc_rules::field::{ALL, Field, Root};
 use gc_rules::value::Type;
 use strict_yaml::check::nearest;
 
-use super::{Checker, Part};
+use super::{Checker, Typed};
 
 /// The attributes of the resource, by name.
 pub(super) const ATTRIBUTES: &str = "process.attributes";
@@ -27,8 +27,8 @@ fn prefixes(root: Root) -> &'static [&'static str] {
 
 impl<'a> Checker<'a> {
     /// A name as an operand.
-    pub(super) fn name(&mut self, at: usize, name: &'a str) -> Option<Part> {
-        let (names, plain) = (self.names, Part::new);
+    pub(super) fn name(&mut self, at: usize, name: &'a str) -> Option<Typed> {
+        let (names, plain) = (self.names, Typed::new);
         if let Some(place) = names.windows.get(name) {
             if !self.windows.contains(place) {
                 self.windows.push(*place);

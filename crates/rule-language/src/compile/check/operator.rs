@@ -6,14 +6,14 @@ use gc_rules::value::Type;
 use strict_yaml::check::nearest;
 
 use super::name::{ATTRIBUTES, FIRING};
-use super::{Checker, Part, a};
+use super::{Checker, Typed, a};
 use crate::compile::measure::{Measure, Unit};
 use crate::compile::syntax::{Shape, Tree};
 use crate::compile::{attribute, lint};
 
 impl<'a> Checker<'a> {
     /// `a < b`
-    pub(super) fn compare(&mut self, tree: &'a Tree, comparison: Comparison, sides: &'a (Tree, Tree)) -> Option<Part> {
+    pub(super) fn compare(&mut self, tree: &'a Tree, comparison: Comparison, sides: &'a (Tree, Tree)) -> Option<Typed> {
         let (a_part, b_part) = (self.check(&sides.0), self.check(&sides.1));
         let (a_part, b_part) = (a_part?, b_part?);
         let (a_kind, b_kind) = (a_part.kind, b_part.kind);
@@ -46,14 +46,14 @@ impl<'a> Checker<'a> {
         self.warn_of_measure(tree, sides, equality, [&a_part.node, &b_part.node]);
         let node = Node::Compare(comparison, Box::new((a_part.node, b_part.node)));
         let part = self.folded(tree, node, Type::Bool)?;
-        let part = Part {
+        let part = Typed {
             reported: reported || wrong,
             ..part
         };
         Some(self.certain_leaf(tree, part))
     }
 
-    fn measure(&self, part: &Part) -> Measure {
+    fn measure(&self, part: &Typed) -> Measure {
         Measure::of(&part.node, self.names.measures)
     }
 
@@ -130,7 +130,7 @@ impl<'a> Checker<'a> {
     }
 
     /// `a + b`
-    pub(super) fn compute(&mut self, tree: &'a Tree, arithmetic: Arithmetic, sides: &'a (Tree, Tree)) -> Option<Part> {
+    pub(super) fn compute(&mut self, tree: &'a Tree, arithmetic: Arithmetic, sides: &'a (Tree, Tree)) -> Option<Typed> {
         let (first, second) = (self.number(&sides.0), self.number(&sides.1));
         let (first, second) = (first?, second?);
         let kind = first.kind;
@@ -163,7 +163,7 @@ impl<'a> Checker<'a> {
     }
 
     /// `a ? b : c`
-    pub(super) fn choice(&mut self, tree: &'a Tree, parts: &'a (Tree, Tree, Tree)) -> Option<Part> {
+    pub(super) fn choice(&mut self, tree: &'a Tree, parts: &'a (Tree, Tree, Tree)) -> Option<Typed> {
         let condition = self.condition(&parts.0);
         let (this, that) = (self.check(&parts.1), self.check(&parts.2));
         let (condition, this, that) = (condition?, this?, that?);
@@ -181,17 +181,17 @@ impl<'a> Checker<'a> {
             Node::Bool(false) => that.node,
             node => Node::If(Box::new((node, this.node, that.node))),
         };
-        Some(Part { node, kind, reported })
+        Some(Typed { node, kind, reported })
     }
 
     /// `process.attributes['name']`, `service.firing['rule']`
-    pub(super) fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<Part> {
+    pub(super) fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<Typed> {
         let (Shape::Name(name), Shape::Text(key)) = (&sides.0.shape, &sides.1.shape) else {
             return self.refuse(at, ONLY_ATTRIBUTES);
         };
         if **name == *FIRING {
             self.root(at, FIRING, Root::Service);
-            return Some(Part::new(Node::Firing(key.clone()), Type::Int));
+            return Some(Typed::new(Node::Firing(key.clone()), Type::Int));
         }
         if **name != *ATTRIBUTES {
             return self.refuse(at, ONLY_ATTRIBUTES);
@@ -200,11 +200,11 @@ impl<'a> Checker<'a> {
         if let Some(doubt) = attribute::doubt(key).filter(|_| self.certain) {
             self.warning(sides.1.at, doubt);
         }
-        Some(Part::new(Node::Attribute(key.clone()), Type::Text))
+        Some(Typed::new(Node::Attribute(key.clone()), Type::Text))
     }
 
     /// `['a', 'b']`
-    pub(super) fn list(&mut self, trees: &'a [Tree]) -> Option<Part> {
+    pub(super) fn list(&mut self, trees: &'a [Tree]) -> Option<Typed> {
         let mut texts = Some(Vec::new());
         for tree in trees {
             match &tree.shape {
@@ -219,11 +219,11 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        Some(Part::new(Node::Texts(texts?.into()), Type::Texts))
+        Some(Typed::new(Node::Texts(texts?.into()), Type::Texts))
     }
 
     /// `a in b`
-    pub(super) fn membership(&mut self, tree: &'a Tree, sides: &'a (Tree, Tree)) -> Option<Part> {
+    pub(super) fn membership(&mut self, tree: &'a Tree, sides: &'a (Tree, Tree)) -> Option<Typed> {
         if let Shape::Name(name) = &sides.1.shape
             && **name == *ATTRIBUTES
         {
@@ -266,7 +266,7 @@ impl<'a> Checker<'a> {
         let part = self.folded(tree, Node::In(Box::new((one.node, many.node))), Type::Bool)?;
         Some(self.certain_leaf(
             tree,
-            Part {
+            Typed {
                 reported: wrong,
                 ..part
             },
@@ -274,7 +274,7 @@ impl<'a> Checker<'a> {
     }
 
     /// `gc.generation in [0, 1]`: the same as `gc.generation == 0 || gc.generation == 1`.
-    fn among_numbers(&mut self, tree: &'a Tree, one: &'a Tree, list: &'a [Tree]) -> Option<Part> {
+    fn among_numbers(&mut self, tree: &'a Tree, one: &'a Tree, list: &'a [Tree]) -> Option<Typed> {
         let part = self.number(one)?;
         if !matches!(part.node, Node::Field(_) | Node::Window(_)) {
             return self.refuse(
@@ -297,7 +297,7 @@ impl<'a> Checker<'a> {
             1 => nodes.pop()?,
             _ => Node::Or(nodes.into()),
         };
-        Some(self.certain_leaf(tree, Part::new(node, Type::Bool)))
+        Some(self.certain_leaf(tree, Typed::new(node, Type::Bool)))
     }
 }
 

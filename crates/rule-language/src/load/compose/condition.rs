@@ -5,7 +5,7 @@ use gc_rules::field::{EXPECTED, Root};
 use gc_rules::rule::{On, Severity};
 use strict_yaml::quote::quoted;
 
-use super::Composer;
+use super::RuleBuilder;
 use crate::compile::{Compiled, Names, Wanted, compile};
 use crate::document;
 use crate::load::Level;
@@ -15,7 +15,7 @@ use crate::load::partial_rule::PartialRule;
 use crate::load::report::Placed;
 use crate::load::text::{condition_trap, entry, scalar};
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     /// The condition under which a rule with `expect` is for a service; `None`: it has none, or it is invalid.
     pub(super) fn expected(
         &mut self,

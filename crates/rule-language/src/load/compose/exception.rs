@@ -5,7 +5,7 @@ use gc_rules::rule::Exception;
 use jiff::Timestamp;
 use strict_yaml::path::KeyPath;
 
-use super::Composer;
+use super::RuleBuilder;
 use crate::compile::Wanted;
 use crate::document::{ExceptionKeys, Moment};
 use crate::load::draft::Draft;
@@ -14,7 +14,7 @@ use crate::load::partial_rule::PartialRule;
 use crate::load::report::Placed;
 use crate::load::text::{entry, items, scalar};
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     pub(super) fn exceptions(
         &mut self,
         draft: &Draft<'_>,

@@ -14,7 +14,7 @@ use strict_yaml::check::nearest;
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Position, Scalar};
 
-use super::Composer;
+use super::RuleBuilder;
 use crate::compile::Wanted;
 use crate::document::is_name;
 use crate::load::draft::Draft;
@@ -32,7 +32,7 @@ struct Special<'d> {
     values: Values<'d>,
 }
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     /// Reads the parameters of a rule, for its expressions.
     pub(super) fn params_of(&mut self, draft: &Draft<'_>, partial: &mut PartialRule<'_>) -> Vec<Param> {
         let mut own: Values<'_> = BTreeMap::new();

@@ -8,7 +8,7 @@ use gc_rules::rule::{HarmUnit, Role, Rule};
 use strict_yaml::check::nearest;
 use strict_yaml::yaml::Position;
 
-use super::Composer;
+use super::RuleBuilder;
 use crate::compile::{Unit, Wanted};
 use crate::document;
 use crate::load::draft::Draft;
@@ -32,7 +32,7 @@ const KEYS: [(&str, Role); 5] = [
     ("consequence_of", Role::Cause),
 ];
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     pub(super) fn role(
         &mut self,
         draft: &Draft<'_>,

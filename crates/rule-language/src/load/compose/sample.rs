@@ -5,7 +5,7 @@ use gc_rules::rule::{By, Extent, Function, On, Window};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Node, Position};
 
-use super::{Composer, roots_of};
+use super::{RuleBuilder, roots_of};
 use crate::compile::{Compiled, Measure, Wanted};
 use crate::document::{WindowKeys, is_name};
 use crate::load::draft::Draft;
@@ -29,7 +29,7 @@ fn roots_of_windows(on: Option<On>) -> &'static [Root] {
     }
 }
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     /// Reads the windows of a rule.
     pub(super) fn windows_of<'d>(&mut self, draft: &Draft<'d>, partial: &mut PartialRule<'d>) {
         let Some(placed) = draft.keys.get("let").copied() else {

@@ -8,7 +8,7 @@ use gc_rules::rule::Template;
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::Position;
 
-use super::Composer;
+use super::RuleBuilder;
 use crate::compile::{Wanted, compile};
 use crate::load::draft::Draft;
 use crate::load::partial_rule::PartialRule;
@@ -26,7 +26,7 @@ const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summar
 /// Names and templates of labels or annotations.
 type Texts = Vec<(Arc<str>, Template)>;
 
-impl Composer<'_, '_> {
+impl RuleBuilder<'_, '_> {
     pub(super) fn template(
         &mut self,
         placed: Placed<'_>,

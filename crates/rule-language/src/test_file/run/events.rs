@@ -7,7 +7,7 @@ use gc_rules::field::{
     AFFECTED_RULE, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open, ProcessFacts,
     ServiceFacts, StreamFacts, WatcherFacts,
 };
-use gc_rules::review::Step;
+use gc_rules::review::HistoryStep;
 use gc_rules::rule::On;
 use gc_rules::time::{Moment, TimeBase};
 
@@ -25,13 +25,13 @@ pub(super) enum Played {
 }
 
 impl Played {
-    pub(super) fn step(&self) -> Step<'_> {
+    pub(super) fn step(&self) -> HistoryStep<'_> {
         match self {
-            Self::Collection(collection) => Step::Collection(collection),
-            Self::Suspension(suspension) => Step::Suspension(suspension),
-            Self::Stream(facts) => Step::Stream(**facts),
-            Self::Learned(facts) => Step::Learned((**facts).clone()),
-            Self::End => Step::End,
+            Self::Collection(collection) => HistoryStep::Collection(collection),
+            Self::Suspension(suspension) => HistoryStep::Suspension(suspension),
+            Self::Stream(facts) => HistoryStep::Stream(**facts),
+            Self::Learned(facts) => HistoryStep::Learned((**facts).clone()),
+            Self::End => HistoryStep::End,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One signal's lane: its queue, and what the task that empties it must know.
+//! What one signal has to send: its queue, and what the task that empties it must know.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::otlp::signal::Signal;
 use crate::otlp::store_handle::StoreHandle;
 use crate::otlp::target::Target;
 
-/// What a lane's senders follow: changed by a reload and by the shutdown.
+/// What a signal's senders follow: changed by a reload and by the shutdown.
 #[derive(Clone, Default)]
 pub(crate) struct Control {
     /// Where to send; `None`: the signal is not exported.
@@ -45,7 +45,7 @@ pub(crate) struct NotTaken {
 }
 
 /// The queue between those who give items of one signal and the task that sends them.
-pub(crate) struct Lane {
+pub(crate) struct Outgoing {
     pub(crate) signal: Signal,
     queue: Mutex<Queue>,
     /// Something is due earlier than the task knows.
@@ -65,7 +65,7 @@ pub(crate) struct Lane {
     alive: Mutex<Instant>,
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for Outgoing {
     /// Nothing of what waits, nor of the receiver: both can be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lane")
@@ -74,7 +74,7 @@ impl fmt::Debug for Lane {
     }
 }
 
-impl Lane {
+impl Outgoing {
     pub(crate) fn new(signal: Signal, now: Instant, store_handle: Option<Arc<StoreHandle>>) -> Self {
         Self {
             crowded: Notify::new(),

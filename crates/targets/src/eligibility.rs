@@ -12,7 +12,7 @@ use processes::text::bounded;
 
 /// Whether the daemon would read a process, and which gcwatch does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct Eligibility {
     /// What it is called everywhere, as far as that is known without its runtime's answer.
     pub name: String,
     /// The configuration wants it.
@@ -26,7 +26,7 @@ pub struct Standing {
 }
 
 /// Whether the daemon would read a process, and which gcwatch does; blocking.
-pub fn standing(process: &Process, options: &TargetOptions) -> Standing {
+pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
     let facts = Facts::of(process);
     let subject = Subject {
         name: &process.name,
@@ -36,7 +36,7 @@ pub fn standing(process: &Process, options: &TargetOptions) -> Standing {
     let meant_by = meant_by.filter(|(_, filter)| subject.is_meant_by(filter));
     let holder = Leases::new(options.lease_folder.clone()).holder(key_of(process), process.uid);
     let may_wait = holder.is_none() && !options.attach_at_heap_limit;
-    Standing {
+    Eligibility {
         name: sketch(process, service_of(&facts)).one_name(),
         wanted: subject.is_wanted(options),
         at_limit: may_wait.then(|| at_limit(process, &facts)).flatten(),

@@ -11,7 +11,7 @@ use processes::{Identity, RunState};
 
 /// What of a run survives from one attempt to attach to the next.
 #[derive(Debug)]
-pub(crate) struct Carryover<T> {
+pub(crate) struct KeptRun<T> {
     /// Takes what is read; `None` before the first attach.
     pub(crate) sink: Option<T>,
     /// No other gcwatch reads the run while this is held.
@@ -28,7 +28,7 @@ pub(crate) struct Carryover<T> {
     pub(crate) looking: Option<oneshot::Receiver<Result<Inspected, Error>>>,
 }
 
-impl<T> Default for Carryover<T> {
+impl<T> Default for KeptRun<T> {
     fn default() -> Self {
         Self {
             sink: None,
@@ -42,7 +42,7 @@ impl<T> Default for Carryover<T> {
     }
 }
 
-impl<T: RunSink> Carryover<T> {
+impl<T: RunSink> KeptRun<T> {
     /// Reports the state of a run to the sink; a state that differs from the last one is logged.
     pub(crate) fn report<S: Sink<Run = T>>(&mut self, sink: &S, identity: &Identity, state: RunState) {
         match &mut self.sink {

@@ -33,12 +33,12 @@ struct Entry {
 
 /// The alerts of one Alertmanager, by their labels.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct FiringAlerts {
     resend: Duration,
     entries: BTreeMap<Arc<Labels>, Entry>,
 }
 
-impl Board {
+impl FiringAlerts {
     pub(crate) fn new(resend: Duration) -> Self {
         Self {
             resend,
@@ -187,12 +187,12 @@ mod tests {
         Arc::new(Message::test(fingerprint(&labels), labels, ended))
     }
 
-    fn board(messages: &[Arc<Message>], now: Instant) -> Board {
-        let mut board = Board::new(RESEND);
+    fn firing(messages: &[Arc<Message>], now: Instant) -> FiringAlerts {
+        let mut firing = FiringAlerts::new(RESEND);
         for message in messages {
-            assert!(board.put(Arc::clone(message), now));
+            assert!(firing.put(Arc::clone(message), now));
         }
-        board
+        firing
     }
 
     /// Scenario: one alert fires for three intervals, then ends; an hour passes.
@@ -202,20 +202,20 @@ mod tests {
     fn what_is_due_follows_the_clock() {
         let begin = Instant::now();
         let mut now = begin;
-        let mut board = board(&[message(1, false)], begin);
+        let mut firing = firing(&[message(1, false)], begin);
         let mut sent = Vec::new();
         let mut ended = None;
-        while let Some(next) = board.next().filter(|next| *next < begin + Duration::from_secs(3600)) {
+        while let Some(next) = firing.next().filter(|next| *next < begin + Duration::from_secs(3600)) {
             now = now.max(next);
-            assert_eq!(board.forget(now), 0, "its end was sent");
-            let due = board.due(now, 10);
+            assert_eq!(firing.forget(now), 0, "its end was sent");
+            let due = firing.due(now, 10);
             for message in &due {
                 sent.push((now.duration_since(begin).as_secs(), message.is_firing()));
             }
-            board.sent(&due, now);
+            firing.sent(&due, now);
             if ended.is_none() && now >= begin + 2 * RESEND {
                 now += Duration::from_secs(30);
-                assert!(board.put(message(1, true), now));
+                assert!(firing.put(message(1, true), now));
                 ended = Some(now);
             }
         }
@@ -230,7 +230,7 @@ mod tests {
             (390, false),
         ];
         assert_eq!(sent, expected);
-        assert_eq!((board.unsent(), board.next()), (0, None));
+        assert_eq!((firing.unsent(), firing.next()), (0, None));
     }
 
     /// Scenario: an alert ends while the request with its beginning is in flight; another one is refused while it
@@ -239,18 +239,18 @@ mod tests {
     #[test]
     fn a_change_during_a_request_is_still_due() {
         let now = Instant::now();
-        let mut board = board(&[message(1, false), message(2, false)], now);
-        let under_way = board.due(now, 10);
-        assert!(board.put(message(1, true), now));
-        board.sent(&under_way[..1], now);
-        board.give_up(&under_way[1..]);
-        let due = board.due(now, 10);
+        let mut firing = firing(&[message(1, false), message(2, false)], now);
+        let under_way = firing.due(now, 10);
+        assert!(firing.put(message(1, true), now));
+        firing.sent(&under_way[..1], now);
+        firing.give_up(&under_way[1..]);
+        let due = firing.due(now, 10);
         assert!(due.len() == 1 && !due[0].is_firing(), "{due:?}");
-        assert!(board.put(message(2, true), now));
-        assert_eq!(board.count_due(now), 1);
+        assert!(firing.put(message(2, true), now));
+        assert_eq!(firing.count_due(now), 1);
         // It may begin again, and be right this time.
-        assert!(board.put(message(2, false), now));
-        assert_eq!(board.count_due(now), 2);
+        assert!(firing.put(message(2, false), now));
+        assert_eq!(firing.count_due(now), 2);
     }
 
     /// Scenario: more alerts than fit; then one of them ends and its end is sent; then an Alertmanager that never
@@ -258,18 +258,18 @@ mod tests {
     /// Guarantee: further alerts are refused until an end that was sent makes room; ends that were never sent are
     /// counted when they are forgotten.
     #[test]
-    fn the_board_is_bounded() {
+    fn the_firing_alerts_are_bounded() {
         let now = Instant::now();
         let all: Vec<Arc<Message>> = (0..MOST).map(|name| message(name, false)).collect();
-        let mut board = board(&all, now);
-        assert!(!board.put(message(MOST, false), now));
-        assert!(board.put(message(7, true), now), "a change of a known one has room");
-        assert!(!board.put(message(MOST, false), now), "its end is not sent yet");
-        let due = board.due(now, MOST);
-        board.sent(&due, now);
-        assert!(board.put(message(MOST, false), now));
-        assert!(board.put(message(8, true), now));
-        assert_eq!(board.forget(now + RESOLVED_FOR), 1);
-        assert_eq!(board.unsent(), 1);
+        let mut firing = firing(&all, now);
+        assert!(!firing.put(message(MOST, false), now));
+        assert!(firing.put(message(7, true), now), "a change of a known one has room");
+        assert!(!firing.put(message(MOST, false), now), "its end is not sent yet");
+        let due = firing.due(now, MOST);
+        firing.sent(&due, now);
+        assert!(firing.put(message(MOST, false), now));
+        assert!(firing.put(message(8, true), now));
+        assert_eq!(firing.forget(now + RESOLVED_FOR), 1);
+        assert_eq!(firing.unsent(), 1);
     }
 }

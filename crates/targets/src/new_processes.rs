@@ -14,7 +14,7 @@
 
 mod read;
 
-pub(crate) use read::{Newcomers, watch};
+pub(crate) use read::{NewProcesses, watch};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -56,7 +56,7 @@ struct Known {
 
 /// Which processes made threads, as far as it was asked. Pure.
 #[derive(Debug)]
-pub(crate) struct Births {
+pub(crate) struct ThreadMakers {
     /// The kernel's counter at the last look.
     last: Option<u32>,
     /// The largest pid that the kernel gives out.
@@ -72,7 +72,7 @@ pub(crate) struct Births {
     pub(crate) skipped: u64,
 }
 
-impl Births {
+impl ThreadMakers {
     pub(crate) fn new(pid_max: u32) -> Self {
         Self {
             last: None,
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    fn look(births: &mut Births, last: u32, machine: &Machine) -> Vec<u32> {
+    fn look(births: &mut ThreadMakers, last: u32, machine: &Machine) -> Vec<u32> {
         births.look(last, |pid| machine.0.get(&pid).copied())
     }
 
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_process_that_makes_threads_is_passed_on() {
         let mut machine = Machine::default();
-        let mut births = Births::new(32768);
+        let mut births = ThreadMakers::new(32768);
         assert!(look(&mut births, 1000, &machine).is_empty());
         machine.make(1001, 1001, JAVA);
         machine.make(1002, 1002, DOTNET);
@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn who_makes_threads_for_ever_is_left_alone() {
         let mut machine = Machine::default();
-        let mut births = Births::new(1 << 22);
+        let mut births = ThreadMakers::new(1 << 22);
         let mut at = 5000;
         look(&mut births, at, &machine);
-        let mut times_of = |births: &mut Births, machine: &mut Machine, program| {
+        let mut times_of = |births: &mut ThreadMakers, machine: &mut Machine, program| {
             let mut times = 0;
             for _ in 0..50 {
                 at += 1;
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn numbers_that_begin_again_are_followed() {
         let mut machine = Machine::default();
-        let mut births = Births::new(32768);
+        let mut births = ThreadMakers::new(32768);
         look(&mut births, 32760, &machine);
         machine.make(32768, 400, DOTNET);
         machine.make(305, 401, DOTNET);
@@ -238,7 +238,7 @@ mod tests {
     /// come later, and what was not is counted.
     #[test]
     fn a_look_is_bounded() {
-        let mut births = Births::new(1 << 22);
+        let mut births = ThreadMakers::new(1 << 22);
         let machine = Machine::default();
         look(&mut births, 1000, &machine);
         let mut asked = 0;
@@ -248,7 +248,7 @@ mod tests {
         });
         assert_eq!((asked, births.skipped), (MOST_NUMBERS, 10_000 - MOST_WAITING as u64));
 
-        let mut births = Births::new(1 << 22);
+        let mut births = ThreadMakers::new(1 << 22);
         look(&mut births, 1000, &machine);
         let mut passed = BTreeSet::new();
         for n in 0..1000 {

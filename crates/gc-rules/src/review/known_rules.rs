@@ -36,12 +36,12 @@ impl NotJudged {
 
 /// Whether each rule was ever known.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct KnownRules {
     known: Vec<bool>,
     looks: u32,
 }
 
-impl Judged {
+impl KnownRules {
     /// After a collection.
     pub(super) fn at_collection(&mut self, engine: &Engine) {
         if self.looks < MOST_LOOKS {

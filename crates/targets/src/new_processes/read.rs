@@ -8,7 +8,7 @@ use std::thread::{Builder, sleep};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{Births, EVERY, Thread};
+use super::{EVERY, Thread, ThreadMakers};
 
 /// Where the kernel says which pid it gave out last in our pid namespace. The first one is not on every kernel
 /// (`CONFIG_CHECKPOINT_RESTORE`), the second may be made up (lxcfs).
@@ -22,9 +22,9 @@ const MOST_LOOKS: usize = 4;
 
 /// Processes that made threads, as they are found. Dropped, it ends.
 #[derive(Debug)]
-pub(crate) struct Newcomers(Option<Receiver<Vec<u32>>>);
+pub(crate) struct NewProcesses(Option<Receiver<Vec<u32>>>);
 
-impl Newcomers {
+impl NewProcesses {
     /// Waits for the next ones; for ever, where the kernel does not say. Cancel safe.
     pub(crate) async fn found(&mut self) -> Vec<u32> {
         if let Some(receiver) = &mut self.0 {
@@ -38,14 +38,14 @@ impl Newcomers {
 }
 
 /// Looks for processes that make threads, on a thread of its own.
-pub(crate) fn watch() -> Newcomers {
+pub(crate) fn watch() -> NewProcesses {
     let (sender, receiver) = channel(MOST_LOOKS);
-    let thread = Builder::new().name("newcomers".to_owned()).stack_size(STACK_BYTES);
+    let thread = Builder::new().name("new-processes".to_owned()).stack_size(STACK_BYTES);
     match thread.spawn(move || run(&sender)) {
-        Ok(_thread) => Newcomers(Some(receiver)),
+        Ok(_thread) => NewProcesses(Some(receiver)),
         Err(error) => {
             tracing::warn!(target: "gcwatch::targets", "new processes are found by reading /proc alone: {error}");
-            Newcomers(None)
+            NewProcesses(None)
         }
     }
 }
@@ -62,7 +62,7 @@ fn run(sender: &Sender<Vec<u32>>) {
     let pid_max = text("/proc/sys/kernel/pid_max")
         .ok()
         .and_then(|text| text.trim().parse().ok());
-    let mut births = Births::new(pid_max.unwrap_or(PID_MAX));
+    let mut births = ThreadMakers::new(pid_max.unwrap_or(PID_MAX));
     let mut skipped = 0;
     while !sender.is_closed() {
         if let Some(last) = last_pid(counter) {

@@ -32,7 +32,7 @@ use processes::service::ServiceKey;
 
 /// The rules of services and of gcwatch itself.
 #[derive(Debug, Default)]
-pub(crate) struct Judged {
+pub(crate) struct FleetRules {
     /// Services as a whole, and their versions.
     services: BTreeMap<(ServiceKey, Option<Arc<str>>), Subject>,
     /// By the name that a rule expects.
@@ -40,7 +40,7 @@ pub(crate) struct Judged {
     watcher: Option<Subject>,
 }
 
-impl Judged {
+impl FleetRules {
     /// A second passed. `own`: gcwatch's own resource, where it is a daemon.
     pub(crate) fn tick(
         &mut self,
