@@ -73,7 +73,7 @@ impl Tests {
 }
 
 /// How many tests may run a second time: where more fail, the host is not the reason.
-const SECOND_RUNS: usize = 8;
+const SECOND_RUNS: usize = 12;
 
 /// The host, which tests share, those of other binaries included: side by side, or one alone.
 #[derive(Default)]
