@@ -122,12 +122,12 @@ fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> any
             output.text().write_all(svg.as_bytes())?;
         }
         EvidenceFormat::Pprof => {
-            let account = burst.account();
-            let time = account.window.length().unwrap_or(0);
+            let facts = burst.facts();
+            let time = facts.window.length().unwrap_or(0);
             // When a recording was made is not known here.
             let began = gathered.pid.map(|_| now_unix_ns().saturating_sub(time));
             let began = began.and_then(|began| i64::try_from(began).ok());
-            let profile = pprof::encode(&burst.stacked(), &account, began, allocations.method == Method::Tick);
+            let profile = pprof::encode(&burst.stacked(), &facts, began, allocations.method == Method::Tick);
             let mut packed = GzEncoder::new(output.text(), Compression::default());
             packed.write_all(&profile)?;
             packed.finish()?;
@@ -136,7 +136,7 @@ fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> any
             report::write(
                 output.text(),
                 &allocations,
-                &burst.account(),
+                &burst.facts(),
                 args.burst.top,
                 args.burst.stacks,
             )?;

@@ -48,7 +48,7 @@ pub(crate) struct Facts {
     /// From the request to stop to the end of the stream.
     stop_ns: Option<u64>,
     #[serde(flatten)]
-    account: BurstFacts,
+    facts: BurstFacts,
 }
 
 impl Gathered {
@@ -62,7 +62,7 @@ impl Gathered {
             runtime: self.runtime.clone(),
             stopped_by: self.stopped_by,
             stop_ns,
-            account: self.burst.account(),
+            facts: self.burst.facts(),
         }
     }
 }

@@ -72,8 +72,8 @@ fn write(gathered: &Gathered, mut output: Output, args: &CallersArgs) -> anyhow:
             output.text().write_all(svg.as_bytes())?;
         }
         EvidenceFormat::Table | EvidenceFormat::Pprof => {
-            let account = gathered.burst.account();
-            report::write(output.text(), &callers, &account, args.burst.top, args.burst.stacks)?;
+            let facts = gathered.burst.facts();
+            report::write(output.text(), &callers, &facts, args.burst.top, args.burst.stacks)?;
         }
     }
     output.finish()?;

@@ -82,15 +82,8 @@ fn write(
             output.record(group)?;
         }
     } else {
-        let account = gathered.burst.account();
-        report::write(
-            output.text(),
-            &stacks,
-            names,
-            &account,
-            args.burst.top,
-            args.burst.stacks,
-        )?;
+        let facts = gathered.burst.facts();
+        report::write(output.text(), &stacks, names, &facts, args.burst.top, args.burst.stacks)?;
     }
     output.finish()?;
     Ok(gathered.is_whole)

@@ -590,7 +590,7 @@ impl Task {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
             return Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
         }
-        let window = done.burst.account().window;
+        let window = done.burst.facts().window;
         let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
                 // One after the other: each has its own copy of the stacks, by reference.
@@ -632,7 +632,7 @@ impl Task {
     }
 
     fn profile(&self, burst: &Burst, is_biased: bool) -> Profiled {
-        let window = burst.account().window;
+        let window = burst.facts().window;
         // Streams have the clock that passes evenly.
         let clocks = clocks();
         let ago = window.start.map_or(0, |start| clocks.monotonic_ns - i128::from(start));

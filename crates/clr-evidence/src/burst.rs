@@ -8,9 +8,9 @@ use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
 
-pub use crate::account::{BurstFacts, Window};
 use crate::allocations::{Allocations, Samples, allocated};
 use crate::budget::{BURST_BYTES, Budget};
+pub use crate::burst_facts::{BurstFacts, Window};
 use crate::callers::{Callers, Triggers};
 use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
 use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PROVIDER};
@@ -249,7 +249,7 @@ impl Burst {
     }
 
     /// The facts of the stream. After [`Burst::finish`].
-    pub fn account(&self) -> BurstFacts {
+    pub fn facts(&self) -> BurstFacts {
         let decoder = self.stream.decoder();
         let stats = decoder.stats();
         let methods = &self.state.methods;

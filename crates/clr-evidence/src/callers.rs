@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, HashMap};
 use clr_gc::event::{ClrEvent, GcReason, SuspendReason};
 use clr_gc::gc::{Collection, Outcome};
 
-use crate::account::Window;
 use crate::budget::Budget;
+use crate::burst_facts::Window;
 use crate::callers::api::asked;
 pub use crate::callers::record::{Caller, Callers, Evidence};
 use crate::name::Frame;

@@ -40,10 +40,10 @@
 // Time is a value, and state has one owner: no clock, no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod account;
 pub mod allocations;
 pub mod budget;
 pub mod burst;
+mod burst_facts;
 pub mod callers;
 pub mod diff;
 pub mod estimate;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use prost::Message;
 
-use crate::account::BurstFacts;
+use crate::burst_facts::BurstFacts;
 use crate::name::Frame;
 
 #[derive(Clone, PartialEq, Message)]
@@ -151,7 +151,7 @@ impl Tables {
 }
 
 /// The bytes of a profile, not compressed. `unix_ns` is when it began; `biased` says how it was sampled.
-pub fn encode(stacks: &[Stacked<'_>], account: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
+pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::default();
     // By the format, the first string is empty.
     tables.text("");
@@ -186,7 +186,7 @@ pub fn encode(stacks: &[Stacked<'_>], account: &BurstFacts, unix_ns: Option<i64>
         });
     }
     tables.profile.time_nanos = unix_ns.unwrap_or(0);
-    let duration = account.window.length().and_then(|ns| i64::try_from(ns).ok());
+    let duration = facts.window.length().and_then(|ns| i64::try_from(ns).ok());
     tables.profile.duration_nanos = duration.unwrap_or(0);
     tables.profile.encode_to_vec()
 }
@@ -265,8 +265,8 @@ mod tests {
                 bytes: 1.0,
             },
         ];
-        let account = crate::burst::Burst::new(crate::burst::Origin::File).account();
-        let profile = Profile::decode(encode(&stacks, &account, Some(5), false).as_slice()).unwrap();
+        let facts = crate::burst::Burst::new(crate::burst::Origin::File).facts();
+        let profile = Profile::decode(encode(&stacks, &facts, Some(5), false).as_slice()).unwrap();
         assert_eq!(profile.string_table[0], "");
         assert_eq!((profile.location.len(), profile.function.len()), (2, 2));
         assert_eq!(profile.sample[0].location_id, [1, 2]);

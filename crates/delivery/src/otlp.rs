@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
-//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `account`; `sender`;
-//! `own`; the [`Exporter`] here, and `running`, which ends it.
+//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `answer_counts`;
+//! `sender`; `own`; the [`Exporter`] here, and `running`, which ends it.
 //!
 //! With a queue on disk, a request that the receiver did not take is written there, then what comes meanwhile, each
 //! after a second or a mebibyte. When the receiver takes requests again, what is new is sent first, one stored request
@@ -22,15 +22,15 @@
 //! * Giving something never blocks: what does not fit is dropped and counted by reason ([`stats`]).
 //! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`.
 //! * A stored item leaves the disk when the receiver accepted or refused it, and not before.
-//! * What an answer means is decided in one place (`answer`), what follows from it in another (`account`).
+//! * What an answer means is decided in one place (`answer`), what follows from it in another (`answer_counts`).
 
 pub mod error;
 pub mod settings;
 pub mod signal;
 pub mod stats;
 
-mod account;
 mod answer;
+mod answer_counts;
 mod batch;
 mod give;
 mod outgoing;

@@ -29,11 +29,11 @@ const AMOUNTS: [Column; 4] = [
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,
-    account: &BurstFacts,
+    facts: &BurstFacts,
     top: usize,
     stacks: bool,
 ) -> io::Result<()> {
-    let seconds = account.window.length().filter(|ns| *ns > 0);
+    let seconds = facts.window.length().filter(|ns| *ns > 0);
     let seconds = seconds.map(|ns| ns as f64 / 1e9);
     let total = allocations.total;
     let time = seconds.map(|seconds| format!(" in {seconds:.1} s")).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn write(
         plural(total.samples, "sample"),
     )?;
     if total.samples == 0 {
-        return notes(out, allocations, account);
+        return notes(out, allocations, facts);
     }
     // Of a recording without times, the sums.
     let seconds = seconds.unwrap_or(1.0);
@@ -84,7 +84,7 @@ pub fn write(
         }
     }
     more(out, allocations.sites.len(), top, "site")?;
-    notes(out, allocations, account)
+    notes(out, allocations, facts)
 }
 
 fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
@@ -100,7 +100,7 @@ fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
 }
 
 /// What the figures leave out.
-fn notes(out: &mut dyn Write, allocations: &Allocations, account: &BurstFacts) -> io::Result<()> {
+fn notes(out: &mut dyn Write, allocations: &Allocations, facts: &BurstFacts) -> io::Result<()> {
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if allocations.total.samples == 0 {
         note("no sample came: the process allocates little, or the session has no such events".to_owned())?;
@@ -115,15 +115,15 @@ fn notes(out: &mut dyn Write, allocations: &Allocations, account: &BurstFacts) -
     if allocations.sites.iter().all(|one| one.frames.is_empty()) {
         note("the runtime sent no stacks (NativeAOT has none): the sites are unknown".to_owned())?;
     }
-    if account.unknown_frames > 0 && account.methods == 0 {
+    if facts.unknown_frames > 0 && facts.methods == 0 {
         note("the stream has no names of methods: it ended without a rundown".to_owned())?;
-    } else if account.unknown_frames > 0 {
-        note(format!("{} without a name", plural(account.unknown_frames, "frame")))?;
+    } else if facts.unknown_frames > 0 {
+        note(format!("{} without a name", plural(facts.unknown_frames, "frame")))?;
     }
-    if let Some(lost) = account.lost_events.filter(|lost| *lost > 0) {
+    if let Some(lost) = facts.lost_events.filter(|lost| *lost > 0) {
         note(format!("{} lost: estimates are too low", plural(lost, "event")))?;
     }
-    let dropped = allocations.without_place + account.stacks_dropped;
+    let dropped = allocations.without_place + facts.stacks_dropped;
     if dropped > 0 {
         note(format!(
             "{} had no place in the tables",

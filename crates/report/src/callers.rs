@@ -17,8 +17,8 @@ const MAX_FRAMES: usize = 12;
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn write(out: &mut dyn Write, callers: &Callers, account: &BurstFacts, top: usize, stacks: bool) -> io::Result<()> {
-    let time = account
+pub fn write(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts, top: usize, stacks: bool) -> io::Result<()> {
+    let time = facts
         .window
         .length()
         .map(|ns| format!(" in {:.1} s", ns as f64 / 1e9))
@@ -56,7 +56,7 @@ pub fn write(out: &mut dyn Write, callers: &Callers, account: &BurstFacts, top: 
             plural(more as u64, "other caller")
         )?;
     }
-    notes(out, callers, account)
+    notes(out, callers, facts)
 }
 
 /// The callers of one method by one call, whoever called it.
@@ -121,7 +121,7 @@ fn stopped(ns: Option<i64>) -> String {
 }
 
 /// What the figures leave out.
-fn notes(out: &mut dyn Write, callers: &Callers, account: &BurstFacts) -> io::Result<()> {
+fn notes(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts) -> io::Result<()> {
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if callers.unasked_stops > 0 {
         note(format!(
@@ -130,16 +130,16 @@ fn notes(out: &mut dyn Write, callers: &Callers, account: &BurstFacts) -> io::Re
             stopped(callers.unasked_stopped_ns)
         ))?;
     }
-    if account.unknown_frames > 0 && account.methods == 0 {
+    if facts.unknown_frames > 0 && facts.methods == 0 {
         note("the stream has no names of methods: it ended without a rundown".to_owned())?;
-    } else if account.unknown_frames > 0 {
-        note(format!("{} without a name", plural(account.unknown_frames, "frame")))?;
+    } else if facts.unknown_frames > 0 {
+        note(format!("{} without a name", plural(facts.unknown_frames, "frame")))?;
     }
-    if let Some(lost) = account.lost_events.filter(|lost| *lost > 0) {
+    if let Some(lost) = facts.lost_events.filter(|lost| *lost > 0) {
         note(format!("{} lost: counts are too low", plural(lost, "event")))?;
     }
-    if account.stacks_dropped > 0 {
-        note(format!("{} had no place", plural(account.stacks_dropped, "stack")))?;
+    if facts.stacks_dropped > 0 {
+        note(format!("{} had no place", plural(facts.stacks_dropped, "stack")))?;
     }
     if callers.triggers > 0 && callers.callers.iter().all(|caller| caller.frames.is_empty()) {
         note("the runtime sent no stacks (NativeAOT has none): who asked is unknown".to_owned())?;

@@ -23,15 +23,12 @@ pub fn write(
     out: &mut dyn Write,
     stacks: &ThreadStacks,
     names: &BTreeMap<u64, String>,
-    account: &BurstFacts,
+    facts: &BurstFacts,
     top: usize,
     all: bool,
 ) -> io::Result<()> {
     let threads: usize = stacks.groups.iter().map(|group| group.threads.len()).sum();
-    let time = account
-        .window
-        .length()
-        .map(|ns| format!(" in {:.1} s", ns as f64 / 1e9));
+    let time = facts.window.length().map(|ns| format!(" in {:.1} s", ns as f64 / 1e9));
     writeln!(
         out,
         "{HEADING}{}, {}, {}{}{HEADING:#}",
@@ -100,13 +97,13 @@ pub fn write(
         }
         None => {}
     }
-    if account.unknown_frames > 0 {
-        note(format!("{} without a name", plural(account.unknown_frames, "frame")))?;
+    if facts.unknown_frames > 0 {
+        note(format!("{} without a name", plural(facts.unknown_frames, "frame")))?;
     }
-    if let Some(lost) = account.lost_events.filter(|lost| *lost > 0) {
+    if let Some(lost) = facts.lost_events.filter(|lost| *lost > 0) {
         note(format!("{} lost: some samples are missing", plural(lost, "event")))?;
     }
-    let dropped = stacks.without_place + account.stacks_dropped;
+    let dropped = stacks.without_place + facts.stacks_dropped;
     if dropped > 0 {
         note(format!("{} had no place", plural(dropped, "sample")))?;
     }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::outage::Down;
-use crate::otlp::account::{AfterAnswer, AnswerCounts};
+use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Batch;
 use crate::otlp::outgoing::{Control, DownCause, Outgoing};
 use crate::otlp::queue::Due;
@@ -52,7 +52,7 @@ pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
 pub(crate) async fn run(outgoing: Arc<Outgoing>) {
     let control = outgoing.control.subscribe();
     let mut sender = Sender {
-        account: AnswerCounts::new(Arc::clone(&outgoing)),
+        counts: AnswerCounts::new(Arc::clone(&outgoing)),
         outgoing,
         control,
         target: None,
@@ -113,7 +113,7 @@ async fn sleep_until_some(until: Option<Instant>) {
 struct Sender {
     outgoing: Arc<Outgoing>,
     control: watch::Receiver<Control>,
-    account: AnswerCounts,
+    counts: AnswerCounts,
     /// Where the last attempt went.
     target: Option<Arc<Target>>,
     /// The receiver asked for no request before.
@@ -170,7 +170,7 @@ impl Sender {
         }
         self.outgoing.queue().finish();
         self.outgoing.settled.notify_waiters();
-        self.account.log_drops(Instant::now());
+        self.counts.log_drops(Instant::now());
     }
 
     fn accepted(&self) -> u64 {

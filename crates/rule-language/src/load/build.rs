@@ -44,7 +44,7 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     let complete = roots.len() == files.len();
     let drafts = drafts(&roots, complete, &mut report);
     let groups = groups(&roots, &mut report);
-    let mut composer = RuleBuilder {
+    let mut builder = RuleBuilder {
         words: &mut all_words,
         groups: &groups,
         used_groups: BTreeSet::new(),
@@ -55,9 +55,9 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     };
     let rules: Vec<_> = drafts
         .iter()
-        .filter_map(|draft| composer.rule(draft).map(Arc::new))
+        .filter_map(|draft| builder.rule(draft).map(Arc::new))
         .collect();
-    let (used_groups, windows, expiries) = (composer.used_groups, composer.windows, composer.expiries);
+    let (used_groups, windows, expiries) = (builder.used_groups, builder.windows, builder.expiries);
     if report.errors() == 0 {
         role::check(&drafts, &rules, complete, &mut report);
     }

@@ -35,7 +35,7 @@ impl Pause {
     /// A stop that one collection had for itself, `length` ns from SuspendEEBegin to RestartEEEnd, by a thread that is
     /// not known.
     pub fn alone(begin: i64, length: i64, suspend_ns: Option<i64>, kind: PauseKind) -> Self {
-        let end = begin + length;
+        let end = begin.saturating_add(length);
         Self {
             start: Some(begin),
             suspend_ns,
@@ -46,7 +46,7 @@ impl Pause {
             kind,
             edges: StopEdges {
                 suspend_begin: Some(begin),
-                suspend_end: suspend_ns.map(|suspend| begin + suspend),
+                suspend_end: suspend_ns.map(|suspend| begin.saturating_add(suspend)),
                 restart_begin: Some(end),
                 restart_end: Some(end),
                 thread: 0,

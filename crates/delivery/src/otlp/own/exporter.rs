@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::otlp::account::{AfterAnswer, AnswerCounts};
 use crate::otlp::answer::{Answer, RetryCause};
+use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Entry;
 use crate::otlp::outgoing::{Control, DownCause, NotTaken, Outgoing};
 use crate::otlp::own::build::Exporter;
@@ -58,7 +58,7 @@ pub(crate) struct FollowingExporter<E> {
     resource: Resource,
     runtime: Handle,
     built: Mutex<Option<Arc<Built<E>>>>,
-    account: Mutex<AnswerCounts>,
+    counts: Mutex<AnswerCounts>,
 }
 
 impl<E> fmt::Debug for FollowingExporter<E> {
@@ -71,7 +71,7 @@ impl<E: Exporter> FollowingExporter<E> {
     /// `resource` is the origin as the SDK has it.
     pub(crate) fn new(outgoing: Arc<Outgoing>, origin: Arc<Origin>, resource: Resource, runtime: Handle) -> Self {
         Self {
-            account: Mutex::new(AnswerCounts::new(Arc::clone(&outgoing))),
+            counts: Mutex::new(AnswerCounts::new(Arc::clone(&outgoing))),
             outgoing,
             origin,
             resource,
@@ -146,8 +146,8 @@ impl<E: Exporter> FollowingExporter<E> {
     }
 
     fn judge(&self, items: u64, target: &Target, answer: Answer) -> AfterAnswer {
-        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
-        account.judge(items, 0, target, answer, Instant::now())
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.judge(items, 0, target, answer, Instant::now())
     }
 
     /// The exporter for this target: a new one when the target, its certificates or its compression changed.

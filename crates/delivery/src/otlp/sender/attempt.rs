@@ -8,8 +8,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::disk::{store_crowd, store_due};
 use super::{CLOSING_CAP, SHORT, Sender};
-use crate::otlp::account::AfterAnswer;
 use crate::otlp::answer::RetryCause;
+use crate::otlp::answer_counts::AfterAnswer;
 use crate::otlp::batch::Batch;
 use crate::otlp::outgoing::DownCause;
 use crate::otlp::stats::Reason;
@@ -109,7 +109,7 @@ impl Sender {
             }
         };
         let now = Instant::now();
-        let verdict = self.account.judge(items, len, target, answer, now);
+        let verdict = self.counts.judge(items, len, target, answer, now);
         match verdict {
             AfterAnswer::Settled if self.exhausted.is_some_and(|smallest| len >= smallest) => self.exhausted = None,
             AfterAnswer::Exhausted => {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Sender;
-use crate::otlp::account::AfterAnswer;
 use crate::otlp::answer::RetryCause;
+use crate::otlp::answer_counts::AfterAnswer;
 use crate::otlp::batch::Batch;
 use crate::otlp::outgoing::{DownCause, Outgoing};
 use crate::otlp::queue::Due;
@@ -58,7 +58,7 @@ impl Sender {
     pub(super) async fn store_waiting(&mut self) {
         store_oldest(&self.outgoing).await;
         self.outgoing.settled.notify_waiters();
-        self.account.log_drops(Instant::now());
+        self.counts.log_drops(Instant::now());
     }
 
     /// Sends the oldest stored request, if there is one. False: there is none, or it cannot be read now.

@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::attempt::backoff_of;
 use super::{PROBES, Sender};
-use crate::otlp::account::AfterAnswer;
 use crate::otlp::answer::RetryCause;
+use crate::otlp::answer_counts::AfterAnswer;
 use crate::otlp::batch::Batch;
 use crate::otlp::outgoing::{DownCause, NotTaken};
 use crate::otlp::queue::Due;
