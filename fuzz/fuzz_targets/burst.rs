@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     let total = allocations.total;
     assert!(total.low.is_none_or(|low| low <= total.estimate));
     burst.callers();
-    pprof::encode(&burst.stacked(), &burst.account(), None, false);
+    pprof::encode(&burst.stacked(), &burst.facts(), None, false);
     let framework = burst.framework();
     flame::svg(
         "x",
