@@ -29,7 +29,7 @@ golden:
 
 # Changes each threshold of the shipped rules and says which changes no test notices; one family, or all of them.
 mutate FAMILY="":
-    GCWATCH_MUTATE={{FAMILY}} cargo test --locked -p gc-rules --test mutations -- --ignored --nocapture
+    GCWATCH_MUTATE={{FAMILY}} cargo test --locked -p rule-language --test mutations -- --ignored --nocapture
 
 # Benches, in the profile `dist`.
 bench:

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use test_support::add_tests;
 use test_support::daemon::{ANY, Daemon, MARK, command, marked, until};
 use test_support::harness::Tests;
 use test_support::hostile::{ARGUMENT, MODES};
@@ -40,6 +39,8 @@ const QUICK: [&str; 6] = [
 ];
 
 pub(crate) fn tests(tests: &mut Tests) {
+    let alone = concat!(module_path!(), "::many_at_once_cost_what_all_may");
+    tests.add_alone(alone, || Ok(()), many_at_once_cost_what_all_may);
     for mode in MODES {
         if mode.name == "well-behaved" || !(is_full() || QUICK.contains(&mode.name)) {
             continue;
@@ -50,7 +51,6 @@ pub(crate) fn tests(tests: &mut Tests) {
         );
         tests.add(path, || Ok(()), || a_hostile_process_costs_itself(mode.name));
     }
-    add_tests!(tests, || Ok(()); many_at_once_cost_what_all_may);
 }
 
 /// A fake runtime: this program, started again.

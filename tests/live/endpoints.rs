@@ -1,8 +1,6 @@
 //! Bursts of a web service that counts for itself: what its endpoints allocate, and how long they stop it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::Value;
 use test_support::add_tests_on;
@@ -11,41 +9,12 @@ use test_support::runtimes::Runtime;
 
 use crate::gcwatch::records;
 use crate::requests::{Shop, runtimes};
-use crate::service::get;
+use crate::service::{Clients, get};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, runtimes(); a_caller_stopped_it_as_long_as_it_counted);
     let newest = |runtime: &Runtime| runtime.name.starts_with("asp10");
     add_tests_on!(tests, runtimes().filter(newest); the_busiest_sites_are_endpoints);
-}
-
-/// Clients that ask for one path each, one request after the other, until they are stopped.
-struct Clients {
-    end: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Clients {
-    fn start(shop: &Shop, paths: &[&'static str]) -> Self {
-        let end = Arc::new(AtomicBool::new(false));
-        // Once, so that everything is compiled.
-        paths.iter().for_each(|path| drop(get(&shop.address, path)));
-        let threads = paths.iter().map(|path| {
-            let (end, address, path) = (Arc::clone(&end), shop.address.clone(), *path);
-            std::thread::spawn(move || {
-                while !end.load(Ordering::Relaxed) {
-                    get(&address, path);
-                }
-            })
-        });
-        let threads = threads.collect();
-        Self { end, threads }
-    }
-
-    fn stop(self) {
-        self.end.store(true, Ordering::Relaxed);
-        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
-    }
 }
 
 /// A burst of a service under load, the service's own log of the requests in it, and those that were there in part.
@@ -61,11 +30,15 @@ struct Logged {
     stopped_ns: i64,
 }
 
-fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], command: &str, seconds: &str) -> Asked {
+/// A client for each path, which waits so long after each answer.
+fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> Asked {
     let mut shop = Shop::start(runtime, 60, env);
-    let clients = Clients::start(&shop, paths);
+    // Once, so that everything is compiled.
+    paths.iter().for_each(|path| drop(get(&shop.address, path)));
+    let clients = Clients::start(&shop.address, paths.iter().map(|path| vec![*path]), pause);
     let leases = shop.path("leases");
-    let what = [command, &shop.pid, "--for", seconds, "--format", "ndjson"];
+    let [name, seconds] = command;
+    let what = [name, &shop.pid, "--for", seconds, "--format", "ndjson"];
     let records = records(&[&what[..], &["--lease-folder", &leases]].concat());
     clients.stop();
     let [begin, end] = ["start_ns", "end_ns"].map(|key| records[0][key].as_i64().unwrap());
@@ -92,8 +65,9 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], command: 
 /// said around its requests, within 2 %. (Three tries: the runtime's own figure ends before threads are let go, which
 /// takes as long as there is no CPU for it.)
 fn a_caller_stopped_it_as_long_as_it_counted(runtime: Runtime) {
-    let server = [("DOTNET_gcServer", "1"), ("DOTNET_GCHeapCount", "2")];
-    for env in [&[][..], &server] {
+    let live = ("SLIVE", "20");
+    let server = [live, ("DOTNET_gcServer", "1"), ("DOTNET_GCHeapCount", "2")];
+    for env in [&[live][..], &server] {
         let mut tries = Vec::new();
         let agrees = (0..3).any(|_| {
             let (off, context) = stopped_beside_its_own_figure(runtime, env);
@@ -108,7 +82,13 @@ fn a_caller_stopped_it_as_long_as_it_counted(runtime: Runtime) {
 
 /// By which share of the service's own figure gcwatch's is beside the range that it leaves, and what was compared.
 fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64, String) {
-    let asked = ask(runtime, env, &["/gc?generation=2"], "callers", "7s");
+    let asked = ask(
+        runtime,
+        env,
+        &["/gc?generation=2"],
+        Duration::from_millis(150),
+        ["callers", "7s"],
+    );
     let collects = asked.records.iter().filter(|record| record["api"] == "GC.Collect");
     let said: i64 = collects.map(|record| record["stopped_ns"].as_i64().unwrap()).sum();
     let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
@@ -126,7 +106,13 @@ fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64
 /// runs.
 fn the_busiest_sites_are_endpoints(runtime: Runtime) {
     let paths = ["/alloc?kb=400", "/loh?mb=1", "/slow?ms=1", "/json", "/cache"];
-    let asked = ask(runtime, &[("SLIVE", "10")], &paths, "allocations", "4s");
+    let asked = ask(
+        runtime,
+        &[("SLIVE", "10")],
+        &paths,
+        Duration::from_millis(1),
+        ["allocations", "4s"],
+    );
     let sites = asked
         .records
         .iter()

@@ -139,7 +139,7 @@ const CALLERS: [(&str, &str, &str); 12] = [
 ];
 
 fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
-    let mut known = Known::start(runtime, "callers.dll", 8, knobs);
+    let mut known = Known::start(runtime, "callers.dll", 6, knobs);
     let kept = known.path("kept.nettrace");
     let all = known.ask("callers", &["--for", "3s", "--keep", &kept]);
     let first = &all[0];
@@ -233,7 +233,7 @@ fn row(record: &Value) -> String {
 /// Guarantee: the library is named with the program's method that called it, as often as the program counted; no two
 /// rows read alike, in the table either.
 fn a_library_and_who_called_it_are_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "layers.dll", 8, &[]);
+    let mut known = Known::start(runtime, "layers.dll", 6, &[]);
     let kept = known.path("kept.nettrace");
     let all = known.ask("callers", &["--for", "3s", "--keep", &kept]);
     let log = known.log(&all[0]);
@@ -274,7 +274,7 @@ fn a_library_and_who_called_it_are_named(runtime: Runtime) {
 /// program's; the framework does; a method calls itself at every depth.
 /// Guarantee: each is one row with about the bytes that the program counted, and together they are nearly all.
 fn a_library_that_allocates_and_who_called_it_are_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "layers.dll", 10, &[]);
+    let mut known = Known::start(runtime, "layers.dll", 8, &[]);
     let all = known.ask("allocations", &["--for", "4s"]);
     let log = known.log(&all[0]);
     let sites: Vec<&Value> = all
@@ -346,7 +346,7 @@ fn runtime_async_is_named(runtime: Runtime) {
 /// Guarantee: each is one site with the name that a person would give it, and as many collections as the program
 /// counted.
 fn forms_of_methods_are_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "shapes.dll", 8, &[]);
+    let mut known = Known::start(runtime, "shapes.dll", 6, &[]);
     let all = known.ask("callers", &["--for", "3s"]);
     let first = &all[0];
     assert_eq!(first["lost_events"], 0, "{first}");
@@ -427,7 +427,7 @@ fn a_process_may_be_killed_in_a_burst(runtime: Runtime) {
 /// Guarantee: what it allocated in all and at each site with a hundred samples is about what it counted itself, within
 /// bounds that chance leaves once in a million runs; sites and types are named; all forms of output can be written.
 fn who_allocates_is_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "allocations.dll", 10, &[]);
+    let mut known = Known::start(runtime, "allocations.dll", 7, &[]);
     let kept = known.path("kept.nettrace");
     let all = known.ask("allocations", &["--for", "3s", "--keep", &kept]);
     let first = &all[0];

@@ -104,7 +104,7 @@ fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
     Some(before.1 as f64 + (after.1 - before.1) as f64 * part)
 }
 
-/// Scenario: a program allocates for twelve seconds and logs its own total.
+/// Scenario: a program allocates for eight seconds and logs its own total.
 /// Guarantee: between the first and the last collection within its log, the sum of what was allocated between
 /// collections is that of the runtime within 5 % (15 % where the runtime's events do not show large objects that are
 /// allocated during background collections: .NET 8 and before), and 99 of 100 collections say it. Under server GC of
@@ -119,7 +119,7 @@ fn allocated_bytes_are_those_of_the_runtime(
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (log, file) = (path("log"), path("file.nettrace"));
     let mut start = Start::new(runtime, "known").knobs(collector.knobs).env("KLOG", &log);
-    start.program = Some(("totals.dll", ["12", kinds, threads].map(str::to_owned).to_vec()));
+    start.program = Some(("totals.dll", ["8", kinds, threads].map(str::to_owned).to_vec()));
     let mut target = start.spawn();
     target.await_line("totals.dll", |line| line.starts_with("ready "));
     target.await_socket();

@@ -52,9 +52,9 @@ fn is_full() -> bool {
 fn main() -> ExitCode {
     let mut tests = Tests::default();
     for of_module in [
-        // Those that take longest begin first.
-        daemon_targets::tests,
+        // Some of these run alone: there is least to wait for while nothing else has begun. Then those that take longest.
         profiles::tests,
+        daemon_targets::tests,
         evidence::tests,
         starved::tests,
         endpoints::tests,
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     ] {
         of_module(&mut tests);
     }
-    // They wait most of the time: for sessions of some seconds, and for runtimes that start.
+    // They wait most of the time: for sessions of some seconds, and for processes to end.
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    tests.run(2 * cores)
+    tests.run(3 * cores)
 }

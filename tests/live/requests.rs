@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::target::{PATIENCE, await_listening, service_port};
 
 use crate::gcwatch::{records, stderr};
-use crate::service::{Running, get, get_with};
+use crate::service::{Clients, Running, ask, from, get};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
@@ -41,6 +40,9 @@ pub(crate) fn tests(tests: &mut Tests) {
 pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
     ASP.into_iter().filter(|_| KNOWN.is_there())
 }
+
+/// Between two requests of a client that is there so that there are requests.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The service.
 pub(crate) struct Shop {
@@ -90,12 +92,15 @@ impl Shop {
     pub(crate) fn end(&mut self) {
         let pid = Pid::from_child(&self.process.0);
         kill_process(pid, Signal::TERM).unwrap();
-        self.await_end();
+        self.process.0.wait().unwrap();
     }
 
-    /// Waits until its time is over; then its log is there.
-    pub(crate) fn await_end(&mut self) {
-        self.process.0.wait().unwrap();
+    /// Asks for its figures until it is so.
+    fn ask_until(&self, mut is: impl FnMut() -> bool) {
+        while !is() {
+            get(&self.address, "/stats");
+            std::thread::sleep(PAUSE);
+        }
     }
 
     fn tmp(&self) -> String {
@@ -124,7 +129,7 @@ impl Shop {
 /// under load.
 /// Guarantee: the time lost is within 0.25 ms of that for 999 of 1,000, and no request is lost that ended meanwhile.
 fn a_request_lost_what_its_own_log_says(runtime: Runtime) {
-    lost_as_logged(runtime, &[], "/alloc?kb=2000", 250_000, 1000);
+    lost_as_logged(runtime, &[], "/alloc?kb=2000", PAUSE, 250_000, 1000);
 }
 
 /// Scenario: the same with the server collector, two heaps and a small budget.
@@ -136,16 +141,23 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
         ("DOTNET_GCgen0MaxBudget", "400000"),
     ];
     // Its budget is larger, so that less would collect nothing.
-    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", 1_000_000, 100);
+    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", PAUSE / 5, 1_000_000, 100);
 }
 
 /// Up to four recordings: where another program has the CPU between two reads of a clock, the service's own account is
 /// off, and few requests are hit. None may be off by much, one has to agree but for one request of `of`, and more than
 /// ten requests are hit in all.
-fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64, of: usize) {
+fn lost_as_logged(
+    runtime: Runtime,
+    env: &[(&str, &str)],
+    alloc: &'static str,
+    pause: Duration,
+    within_ns: i64,
+    of: usize,
+) {
     let (mut hit, mut agrees, mut recordings) = (0, false, Vec::new());
     for _ in 0..4 {
-        let found = held_against_log(runtime, env, alloc, within_ns);
+        let found = held_against_log(runtime, env, alloc, pause, within_ns);
         println!("{}: {found:#?}", runtime.name);
         assert!(found.apart.len() * 20 <= found.known, "{found:#?}");
         hit += found.hit;
@@ -174,30 +186,23 @@ struct HeldAgainstLog {
     apart: Vec<String>,
 }
 
-/// Six seconds of a service under load.
-fn held_against_log(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64) -> HeldAgainstLog {
-    let mut shop = Shop::start(runtime, 14, env);
-    let end = Arc::new(AtomicBool::new(false));
-    let client = |first: usize| {
-        let (end, address) = (Arc::clone(&end), shop.address.clone());
-        let paths = ["/json", alloc, "/cache", "/loh?mb=1", "/slow?ms=20", "/json"];
-        std::thread::spawn(move || {
-            for path in paths.iter().cycle().skip(first) {
-                if end.load(Ordering::Relaxed) {
-                    return;
-                }
-                get(&address, path);
-            }
-        })
-    };
+/// Six seconds of a service under load, whose clients let it collect a few times a second.
+fn held_against_log(
+    runtime: Runtime,
+    env: &[(&str, &str)],
+    alloc: &'static str,
+    pause: Duration,
+    within_ns: i64,
+) -> HeldAgainstLog {
+    let mut shop = Shop::start(runtime, 300, env);
     // Once, so that everything is compiled.
     get(&shop.address, "/json");
-    let clients = [client(0), client(3)];
+    let paths = ["/json", alloc, "/cache", "/loh?mb=1", "/slow?ms=20", "/json"];
+    let clients = Clients::start(&shop.address, [0, 3].map(|first| from(&paths, first)), pause);
     let recorded = shop.record("requests.nettrace", 6).wait_with_output().unwrap();
     assert!(recorded.status.success(), "{}", stderr(&recorded));
-    end.store(true, Ordering::Relaxed);
-    clients.into_iter().for_each(|client| client.join().unwrap());
-    shop.process.0.wait().unwrap();
+    clients.stop();
+    shop.end();
 
     let file = shop.path("requests.nettrace");
     let all = records(&["analyze", "--format", "ndjson", &file]);
@@ -290,8 +295,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     let config =
         "requests:\n  mode: diagnosticsource\n  routes: [{name: collecting, path: /g*}, {name: slow, path: /slow}]\n";
     let daemon = daemon(&shop, &url, config);
-    let end = Arc::new(AtomicBool::new(false));
-    let client = ask(&shop, &end);
+    let clients = Clients::start(&shop.address, [vec!["/gc", "/slow?ms=30"]], PAUSE);
     let mut spans: BTreeMap<Vec<u8>, Span> = BTreeMap::new();
     let found = executor.block_on(async {
         let looking = async {
@@ -319,8 +323,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
         let line = metrics.lines().find(counts).unwrap_or_else(|| panic!("{metrics}"));
         assert!(!line.ends_with(" 0"), "{line}");
     }
-    end.store(true, Ordering::Relaxed);
-    client.join().unwrap();
+    clients.stop();
     assert!(
         record["requests"]["known"].as_u64().unwrap() > 0,
         "{}",
@@ -370,17 +373,6 @@ fn daemon(shop: &Shop, url: &str, config: &str) -> Daemon {
     daemon
 }
 
-/// Requests that collect, and others beside them, until `end`.
-fn ask(shop: &Shop, end: &Arc<AtomicBool>) -> JoinHandle<()> {
-    let (end, address) = (Arc::clone(end), shop.address.clone());
-    std::thread::spawn(move || {
-        while !end.load(Ordering::Relaxed) {
-            get(&address, "/gc");
-            get(&address, "/slow?ms=30");
-        }
-    })
-}
-
 /// A pause, the request that it is in, and the collection that it is linked to, when all three have come.
 fn whole(spans: &BTreeMap<Vec<u8>, Span>) -> Option<[Span; 3]> {
     let pauses = spans.values().filter(|span| span.name == "GC pause gen2 blocking");
@@ -417,6 +409,7 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
         let mut reading = Running(reading);
         while reading.0.try_wait().unwrap().is_none() {
             during.push(sent_on());
+            std::thread::sleep(PAUSE);
         }
         assert!(during.len() > 2, "{}", during.len());
         during.push(sent_on());
@@ -429,29 +422,18 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
     }
 }
 
-/// Scenario: a service without an SDK answers five clients, each up to 200 requests a second, while a daemon that reads
+/// Scenario: a service without an SDK answers five clients, each up to 50 requests a second, while a daemon that reads
 /// its requests is killed (SIGKILL) and started again, four times.
 /// Guarantee: every request is answered, and what the service sends on for a sampled, an unsampled and no parent is
 /// what it was before: with the daemon, right after it was killed, and at the end.
 fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
     let before = sent_on(&shop);
-    let end = Arc::new(AtomicBool::new(false));
-    let clients: Vec<JoinHandle<u64>> = (0..5)
-        .map(|_| {
-            let (end, address) = (Arc::clone(&end), shop.address.clone());
-            std::thread::spawn(move || {
-                let mut answered = 0;
-                while !end.load(Ordering::Relaxed) {
-                    let asked = Instant::now();
-                    assert!(get(&address, "/json?n=2").contains("customer-1"));
-                    answered += 1;
-                    std::thread::sleep(Duration::from_millis(5).saturating_sub(asked.elapsed()));
-                }
-                answered
-            })
-        })
-        .collect();
+    let clients = Clients::start(
+        &shop.address,
+        (0..5).map(|_| vec!["/json?n=2"]),
+        Duration::from_millis(20),
+    );
     for _ in 0..4 {
         let daemon = daemon(&shop, "http://127.0.0.1:9", "requests:\n  mode: diagnosticsource\n");
         for _ in 0..10 {
@@ -462,8 +444,7 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
             assert_eq!(sent_on(&shop), before, "after it was killed");
         }
     }
-    end.store(true, Ordering::Relaxed);
-    let answered: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    let answered = clients.stop();
     assert!(answered > 500, "{answered}");
     // 8 looks of 10 at 3 parents, each of which asks twice, and those of before.
     let looks = 3 * 3 * (1 + 80);
@@ -550,24 +531,18 @@ fn times(stream: &[u8], text: &str) -> usize {
 /// none when it has gone; when the tool comes later it has them all, and the daemon says that another tool took over.
 fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
-    let ask = |path: &str| (0..20).for_each(|_| drop(get(&shop.address, path)));
+    let twenty = |path: &str| (0..20).for_each(|_| drop(get(&shop.address, path)));
     let owner = Owner::begin(&shop);
     // The provider reads a filter a moment after the session began.
     let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(1) {
-        get(&shop.address, "/stats");
-    }
-    ask("/seen");
+    shop.ask_until(|| since.elapsed() > Duration::from_secs(1));
+    twenty("/seen");
     let recorded = shop.record("beside.nettrace", 4);
-    while std::fs::metadata(shop.path("beside.nettrace.partial")).map_or(0, |file| file.len()) == 0 {
-        get(&shop.address, "/stats");
-    }
-    while since.elapsed() < Duration::from_secs(3) {
-        get(&shop.address, "/stats");
-    }
-    ask("/json?n=1");
+    shop.ask_until(|| std::fs::metadata(shop.path("beside.nettrace.partial")).is_ok_and(|file| file.len() > 0));
+    shop.ask_until(|| since.elapsed() > Duration::from_secs(3));
+    twenty("/json?n=1");
     assert!(recorded.wait_with_output().unwrap().status.success());
-    ask("/slow?ms=1");
+    twenty("/slow?ms=1");
     let stream = owner.end();
     let counts = ["/seen", "/json", "/slow"].map(|path| times(&stream, path));
     assert_eq!(counts, [20, 0, 0]);
@@ -578,17 +553,15 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
     // What the provider says within two seconds of a session's beginning is about that one's own filter.
     let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(4) {
-        get(&shop.address, "/stats");
-    }
+    shop.ask_until(|| since.elapsed() > Duration::from_secs(4));
     let owner = Owner::begin(&shop);
     let until = Instant::now() + PATIENCE;
     while !daemon.said().contains("another tool uses") {
-        ask("/seen");
+        twenty("/seen");
         assert!(Instant::now() < until, "the daemon does not say it");
     }
     assert!(unread(&shop, &daemon).unwrap().contains("another tool uses"));
-    ask("/hop?n=0");
+    twenty("/hop?n=0");
     let stream = owner.end();
     assert_eq!(times(&stream, "/hop"), 20);
 }
@@ -613,7 +586,8 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     assert_eq!(unread(&shop, &daemon), None);
     let until = Instant::now() + PATIENCE;
     while !daemon.said().contains("requests.max_per_second") {
-        get(&shop.address, "/json");
+        get(&shop.address, "/json?n=1");
+        std::thread::sleep(PAUSE);
         assert!(Instant::now() < until, "the daemon does not say it");
     }
     assert!(
@@ -670,6 +644,7 @@ fn sources_count_where_an_sdk_is(runtime: Runtime) {
                 break;
             }
             assert!(Instant::now() < until, "{env:?}: {requests} requests, {calls} calls");
+            std::thread::sleep(PAUSE);
         }
         let facts = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
         assert!(facts["requests"]["known"].as_u64().unwrap() > 0, "{facts}");
@@ -691,7 +666,8 @@ fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
     let until = Instant::now() + PATIENCE;
     while of_class(&daemon, "Acme.Jobs") <= 20 {
-        get(&shop.address, "/json");
+        get(&shop.address, "/json?n=1");
+        std::thread::sleep(PAUSE);
         assert!(Instant::now() < until, "no jobs");
     }
     let metrics = daemon.get("/metrics").1;
@@ -719,7 +695,7 @@ fn sent_on(shop: &Shop) -> [Vec<(bool, String)>; 3] {
 /// caller's trace goes on, the flags.
 fn shape(address: &str, parent: Option<&str>) -> Vec<(bool, String)> {
     let header = parent.map(|parent| ("traceparent", parent));
-    let answer = get_with(address, "/hop?n=2", header);
+    let (_, answer) = ask(address, "/hop?n=2", header);
     let mut shapes: Vec<(bool, String)> = answer
         .split('\n')
         .map(|line| {

@@ -37,12 +37,55 @@ impl Drop for Running {
     }
 }
 
-/// The service, two clients that ask it without a pause, and a daemon that reads it alone.
+/// Clients of a service. Each asks for its paths in turn, one request after the other, until they are stopped.
+pub(crate) struct Clients {
+    end: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<u64>>,
+}
+
+impl Clients {
+    /// One client for each list of paths, which waits so long after each answer: what they ask for has to come, and the
+    /// CPU is for other tests, too.
+    pub(crate) fn start(address: &str, each: impl IntoIterator<Item = Vec<&'static str>>, pause: Duration) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let client = |paths: Vec<&'static str>| {
+            let (end, address) = (Arc::clone(&end), address.to_owned());
+            std::thread::spawn(move || {
+                let mut answered = 0;
+                for path in paths.iter().cycle() {
+                    if end.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let (head, body) = ask(&address, path, None);
+                    assert!(head.starts_with("HTTP/1.1 200") && !body.is_empty(), "{path}: {head}");
+                    answered += 1;
+                    std::thread::sleep(pause);
+                }
+                answered
+            })
+        };
+        let threads = each.into_iter().map(client).collect();
+        Self { end, threads }
+    }
+
+    /// How many requests were answered.
+    pub(crate) fn stop(self) -> u64 {
+        self.end.store(true, Ordering::Relaxed);
+        self.threads.into_iter().map(|client| client.join().unwrap()).sum()
+    }
+}
+
+/// These paths, begun at another one.
+pub(crate) fn from(paths: &[&'static str], first: usize) -> Vec<&'static str> {
+    let (before, after) = paths.split_at(first);
+    [after, before].concat()
+}
+
+/// The service, two clients that ask it, and a daemon that reads it alone.
 struct Scene {
     _service: Running,
     daemon: Daemon,
-    end: Arc<AtomicBool>,
-    clients: Vec<JoinHandle<u64>>,
+    clients: Clients,
     _folder: TempDir,
 }
 
@@ -75,26 +118,11 @@ impl Scene {
         let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
         let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
 
-        let end = Arc::new(AtomicBool::new(false));
-        let client = |first: usize| {
-            let end = Arc::clone(&end);
-            std::thread::spawn(move || {
-                let mut asked = 0;
-                for path in paths.iter().cycle().skip(first) {
-                    if end.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    get(&format!("127.0.0.1:{port}"), path);
-                    asked += 1;
-                }
-                asked
-            })
-        };
-        let clients = vec![client(0), client(paths.len() / 2)];
+        let clients = [0, paths.len() / 2].map(|first| from(paths, first));
+        let clients = Clients::start(&format!("127.0.0.1:{port}"), clients, Duration::from_millis(2));
         Self {
             _service: service,
             daemon,
-            end,
             clients,
             _folder: folder,
         }
@@ -122,20 +150,15 @@ impl Scene {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
-
-    fn finish(self) -> u64 {
-        self.end.store(true, Ordering::Relaxed);
-        self.clients.into_iter().map(|client| client.join().unwrap()).sum()
-    }
 }
 
 /// What is answered to a request, without its head.
 pub(crate) fn get(address: &str, path: &str) -> String {
-    get_with(address, path, None)
+    ask(address, path, None).1
 }
 
-/// The same, with a header.
-pub(crate) fn get_with(address: &str, path: &str, header: Option<(&str, &str)>) -> String {
+/// The head and the body of an answer, to a request with a header or without.
+pub(crate) fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, String) {
     let header = header
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .unwrap_or_default();
@@ -157,8 +180,8 @@ pub(crate) fn get_with(address: &str, path: &str, header: Option<(&str, &str)>) 
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let answer = String::from_utf8_lossy(&answer);
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    body.to_owned()
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 /// Requests of an ordinary service: small answers, a cache, some garbage, some waiting.
@@ -183,7 +206,7 @@ fn a_service_under_load_is_healthy() {
         let scene = Scene::new(server, ORDINARY);
         scene.until(PATIENCE, "collections", |scene| scene.collections() >= 20);
         assert_eq!(scene.fires(), BTreeSet::new(), "server GC: {server}");
-        let asked = scene.finish();
+        let asked = scene.clients.stop();
         assert!(asked > 100, "{asked}");
     }
 }
@@ -197,5 +220,5 @@ fn a_service_of_large_objects_is_not() {
         let fires = scene.fires();
         wanted.iter().any(|rule| fires.contains(*rule))
     });
-    scene.finish();
+    scene.clients.stop();
 }

@@ -179,14 +179,17 @@ fn identity(pid: u32, service: &str, pod: Option<&str>) -> Identity {
 }
 
 impl Scene {
-    /// Eight services of different health, and `more` that are well.
-    pub(crate) async fn new(more: u32) -> Self {
+    /// A host without processes.
+    pub(crate) async fn empty() -> Self {
         let services = Services::open(&options()).await.unwrap();
         services.set_ready(true);
-        let mut scene = Self {
-            services,
-            feeds: Vec::new(),
-        };
+        let feeds = Vec::new();
+        Self { services, feeds }
+    }
+
+    /// Eight services of different health, and `more` that are well.
+    pub(crate) async fn new(more: u32) -> Self {
+        let mut scene = Self::empty().await;
         for (place, role) in (0u32..).zip(&ROLES) {
             let recording = Recording::read(role.recording);
             scene.act(

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clr_evidence::flame;
@@ -33,6 +35,24 @@ fn played(more: u32) -> (Runtime, Scene) {
     let runtime = Runtime::new().unwrap();
     let scene = runtime.block_on(Scene::new(more));
     (runtime, scene)
+}
+
+/// The scene of the tests that only look: half an hour of eight processes is played once.
+struct Seen(MutexGuard<'static, Option<(Runtime, Scene)>>);
+
+fn seen() -> Seen {
+    static SCENE: Mutex<Option<(Runtime, Scene)>> = Mutex::new(None);
+    let mut scene = SCENE.lock().unwrap_or_else(PoisonError::into_inner);
+    scene.get_or_insert_with(|| played(0));
+    Seen(scene)
+}
+
+impl Deref for Seen {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.0.as_ref().unwrap().1
+    }
 }
 
 fn close(runtime: Runtime, scene: Scene) {
@@ -117,7 +137,7 @@ fn every_view_fits() {
 /// Guarantee: the first one's page has the requests that lost most as bars with their stops, each with its collections,
 /// which lead to them while they are kept, and its trace; the counts add up. The other has no such panel.
 fn requests_that_were_stopped_are_shown() {
-    let (runtime, scene) = played(0);
+    let scene = seen();
     let browser = Lent::new();
     let pid = |place: usize| scene.services.pipeline.runs()[place].key().pid;
     let heading =
@@ -158,13 +178,12 @@ fn requests_that_were_stopped_are_shown() {
     assert_eq!(leads, json!(true));
     is_content(&browser);
     drop(browser);
-    close(runtime, scene);
 }
 
 /// Scenario: a process whose name is HTML, and one whose name is very long.
 /// Guarantee: on each view the name is text: no element is made of it, nothing is run; and nothing is too wide.
 fn names_are_text() {
-    let (runtime, scene) = played(0);
+    let scene = seen();
     let browser = Lent::new();
     browser.shape(390, 844, false);
     let hostile = scene.services.pipeline.runs()[6].key().pid;
@@ -192,7 +211,6 @@ fn names_are_text() {
         browser.run("try { document.body.innerHTML = '<b>x</b>'; return 'taken' } catch (error) { return error.name }");
     assert_eq!(refused, "TypeError");
     drop(browser);
-    close(runtime, scene);
 }
 
 /// Scenario: a process falls ill while the page is open, and exits.
@@ -371,7 +389,7 @@ fn two_hundred_rows_are_drawn_in_place() {
 /// back with the browser; and goes on with the keyboard.
 /// Guarantee: service, time, what to do; the process; one collection with its suspensions. Back is where they were.
 fn three_clicks_from_the_overview() {
-    let (runtime, scene) = played(0);
+    let scene = seen();
     let browser = Lent::new();
     browser.shape(1400, 900, true);
     browser.open(&scene.url("/"));
@@ -410,13 +428,13 @@ fn three_clicks_from_the_overview() {
     browser.until("location.pathname === '/rules' && document.querySelector('.rule.firing')");
     is_content(&browser);
     drop(browser);
-    close(runtime, scene);
 }
 
 /// Scenario: 16 pages follow, and a 17th wants to; one of the 16 leaves.
 /// Guarantee: the 17th is refused with what to do, records are answered all the same, and the free place is taken.
 fn more_viewers_than_places() {
-    let (runtime, scene) = played(0);
+    let runtime = Runtime::new().unwrap();
+    let scene = runtime.block_on(Scene::empty());
     let browser = Lent::new();
     browser.open(&scene.url("/self"));
     browser.until("document.querySelector('.facts')");

@@ -49,13 +49,34 @@ impl Tests {
         needs: impl FnOnce() -> Need + Send + 'static,
         test: impl Fn() + Send + 'static,
     ) {
-        let path = path.as_ref();
-        let name = path.split_once("::").map_or(path, |(_, name)| name).to_owned();
         let host = Arc::clone(&self.host);
+        self.add_trial(path.as_ref(), needs, move |name| host.run(name, test));
+    }
+
+    /// Adds a test that runs while no other does, of this binary or of another: it has a limit on what the host gives.
+    pub fn add_alone(
+        &mut self,
+        path: impl AsRef<str>,
+        needs: impl FnOnce() -> Need + Send + 'static,
+        test: impl Fn() + Send + 'static,
+    ) {
+        self.add_trial(path.as_ref(), needs, move |_| {
+            let _alone = alone();
+            test();
+        });
+    }
+
+    fn add_trial(
+        &mut self,
+        path: &str,
+        needs: impl FnOnce() -> Need + Send + 'static,
+        test: impl FnOnce(&str) + Send + 'static,
+    ) {
+        let name = path.split_once("::").map_or(path, |(_, name)| name).to_owned();
         let label = name.clone();
         let run = move || match needs() {
             Ok(()) => {
-                host.run(&label, test);
+                test(&label);
                 Ok(Completion::Completed)
             }
             Err(Missing::Ignored(reason)) => Ok(Completion::ignored_with(reason)),

@@ -92,7 +92,8 @@ impl Log {
     pub async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
         let waited = self.within(PATIENCE, pid, fits).await;
         let run = self.run(pid);
-        assert!(waited, "process {pid}, {what}: {run:#?}");
+        let states = run.as_ref().map(|run| &run.states);
+        assert!(waited, "process {pid}, {what}: {states:#?}");
         run.unwrap()
     }
 }
