@@ -37,13 +37,13 @@ fn played(more: u32) -> (Runtime, Scene) {
     (runtime, scene)
 }
 
-/// The scene of the tests that only look: half an hour of eight processes is played once.
+/// The scene of the tests that only look, of 32 processes: half an hour of eight of them is played once.
 struct Seen(MutexGuard<'static, Option<(Runtime, Scene)>>);
 
 fn seen() -> Seen {
     static SCENE: Mutex<Option<(Runtime, Scene)>> = Mutex::new(None);
     let mut scene = SCENE.lock().unwrap_or_else(PoisonError::into_inner);
-    scene.get_or_insert_with(|| played(0));
+    scene.get_or_insert_with(|| played(24));
     Seen(scene)
 }
 
@@ -73,7 +73,7 @@ const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length
 /// Scenario: eight services, three processes that are not read; every view at three widths, light and dark.
 /// Guarantee: each view comes up without a complaint of the browser and fits its width.
 fn every_view_fits() {
-    let (runtime, scene) = played(24);
+    let scene = seen();
     let browser = Lent::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 32"));
@@ -130,7 +130,6 @@ fn every_view_fits() {
     }
     is_content(&browser);
     drop(browser);
-    close(runtime, scene);
 }
 
 /// Scenario: a service whose requests are observed, and one whose requests are not.
@@ -270,7 +269,8 @@ fn an_incident_opens_and_ends() {
 /// Scenario: a burst finds who allocates for an incident whose page is open, on a narrow and on a wide window.
 /// Guarantee: without a reload its sites and types are there, short names unbroken, and the flame graph is drawn.
 fn what_a_burst_found_is_shown() {
-    let (runtime, mut scene) = played(0);
+    let runtime = Runtime::new().unwrap();
+    let mut scene = runtime.block_on(Scene::empty());
     let browser = Lent::new();
     let _in = runtime.enter();
     let pid = scene.fall_ill();
