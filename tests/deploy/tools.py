@@ -19,7 +19,7 @@ CHART = DEPLOY / "helm" / "gcwatch"
 # For receivers, real processes and recordings.
 sys.path.insert(0, str(PROJECT / "tests" / "e2e"))
 # Bound on one run of a tool.
-PATIENCE = 120
+PATIENCE = 600
 
 
 SAID = set()

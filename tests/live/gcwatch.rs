@@ -153,6 +153,9 @@ impl Analyzed {
     }
 
     /// The process counted as many collections as were recorded between two of its prints, and about the same pause.
+    ///
+    /// A print is not atomic: its thread may lose the CPU between the clock and the counters. So either of the two first
+    /// prints in the recording and either of the two last ones will do: what is lost between them is missed by all.
     pub(crate) fn assert_agrees_with(&self, ticks: &[Tick], context: &str) {
         // .NET Core 3.1 may switch GCStart on later than the rest: then the stop says when it was.
         let began = |gc: &Value| {
@@ -173,27 +176,40 @@ impl Analyzed {
             .iter()
             .filter(|tick| tick.at - sync > from && tick.at - sync < last_event)
             .collect();
-        let (Some(first), Some(last)) = (within.first(), within.last()) else {
-            panic!("{context}: fewer than two ticks of {} in the recording", ticks.len())
-        };
+        let (firsts, lasts) = within.split_at(within.len() / 2);
+        let pairs = firsts
+            .iter()
+            .take(2)
+            .flat_map(|first| lasts.iter().rev().take(2).map(move |last| (*first, *last)));
+        let mut apart = Vec::new();
+        for (first, last) in pairs {
+            match self.agrees_between(&starts, first, last) {
+                Ok(()) => return,
+                Err(how) => apart.push(how),
+            }
+        }
+        panic!("{context}: {} ticks in the recording: {apart:#?}", within.len());
+    }
+
+    /// `starts`: begin and generation of each collection; `Err`: what was recorded and what was counted.
+    fn agrees_between(&self, starts: &[(i64, i64)], first: &Tick, last: &Tick) -> Result<(), String> {
+        let sync = self.sync_ticks();
         for generation in 0..3 {
             let recorded = starts
                 .iter()
                 .filter(|(at, of)| *of >= generation && *at > first.at - sync && *at <= last.at - sync)
                 .count() as i64;
             let counted = last.counts[generation as usize] - first.counts[generation as usize];
-            // The prints are not atomic with the counters, and a thread may lose its CPU between: collections about
-            // either moment may be on either side.
+            // Collections about either moment may be on either side.
             let about = |at: i64| {
                 [first.at, last.at]
                     .iter()
                     .any(|end| (at + sync - end).abs() < 30_000_000)
             };
             let on_either_side = starts.iter().filter(|(at, of)| *of >= generation && about(*at)).count() as i64;
-            assert!(
-                (recorded - counted).abs() <= 2.max(on_either_side),
-                "{context}: gen{generation} {recorded} recorded, {counted} counted"
-            );
+            if (recorded - counted).abs() > 2.max(on_either_side) {
+                return Err(format!("gen{generation} {recorded} recorded, {counted} counted"));
+            }
         }
         if let (Some(before), Some(after)) = (first.pause_us, last.pause_us) {
             let pauses: Vec<i64> = self
@@ -213,12 +229,14 @@ impl Analyzed {
             if counted > 100_000_000 {
                 // As above, a pause at either moment may be on either side. The runtime's clock stops at
                 // RestartEEBegin; on a busy machine the restart itself takes its time.
-                assert!(
-                    stopped + 2 * longest >= counted * 9 / 10 && stopped - 2 * longest < counted * 16 / 10,
-                    "{context}: {stopped} ns recorded, {counted} counted, the longest {longest}"
-                );
+                if stopped + 2 * longest < counted * 9 / 10 || stopped - 2 * longest >= counted * 16 / 10 {
+                    return Err(format!(
+                        "{stopped} ns recorded, {counted} counted, the longest {longest}"
+                    ));
+                }
             }
         }
+        Ok(())
     }
 
     /// The process's clock at the sync point.
