@@ -422,7 +422,7 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
     }
 }
 
-/// Scenario: a service without an SDK answers five clients, each up to 50 requests a second, while a daemon that reads
+/// Scenario: a service without an SDK answers five clients, each up to 200 requests a second, while a daemon that reads
 /// its requests is killed (SIGKILL) and started again, four times.
 /// Guarantee: every request is answered, and what the service sends on for a sampled, an unsampled and no parent is
 /// what it was before: with the daemon, right after it was killed, and at the end.
@@ -432,22 +432,24 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let clients = Clients::start(
         &shop.address,
         (0..5).map(|_| vec!["/json?n=2"]),
-        Duration::from_millis(20),
+        Duration::from_millis(5),
     );
     for _ in 0..4 {
         let daemon = daemon(&shop, "http://127.0.0.1:9", "requests:\n  mode: diagnosticsource\n");
         for _ in 0..10 {
             assert_eq!(sent_on(&shop), before, "with gcwatch");
+            assert!(get(&shop.address, "/json?n=2").contains("customer-1"));
         }
         drop(daemon);
         for _ in 0..10 {
             assert_eq!(sent_on(&shop), before, "after it was killed");
+            assert!(get(&shop.address, "/json?n=2").contains("customer-1"));
         }
     }
     let answered = clients.stop();
     assert!(answered > 500, "{answered}");
-    // 8 looks of 10 at 3 parents, each of which asks twice, and those of before.
-    let looks = 3 * 3 * (1 + 80);
+    // 8 looks of 10 at 3 parents, each of which asks twice, and those of before; and what each look asked for itself.
+    let looks = 3 * 3 * (1 + 80) + 80;
     // It counts a request after it was answered.
     let since = Instant::now();
     let counted = || -> u64 {
