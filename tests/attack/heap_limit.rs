@@ -20,8 +20,9 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// The limit of the heap: so large that what is left of it at 96 % is enough for a session.
 const LIMIT: &str = "0x20000000";
-/// What the process keeps, in MB of a million: 95.6 % of the limit live, which no collection can give back.
-const KEPT: &str = "510";
+/// What the process keeps, in MB of a million: 95.6 % of the limit live, which no collection can give back. A heap is
+/// full at 95 %.
+const KEPT: &str = "513";
 const FULL_KIB: u64 = (0x2000_0000 / 1000 * 956) >> 10;
 
 fn groups() -> Need {
