@@ -16,7 +16,7 @@ use crate::yaml::{Entry, Fault, Kind, Node, Position, Scalar};
 mod rule;
 mod scalar;
 
-pub use rule::{nearest, type_of, unknown_keywords, words};
+pub use rule::{did_you_mean, nearest, type_of, unknown_keywords, words};
 use scalar::{integer, list, number, one_of, shown, truth};
 
 /// A check of strings by the name in `format`.
@@ -293,8 +293,8 @@ impl<'a> Walk<'a> {
             .into_iter()
             .flat_map(|properties| properties.keys().map(String::as_str))
             .collect();
-        if let Some(near) = nearest(key, known.iter().copied()) {
-            return format!("unknown key {shown}; did you mean `{near}`?");
+        if let Some(hint) = did_you_mean(key, known.iter().copied()) {
+            return format!("unknown key {shown}; {hint}");
         }
         let elsewhere = self.places_of(key);
         if let [place] = elsewhere.as_slice() {

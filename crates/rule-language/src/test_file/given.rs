@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 
 /// An invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,12 +85,8 @@ impl<'a> Given<'a> {
         let Some(field) = self.fields.keys().next() else {
             return Ok(());
         };
-        Err(match nearest(field, self.known.iter().copied()) {
-            Some(near) => invalid(field, format!("there is no such field to set; did you mean `{near}`?")),
-            None => invalid(
-                field,
-                format!("there is no such field to set; there are {}", self.known.join(", ")),
-            ),
-        })
+        let hint = did_you_mean(field, self.known.iter().copied());
+        let hint = hint.unwrap_or_else(|| format!("there are {}", self.known.join(", ")));
+        Err(invalid(field, format!("there is no such field to set; {hint}")))
     }
 }

@@ -8,7 +8,7 @@ use clr_gc::gc::{
     HeapGeneration, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
 };
 use gc_rules::field::STOPPED_PARTS;
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 
 use super::given::{FieldError, Given, invalid};
 use super::times::Times;
@@ -18,17 +18,12 @@ const WORDS: &str = "see the reference page";
 fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>, FieldError> {
     let Some(text) = given.text(name) else { return Ok(None) };
     let known = GcReason::KNOWN.iter().find(|reason| reason.name() == Some(text));
-    match known {
-        Some(reason) => Ok(Some(*reason)),
-        None => {
-            let names = GcReason::KNOWN.iter().filter_map(|reason| reason.name());
-            let near = nearest(text, names).map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
-            Err(invalid(
-                name,
-                format!("`{text}` is not a reason of a collection; {near}"),
-            ))
-        }
-    }
+    let unknown = || {
+        let names = GcReason::KNOWN.iter().filter_map(|reason| reason.name());
+        let hint = did_you_mean(text, names).unwrap_or_else(|| WORDS.to_owned());
+        invalid(name, format!("`{text}` is not a reason of a collection; {hint}"))
+    };
+    known.copied().map(Some).ok_or_else(unknown)
 }
 
 fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldError> {
@@ -38,9 +33,9 @@ fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldErro
     let mut bits = 0;
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
         let Some(bit) = CondemnReasons1::NAMES.iter().position(|known| *known == name) else {
-            let near = nearest(name, CondemnReasons1::NAMES.iter().copied());
-            let near = near.map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
-            return Err(invalid("condemned_reasons", format!("`{name}` is not known; {near}")));
+            let hint = did_you_mean(name, CondemnReasons1::NAMES.iter().copied());
+            let hint = hint.unwrap_or_else(|| WORDS.to_owned());
+            return Err(invalid("condemned_reasons", format!("`{name}` is not known; {hint}")));
         };
         bits |= 1 << bit;
     }
@@ -75,7 +70,6 @@ fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
     }))
 }
 
-/// GCGlobalHeapHistory exists if one of its fields does; the others have usual values then.
 /// `committed_before`, `committed_after`, and what is kept beside them (`kept_before`, `kept`; nothing if not given).
 fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
     let (before, after) = (given.bytes("committed_before")?, given.bytes("committed_after")?);
@@ -101,6 +95,7 @@ fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, Allo
     }))
 }
 
+/// GCGlobalHeapHistory exists if one of its fields does; the others have usual values then.
 fn global(
     given: &mut Given<'_>,
     generation: Option<u32>,
@@ -111,18 +106,12 @@ fn global(
     let condemned = condemned(given)?;
     let compacting = given.boolean("compacting")?;
     let elevation = given.boolean("elevation")?;
-    let mode = match given.text("pause_mode") {
-        None => None,
-        Some(text) => match PauseMode::KNOWN.iter().find(|mode| mode.name() == Some(text)) {
-            Some(mode) => Some(*mode),
-            None => {
-                return Err(invalid(
-                    "pause_mode",
-                    format!("`{text}` is not a latency mode; {WORDS}"),
-                ));
-            }
-        },
-    };
+    let mode = given.text("pause_mode").map(|text| {
+        let known = PauseMode::KNOWN.iter().find(|mode| mode.name() == Some(text));
+        let unknown = || invalid("pause_mode", format!("`{text}` is not a latency mode; {WORDS}"));
+        known.copied().ok_or_else(unknown)
+    });
+    let mode = mode.transpose()?;
     let any = heap_count.is_some() || load.is_some() || condemned.is_some() || mode.is_some();
     if !any && compacting.is_none() && elevation.is_none() {
         return Ok(None);
@@ -174,8 +163,8 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
     };
     let why = reason(&mut given, "reason")?;
     let became_blocking = given.boolean("became_blocking")?.unwrap_or(false);
-    let concurrent = gc_type == Some(GcType::BACKGROUND) && !became_blocking;
     let times = Times {
+        concurrent: gc_type == Some(GcType::BACKGROUND) && !became_blocking,
         at,
         duration: given.ns("duration_ms", "duration_ns")?,
         pause: given.ns("pause_ms", "pause_ns")?,
@@ -184,11 +173,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         initial: given.ns("initial_pause_ms", "initial_pause_ns")?,
         last: given.ns("final_pause_ms", "final_pause_ns")?,
     };
-    let mut pauses = if concurrent {
-        times.background()
-    } else {
-        times.blocking()
-    };
+    let mut pauses = times.pauses();
     stopped(&mut given, &mut pauses, times.suspend)?;
     let trigger = reason(&mut given, "trigger")?;
     let heap_stats = heap_stats(&mut given)?;
@@ -215,10 +200,10 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         became_blocking,
         reason: why,
         trigger,
-        start: Some(times.start(concurrent)),
-        end: Some(times.end(concurrent)),
+        start: Some(times.start()),
+        end: Some(times.end()),
         last_event: at,
-        pause_ns: times.pause_sum(concurrent),
+        pause_ns: times.pause_sum(),
         suspend_ns: times.suspend,
         pauses,
         heap_stats,
@@ -229,7 +214,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         committed: committed(&mut given)?,
         largest_heap_survived: given.bytes("largest_heap_survived")?,
         throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,
-        allocated: allocated(&mut given, times.start(concurrent))?,
+        allocated: allocated(&mut given, times.start())?,
         background: given.number("background")?,
         thread_created: given.boolean("thread_created")?.unwrap_or(false),
         missing,

@@ -48,6 +48,11 @@ pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, known)| known)
 }
 
+/// The question whether [`nearest`] was meant.
+pub fn did_you_mean<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
+    nearest(text, known).map(|near| format!("did you mean `{near}`?"))
+}
+
 /// Keywords of a schema that [`super::Schema::check`] does not support: with one of them it would accept what the
 /// schema refuses. For the tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {

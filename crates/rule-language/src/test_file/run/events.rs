@@ -38,7 +38,6 @@ impl Played {
 
 /// The events one by one, in the order of their time; `known`: what is known of the process at first.
 pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) -> Result<Vec<(i64, Played)>, String> {
-    let mut known = known.clone();
     let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
     for event in events {
         let (times, every) = event
@@ -53,100 +52,112 @@ pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) ->
     }
     single.sort_by_key(|(at, _, _)| *at);
     let base = TimeBase::at(start);
-    let mut stream = StreamFacts {
-        since: Some(base.moment(0)),
-        ..StreamFacts::default()
+    let mut script = Script {
+        base,
+        known: known.clone(),
+        stream: StreamFacts {
+            since: Some(base.moment(0)),
+            ..StreamFacts::default()
+        },
+        number: 0,
+        played: Vec::with_capacity(single.len()),
     };
-    let mut number = 0;
-    let mut played = Vec::with_capacity(single.len());
     for (at, event, round) in single {
-        let here = |message: String| format!("the event at {}s: {message}", at as f64 / 1e9);
+        let played = script.play(at, event, round);
+        played.map_err(|message| format!("the event at {}s: {message}", at as f64 / 1e9))?;
+    }
+    Ok(script.played)
+}
+
+/// What events made known so far.
+struct Script {
+    base: TimeBase,
+    known: ProcessFacts,
+    stream: StreamFacts,
+    /// Of the newest collection.
+    number: u32,
+    played: Vec<(i64, Played)>,
+}
+
+impl Script {
+    fn play(&mut self, at: i64, event: &TestEvent, round: u32) -> Result<(), String> {
         let kinds = [
-            event.gc.is_some(),
-            event.suspension.is_some(),
-            event.stream.is_some(),
-            event.container.is_some(),
-            event.memory.is_some(),
-            event.open.is_some(),
-            event.service.is_some(),
-            event.watcher.is_some(),
-            event.end,
+            ("gc", &event.gc),
+            ("suspension", &event.suspension),
+            ("stream", &event.stream),
+            ("container", &event.container),
+            ("memory", &event.memory),
+            ("service", &event.service),
+            ("watcher", &event.watcher),
         ];
-        if kinds.iter().filter(|given| **given).count() != 1 {
-            return Err(here(
+        let given = kinds
+            .iter()
+            .filter_map(|(kind, fields)| Some((*kind, fields.as_ref()?)));
+        let count = given.clone().count() + usize::from(event.open.is_some()) + usize::from(event.end);
+        if count != 1 {
+            return Err(
                 "an event requires exactly one of gc, suspension, stream, container, memory, open, service, watcher and end"
                     .to_owned(),
-            ));
+            );
         }
-        let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
-        let what = if let Some(fields) = &event.gc {
-            number += 1;
-            let fields = stepped(fields).map_err(here)?;
-            let collection = script::collection(at, number, &fields).map_err(|error| here(format!("gc: {error}")))?;
-            number = collection.number;
-            Played::Collection(Box::new(collection))
-        } else if let Some(fields) = &event.suspension {
-            let fields = stepped(fields).map_err(here)?;
-            Played::Suspension(script::suspension(at, &fields).map_err(|error| here(format!("suspension: {error}")))?)
-        } else if let Some(fields) = &event.stream {
-            counters(&mut stream, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(Box::new(stream))
-        } else if let Some(fields) = &event.container {
-            container(&mut stream.container, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(Box::new(stream))
-        } else if let Some(fields) = &event.memory {
-            memory(&mut stream.memory, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(Box::new(stream))
-        } else if let Some(fields) = &event.service {
-            let facts = stream.service.get_or_insert_default();
-            let mut fields = stepped(fields).map_err(here)?;
-            let learned = learned(&mut fields).map_err(here)?;
-            service(facts, &fields, base.moment(at)).map_err(here)?;
-            if !learned.is_empty() {
-                for (name, value) in learned {
-                    known = known.with(&name, value);
-                }
-                played.push((at, Played::Learned(Box::new(known.clone()))));
+        let now = self.base.moment(at);
+        let fields = given.clone().next().map(|(_, fields)| stepped(fields, event, round));
+        let mut fields = fields.transpose()?.unwrap_or_default();
+        match given.map(|(kind, _)| kind).next() {
+            Some("gc") => {
+                let collection = script::collection(at, self.number + 1, &fields);
+                let collection = collection.map_err(|error| format!("gc: {error}"))?;
+                self.number = collection.number;
+                self.played.push((at, Played::Collection(Box::new(collection))));
+                return Ok(());
             }
-            Played::Stream(Box::new(stream))
-        } else if let Some(fields) = &event.watcher {
-            let facts = stream.watcher.get_or_insert_default();
-            watcher(facts, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(Box::new(stream))
-        } else if let Some(open) = event.open {
-            let begun = Some(base.moment(at));
-            stream.open = match open {
-                Unfinished::Stop => Open {
-                    stop: begun,
-                    ..Open::default()
-                },
-                Unfinished::Collection => Open {
-                    collection: begun,
-                    ..Open::default()
-                },
-                Unfinished::Dump => Open {
-                    stop: begun,
-                    collection: begun,
-                    requested_by_tool: Some(true),
-                    ..Open::default()
-                },
-                Unfinished::Background => Open {
-                    background: begun,
-                    ..Open::default()
-                },
-                Unfinished::Finalizers => Open {
-                    finalizers: begun,
-                    ..Open::default()
-                },
-                Unfinished::Nothing => Open::default(),
-            };
-            Played::Stream(Box::new(stream))
-        } else {
-            Played::End
-        };
-        played.push((at, what));
+            Some("suspension") => {
+                let suspension = script::suspension(at, &fields).map_err(|error| format!("suspension: {error}"))?;
+                self.played.push((at, Played::Suspension(suspension)));
+                return Ok(());
+            }
+            Some("stream") => counters(&mut self.stream, &fields)?,
+            Some("container") => container(&mut self.stream.container, &fields)?,
+            Some("memory") => memory(&mut self.stream.memory, &fields)?,
+            Some("service") => {
+                let learned = learned(&mut fields)?;
+                service(self.stream.service.get_or_insert_default(), &fields, now)?;
+                if !learned.is_empty() {
+                    for (name, value) in learned {
+                        self.known = self.known.clone().with(&name, value);
+                    }
+                    self.played.push((at, Played::Learned(Box::new(self.known.clone()))));
+                }
+            }
+            Some(_) => watcher(self.stream.watcher.get_or_insert_default(), &fields)?,
+            None => {
+                let Some(begun) = event.open else {
+                    self.played.push((at, Played::End));
+                    return Ok(());
+                };
+                self.stream.open = open(begun, now);
+            }
+        }
+        self.played.push((at, Played::Stream(Box::new(self.stream))));
+        Ok(())
     }
-    Ok(played)
+}
+
+/// What is in progress from `now` on.
+fn open(begun: Unfinished, now: Moment) -> Open {
+    let mut open = Open::default();
+    match begun {
+        Unfinished::Stop => open.stop = Some(now),
+        Unfinished::Collection => open.collection = Some(now),
+        Unfinished::Dump => {
+            (open.stop, open.collection) = (Some(now), Some(now));
+            open.requested_by_tool = Some(true);
+        }
+        Unfinished::Background => open.background = Some(now),
+        Unfinished::Finalizers => open.finalizers = Some(now),
+        Unfinished::Nothing => {}
+    }
+    open
 }
 
 /// The fields of a repetition.
@@ -167,53 +178,65 @@ fn stepped(
     Ok(fields)
 }
 
-fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
+fn number(of: &str, name: &str, value: &str) -> Result<f64, String> {
+    let number = value.parse();
+    number.map_err(|_| format!("{of}: {name}: `{value}` is not a number"))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    whole(seconds * 1e9)
+}
+
+/// Sets the fields of an event of this kind. `set` returns whether there is such a field; `known` lists all of them.
+fn set_each(
+    of: &str,
+    fields: &BTreeMap<String, String>,
+    known: &str,
+    mut set: impl FnMut(&str, f64) -> bool,
+) -> Result<(), String> {
     for (name, value) in fields {
-        let number = || {
-            value
-                .parse::<f64>()
-                .map_err(|_| format!("stream: {name}: `{value}` is not a number"))
-        };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let integer = || number().map(|number| Some(number as u64));
-        match name.as_str() {
-            "events" => stream.events = integer()?,
-            "lost_events" => stream.lost_events = integer()?,
-            "undecodable" => stream.undecodable = integer()?,
-            "sessions" => stream.sessions = integer()?,
-            "finalizers_waiting" => stream.finalizers_waiting = integer()?,
-            "finalizer_cpu" => stream.finalizer_cpu = Some(number()?),
-            "host_load" => stream.host.load = Some(number()?),
-            "host_cpus" => stream.host.cpus = integer()?,
-            "requests" => stream.requests.get_or_insert_default().judged = integer()?.unwrap_or(0),
-            "requests_touched" => stream.requests.get_or_insert_default().touched = integer()?.unwrap_or(0),
-            "lag_s" => {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-                let ns = (number()? * 1e9) as u64;
-                stream.lag_ns = Some(ns);
-            }
-            _ => {
-                return Err(format!(
-                    "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, \
-                     finalizers_waiting, finalizer_cpu, host_load, host_cpus, requests, requests_touched, lag_s"
-                ));
-            }
+        if !set(name, number(of, name, value)?) {
+            return Err(format!("{of}: unknown field `{name}`; known fields: {known}"));
         }
     }
     Ok(())
 }
 
+fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
+    let known = "events, lost_events, undecodable, sessions, finalizers_waiting, finalizer_cpu, host_load, host_cpus, \
+                 requests, requests_touched, lag_s";
+    set_each("stream", fields, known, |name, number| {
+        let integer = whole(number);
+        match name {
+            "events" => stream.events = Some(integer),
+            "lost_events" => stream.lost_events = Some(integer),
+            "undecodable" => stream.undecodable = Some(integer),
+            "sessions" => stream.sessions = Some(integer),
+            "finalizers_waiting" => stream.finalizers_waiting = Some(integer),
+            "finalizer_cpu" => stream.finalizer_cpu = Some(number),
+            "host_load" => stream.host.load = Some(number),
+            "host_cpus" => stream.host.cpus = Some(integer),
+            "requests" => stream.requests.get_or_insert_default().judged = integer,
+            "requests_touched" => stream.requests.get_or_insert_default().touched = integer,
+            "lag_s" => stream.lag_ns = Some(nanoseconds(number)),
+            _ => return false,
+        }
+        true
+    })
+}
+
 /// Usage of the container. Its limits are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in fields {
-        let number: f64 = value
-            .parse()
-            .map_err(|_| format!("container: {name}: `{value}` is not a number"))?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let integer = Some(number as u64);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let ns = Some((number * 1e9) as u64);
-        match name.as_str() {
+    let known = "memory_usage, memory_working_set, oom_kills, memory_limit_hits, memory_high_events, cpu_periods, \
+                 throttled_periods, throttled_s, throttled_ratio";
+    set_each("container", fields, known, |name, number| {
+        let integer = Some(whole(number));
+        match name {
             "memory_usage" => facts.memory_usage = integer,
             "memory_working_set" => facts.memory_working_set = integer,
             "oom_kills" => facts.oom_kills = integer,
@@ -221,40 +244,32 @@ fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> R
             "memory_high_events" => facts.memory_high_events = integer,
             "cpu_periods" => facts.cpu_periods = integer,
             "throttled_periods" => facts.throttled_periods = integer,
-            "throttled_s" => facts.throttled_ns = ns,
+            "throttled_s" => facts.throttled_ns = Some(nanoseconds(number)),
             "throttled_ratio" => facts.throttled_ratio = Some(number),
-            _ => {
-                return Err(format!(
-                    "container: unknown field `{name}`; known fields: memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
-                     memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio"
-                ));
-            }
+            _ => return false,
         }
-    }
-    Ok(())
+        true
+    })
 }
 
 /// Memory of the process.
 fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in fields {
-        let number: f64 = value
-            .parse()
-            .map_err(|_| format!("memory: {name}: `{value}` is not a number"))?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let number = Some(number as u64);
-        match name.as_str() {
-            "resident" => facts.resident = number,
-            "private" => facts.private = number,
-            "native" => facts.native = number,
-            "threads" => facts.threads = number,
-            _ => {
-                return Err(format!(
-                    "memory: unknown field `{name}`; known fields: resident, private, native, threads"
-                ));
+    set_each(
+        "memory",
+        fields,
+        "resident, private, native, threads",
+        |name, number| {
+            let integer = Some(whole(number));
+            match name {
+                "resident" => facts.resident = integer,
+                "private" => facts.private = integer,
+                "native" => facts.native = integer,
+                "threads" => facts.threads = integer,
+                _ => return false,
             }
-        }
-    }
-    Ok(())
+            true
+        },
+    )
 }
 
 /// What the rules of a test are about, by its events.
@@ -268,13 +283,6 @@ pub(super) fn subject(events: &[TestEvent]) -> On {
     }
 }
 
-fn whole(of: &str, name: &str, value: &str) -> Result<u64, String> {
-    let number = value.parse::<f64>();
-    let number = number.map_err(|_| format!("{of}: {name}: `{value}` is not a number"))?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    Ok(number as u64)
-}
-
 /// Takes the fields of a service out that are attributes to rules.
 fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
     let mut learned = Vec::new();
@@ -284,60 +292,46 @@ fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactVal
         }
     }
     fields.remove("version");
-    let firing = |name: &String| name.strip_prefix("firing.").map(str::to_owned);
-    let named: Vec<(String, String)> = fields
-        .keys()
-        .filter_map(|name| Some((name.clone(), firing(name)?)))
-        .collect();
-    for (name, rule) in named {
-        let value = fields.remove(&name).unwrap_or_default();
-        let count = i64::try_from(whole("service", &name, &value)?).unwrap_or(i64::MAX);
+    let mut firing = fields.clone();
+    firing.retain(|name, _| name.starts_with("firing."));
+    fields.retain(|name, _| !name.starts_with("firing."));
+    for (name, value) in firing {
+        let count = i64::try_from(whole(number("service", &name, &value)?)).unwrap_or(i64::MAX);
+        let rule = name.strip_prefix("firing.").unwrap_or(&name);
         learned.push((format!("{FIRING}{rule}"), FactValue::Int(count)));
     }
     Ok(learned)
 }
 
 fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now: Moment) -> Result<(), String> {
-    for (name, value) in fields {
-        let number = whole("service", name, value)?;
-        match name.as_str() {
-            "processes" => facts.processes = number,
-            "deaths_10m" => facts.deaths_10m = number,
-            "deaths_in_emergency_10m" => facts.deaths_in_emergency_10m = number,
-            "oom_kills_10m" => facts.oom_kills_10m = Some(number),
-            "sudden_oom_kills_10m" => facts.sudden_oom_kills_10m = Some(number),
-            "restarts_10m" => facts.restarts_10m = number,
-            "affected" => facts.affected = number,
-            "well_s" => {
-                let ago = number.saturating_mul(1_000_000_000);
-                facts.well_since = Some(now.before(ago));
-            }
-            _ => {
-                return Err(format!(
-                    "service: unknown field `{name}`; known fields: processes, deaths_10m, deaths_in_emergency_10m, \
-                     oom_kills_10m, sudden_oom_kills_10m, restarts_10m, affected, affected_rule, firing.RULE, \
-                     last_death, well_s, version"
-                ));
-            }
+    let known = "processes, deaths_10m, deaths_in_emergency_10m, oom_kills_10m, sudden_oom_kills_10m, restarts_10m, \
+                 affected, affected_rule, firing.RULE, last_death, well_s, version";
+    set_each("service", fields, known, |name, number| {
+        let integer = whole(number);
+        match name {
+            "processes" => facts.processes = integer,
+            "deaths_10m" => facts.deaths_10m = integer,
+            "deaths_in_emergency_10m" => facts.deaths_in_emergency_10m = integer,
+            "oom_kills_10m" => facts.oom_kills_10m = Some(integer),
+            "sudden_oom_kills_10m" => facts.sudden_oom_kills_10m = Some(integer),
+            "restarts_10m" => facts.restarts_10m = integer,
+            "affected" => facts.affected = integer,
+            "well_s" => facts.well_since = Some(now.before(integer.saturating_mul(1_000_000_000))),
+            _ => return false,
         }
-    }
-    Ok(())
+        true
+    })
 }
 
 fn watcher(facts: &mut WatcherFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in fields {
-        let number = whole("watcher", name, value)?;
-        match name.as_str() {
-            "stalls_10m" => facts.stalls_10m = number,
-            "stall_s" => facts.stall_ns = Some(number.saturating_mul(1_000_000_000)),
-            _ => {
-                return Err(format!(
-                    "watcher: unknown field `{name}`; known fields: stalls_10m, stall_s"
-                ));
-            }
+    set_each("watcher", fields, "stalls_10m, stall_s", |name, number| {
+        match name {
+            "stalls_10m" => facts.stalls_10m = whole(number),
+            "stall_s" => facts.stall_ns = Some(whole(number).saturating_mul(1_000_000_000)),
+            _ => return false,
         }
-    }
-    Ok(())
+        true
+    })
 }
 
 /// What is known of the process at first; a version of a service is one from the beginning on.
