@@ -11,10 +11,6 @@ use super::syntax::{Call, LOOSEST, Operator, Shape, Tree};
 use super::token::{Kind, Token, tokens};
 use super::{MAX_NESTING, MAX_TEXT, Mistake, literal};
 
-mod order;
-
-use order::{Open, closing};
-
 /// `Err`: the text is no expression, and nothing is read any more. `None`: the part was refused, and `mistakes` say
 /// why.
 type Parsed<T = Tree> = Result<Option<T>, Mistake>;
@@ -33,7 +29,25 @@ pub(super) fn parse(text: &str) -> Result<Tree, Vec<Mistake>> {
         return Err(vec![Mistake::at(text, 0, message)]);
     }
     let tokens = tokens(text).map_err(|mistake| vec![mistake])?;
-    Parser::new(text, &tokens).parse()
+    let parser = Parser {
+        text,
+        tokens: &tokens,
+        next: 0,
+        depth: 0,
+        mistakes: Vec::new(),
+    };
+    parser.parse()
+}
+
+/// What is open where an operator could come.
+#[derive(Debug, Clone, Copy)]
+enum Open<'a> {
+    /// Nothing but the text.
+    Text,
+    /// `?` without its `:`.
+    Choice,
+    /// This bracket.
+    Bracket(Token<'a>),
 }
 
 /// A text that is being parsed.
@@ -48,17 +62,6 @@ struct Parser<'a, 't> {
 }
 
 impl<'a, 't> Parser<'a, 't> {
-    /// At the beginning of a text.
-    fn new(text: &'a str, tokens: &'t [Token<'a>]) -> Self {
-        Self {
-            text,
-            tokens,
-            next: 0,
-            depth: 0,
-            mistakes: Vec::new(),
-        }
-    }
-
     /// All of it.
     ///
     /// # Errors
@@ -346,6 +349,55 @@ impl<'a, 't> Parser<'a, 't> {
     fn end(&self) -> usize {
         self.text.trim_end().len()
     }
+
+    /// What is said where the text ends too early.
+    fn ends_after(&self, word: &str, missing: &str) -> Mistake {
+        let message = format!("the expression ends after `{word}`; {missing} is missing");
+        self.mistake(self.end(), message)
+    }
+
+    /// What is said of a word that cannot stand here.
+    fn unexpected(&self, token: Token<'_>, what: &str) -> Mistake {
+        self.mistake(token.at, format!("unexpected `{}` here; {what}", token.text))
+    }
+
+    /// What is said of the next word, where an operator had to come, or the end of what is open.
+    fn misplaced(&self, open: Open<'a>) -> Mistake {
+        let Some(token) = self.peek() else {
+            return match open {
+                Open::Text | Open::Choice => self.mistake(self.end(), CHOICE),
+                Open::Bracket(bracket) => {
+                    let (opening, closing) = (bracket.text, closing(bracket));
+                    let message = format!("`{opening}` is not closed: `{closing}` is missing");
+                    self.mistake(bracket.at, message)
+                }
+            };
+        };
+        let word = token.text;
+        let after_number = self
+            .before()
+            .is_some_and(|before| before.kind == Kind::Number && before.at + before.text.len() == token.at);
+        let message = match (token.kind, word, open) {
+            (_, ")" | "]" | "}" | ",", Open::Choice) => CHOICE.to_owned(),
+            (_, ")" | "]" | "}", Open::Text) => format!("`{word}` closes nothing"),
+            (_, ")" | "]" | "}", Open::Bracket(bracket)) => {
+                let (opening, closing) = (bracket.text, closing(bracket));
+                format!("unexpected `{word}`; `{closing}` is missing: `{opening}` is open")
+            }
+            (_, "?", _) => {
+                return self.unexpected(token, "a choice between `?` and `:` has to stand in round brackets");
+            }
+            (_, ":", _) => return self.unexpected(token, "no `?` stands before it"),
+            (_, "and" | "AND", _) => format!("unexpected `{word}`; write `&&`"),
+            (_, "or" | "OR", _) => format!("unexpected `{word}`; write `||`"),
+            (_, "not" | "is", _) => format!("unexpected `{word}`; write `==` or `!=`"),
+            (Kind::Name, _, _) if after_number => format!(
+                "unexpected `{word}` after a number: numbers have no units; a field's name says its own (`_ms`, `_ns`)"
+            ),
+            _ => return self.unexpected(token, "an operator such as `&&` is expected"),
+        };
+        self.mistake(token.at, message)
+    }
 }
 
 /// Words that CEL keeps for languages around it; after a dot they are names.
@@ -375,4 +427,15 @@ fn call(name: &str, receiver: Option<Tree>, arguments: Vec<Tree>) -> Shape {
         receiver: receiver.map(Box::new),
         arguments,
     })
+}
+
+const CHOICE: &str = "`:` is missing: a choice is `condition ? this : that`";
+
+/// The bracket that closes another one.
+fn closing(bracket: Token<'_>) -> &'static str {
+    match bracket.text {
+        "(" => ")",
+        "[" => "]",
+        _ => "}",
+    }
 }
