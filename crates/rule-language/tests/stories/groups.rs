@@ -6,46 +6,14 @@ use super::story::What::{End, Full, Gc, Nothing};
 use super::story::*;
 
 const GROUP: &str = r#"
-  - id: pause.long
-    title: Long
-    on: gc
-    group: g
-    severity: warning
-    when: |
-      gc.pause_ms > 100.0
-    keep_firing_for: 30s
-    cooldown: 1m
-    summary: "long, number {{ gc.number }}"
-  - id: pause.full
-    title: Full
-    on: gc
-    group: g
-    severity: warning
-    when: |
-      gc.generation == 2
-    keep_firing_for: 60s
-    cooldown: 1m
-    summary: "full, number {{ gc.number }}"
-  - id: pause.awful
-    title: Awful
-    on: gc
-    group: g
-    severity: critical
-    when: |
-      gc.pause_ms > 1000.0
-    keep_firing_for: 10s
-    cooldown: 1m
-    summary: "awful, number {{ gc.number }}"
-  - id: other
-    title: Another group
-    on: gc
-    group: h
-    severity: info
-    when: |
-      gc.pause_ms > 1000.0
-    keep_firing_for: 5s
-    cooldown: 0s
-    summary: other
+  - {id: pause.long, title: Long, on: gc, group: g, severity: warning, when: gc.pause_ms > 100.0, keep_firing_for: 30s,
+     cooldown: 1m, summary: "long, number {{ gc.number }}"}
+  - {id: pause.full, title: Full, on: gc, group: g, severity: warning, when: gc.generation == 2, keep_firing_for: 60s,
+     cooldown: 1m, summary: "full, number {{ gc.number }}"}
+  - {id: pause.awful, title: Awful, on: gc, group: g, severity: critical, when: gc.pause_ms > 1000.0, keep_firing_for: 10s,
+     cooldown: 1m, summary: "awful, number {{ gc.number }}"}
+  - {id: other, title: Another group, on: gc, group: h, severity: info, when: gc.pause_ms > 1000.0, keep_firing_for: 5s,
+     cooldown: 0s, summary: other}
 "#;
 
 /// Scenario: a collection that fits three rules of a group.

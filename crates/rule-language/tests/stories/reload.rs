@@ -6,68 +6,20 @@ use super::story::What::{Gc, Nothing, Rules};
 use super::story::*;
 
 const BEFORE: &str = r#"
-  - id: kept
-    title: Kept
-    on: gc
-    severity: warning
-    when: |
-      gc.pause_ms > 100.0
-    keep_firing_for: 60s
-    summary: kept
-  - id: changed
-    title: Changed
-    on: gc
-    severity: warning
-    when: |
-      gc.pause_ms > 150.0
-    summary: changed
-  - id: count
-    title: Count
-    on: process
-    severity: info
-    let:
-      collections: {fn: count, over: 5m}
-    when: |
-      collections >= 3.0
-    keep_firing_for: 0s
-    summary: "{{ collections }}"
+  - {id: kept, title: Kept, on: gc, severity: warning, when: gc.pause_ms > 100.0, keep_firing_for: 60s, summary: kept}
+  - {id: changed, title: Changed, on: gc, severity: warning, when: gc.pause_ms > 150.0, summary: changed}
+  - {id: count, title: Count, on: process, severity: info, let: {collections: {fn: count, over: 5m}},
+     when: collections >= 3.0, keep_firing_for: 0s, summary: "{{ collections }}"}
 "#;
 
 const AFTER: &str = r#"
-  - id: new
-    title: New
-    on: process
-    severity: info
-    let:
-      collections: {fn: count, over: 10m, min_watched: 30s}
-    when: |
-      collections == 0.0
-    summary: "none"
-  - id: count
-    title: Count
-    on: process
-    severity: info
-    let:
-      collections: {fn: count, over: 5m}
-    when: |
-      collections >= 3.0
-    keep_firing_for: 0s
-    summary: "{{ collections }}"
-  - id: changed
-    title: Changed
-    on: gc
-    severity: warning
-    when: |
-      gc.pause_ms > 160.0
-    summary: changed
-  - id: kept
-    title: Kept, with other words
-    on: gc
-    severity: warning
-    when: |
-      gc.pause_ms > 100.0
-    keep_firing_for: 60s
-    summary: other words
+  - {id: new, title: New, on: process, severity: info, let: {collections: {fn: count, over: 10m, min_watched: 30s}},
+     when: collections == 0.0, summary: none}
+  - {id: count, title: Count, on: process, severity: info, let: {collections: {fn: count, over: 5m}},
+     when: collections >= 3.0, keep_firing_for: 0s, summary: "{{ collections }}"}
+  - {id: changed, title: Changed, on: gc, severity: warning, when: gc.pause_ms > 160.0, summary: changed}
+  - {id: kept, title: "Kept, with other words", on: gc, severity: warning, when: gc.pause_ms > 100.0,
+     keep_firing_for: 60s, summary: other words}
 "#;
 
 /// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another

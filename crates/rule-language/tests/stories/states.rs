@@ -7,15 +7,8 @@ use super::story::What::{Blind, End, Full, Gc, Named, Nothing, Open};
 use super::story::*;
 
 const LONG: &str = r#"
-  - id: long
-    title: A long pause
-    on: gc
-    severity: warning
-    when: |
-      gc.pause_ms > 100.0
-    keep_firing_for: 60s
-    cooldown: 0s
-    summary: "paused {{ gc.pause_ms | ms }}, number {{ gc.number }}"
+  - {id: long, title: Long, on: gc, severity: warning, when: gc.pause_ms > 100.0, keep_firing_for: 60s, cooldown: 0s,
+     summary: "paused {{ gc.pause_ms | ms }}, number {{ gc.number }}"}
 "#;
 
 /// Scenario: long pauses, some within a minute of each other, then none.
@@ -65,16 +58,8 @@ fn occurrences_are_counted() {
 }
 
 const OPEN: &str = r#"
-  - id: stuck
-    title: A collection does not end
-    on: process
-    severity: error
-    when: |
-      open.collection_s > 10.0
-    for: 5s
-    keep_firing_for: 3s
-    cooldown: 20s
-    summary: "for {{ open.collection_s | s }}"
+  - {id: stuck, title: Stuck, on: process, severity: error, when: open.collection_s > 10.0, for: 5s, keep_firing_for: 3s,
+     cooldown: 20s, summary: "for {{ open.collection_s | s }}"}
 "#;
 
 /// Scenario: a collection that is open for longer and longer, while no event comes; then none is open; then one again.
@@ -155,19 +140,9 @@ fn collections_in_the_cooldown_are_anomalies_all_the_same() {
 }
 
 const SHARE: &str = r#"
-  - id: share
-    title: Much of the time is stopped
-    on: process
-    severity: warning
-    let:
-      share: {fn: share, of: gc.pause_ns, over: 64s, min_watched: 10s}
-    when: |
-      share > 0.5
-    clear: |
-      share < 0.25
-    keep_firing_for: 0s
-    cooldown: 0s
-    summary: "{{ share | percent }}"
+  - {id: share, title: Much of the time is stopped, on: process, severity: warning,
+     let: {share: {fn: share, of: gc.pause_ns, over: 64s, min_watched: 10s}},
+     when: share > 0.5, clear: share < 0.25, keep_firing_for: 0s, cooldown: 0s, summary: "{{ share | percent }}"}
 "#;
 
 /// Scenario: a share of time that rises above the one threshold, falls below it, and later below the other.
@@ -191,18 +166,9 @@ fn it_clears_by_a_condition_of_its_own() {
 }
 
 const BURST: &str = r#"
-  - id: burst
-    title: Burst
-    on: process
-    severity: warning
-    let:
-      long: {fn: count, where: gc.pause_ms > 100.0, over: 10s}
-    when: |
-      long >= 2.0
-    clear: |
-      long < 1.0
-    keep_firing_for: 20s
-    summary: "{{ long }} long"
+  - {id: burst, title: Burst, on: process, severity: warning,
+     let: {long: {fn: count, where: gc.pause_ms > 100.0, over: 10s}},
+     when: long >= 2.0, clear: long < 1.0, keep_firing_for: 20s, summary: "{{ long }} long"}
 "#;
 
 /// Scenario: what an alert counts goes back to nothing, and it fires on for `keep_firing_for`.
@@ -217,17 +183,9 @@ fn its_last_text_is_of_when_it_held() {
 }
 
 const MEDIAN: &str = r#"
-  - id: slow
-    title: Slow
-    on: process
-    severity: warning
-    let:
-      median: {fn: median, of: gc.pause_ms, last: 4, min_samples: 3}
-    when: |
-      median > 100.0
-    keep_firing_for: 0s
-    cooldown: 1m
-    summary: "{{ median }}"
+  - {id: slow, title: Slow, on: process, severity: warning,
+     let: {median: {fn: median, of: gc.pause_ms, last: 4, min_samples: 3}},
+     when: median > 100.0, keep_firing_for: 0s, cooldown: 1m, summary: "{{ median }}"}
 "#;
 
 /// Scenario: a window whose samples become unknown while the alert fires, and later are known again.
@@ -289,13 +247,7 @@ fn what_is_pending_falls_back() {
 }
 
 const FAILING: &str = r#"
-  - id: failing
-    title: Fails
-    on: gc
-    severity: warning
-    when: |
-      gc.number / (gc.generation - 2) > 1000
-    summary: never
+  - {id: failing, title: Fails, on: gc, severity: warning, when: gc.number / (gc.generation - 2) > 1000, summary: never}
 "#;
 
 /// Scenario: a condition that divides by zero on some collections.
@@ -311,19 +263,9 @@ fn failures_are_counted() {
 }
 
 const CHOSEN: &str = r#"
-  - id: chosen
-    title: For some
-    on: gc
-    severity: warning
-    select: |
-      process.name.startsWith('Web')
-    when: |
-      gc.pause_ms > 100.0
-    exceptions:
-      - name: known
-        when: process.name == 'WebOld'
-        until: 2023-11-15
-    summary: long
+  - {id: chosen, title: For some, on: gc, severity: warning, select: process.name.startsWith('Web'),
+     when: gc.pause_ms > 100.0, summary: long,
+     exceptions: [{name: known, when: process.name == 'WebOld', until: 2023-11-15}]}
 "#;
 
 /// Scenario: a process whose name is learned, then another one, then one that is excepted, the time of which ends.
@@ -421,7 +363,7 @@ fn the_severity_rises_with_the_value() {
             .engine
             .alerts()
             .iter()
-            .map(|alert| alert.severity())
+            .map(|alert| alert.severity)
             .collect::<Vec<_>>()
     };
     assert_eq!(severity(1.0, 500), [Severity::Warning]);
