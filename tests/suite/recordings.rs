@@ -97,7 +97,7 @@ fn line(rule: &str, alerts: &[&Reviewed], base: TimeBase) -> String {
     };
     format!(
         "{rule} ({}) {:.0} s to {until}, {} transitions",
-        first.alert.severity().name(),
+        first.alert.severity.name(),
         offset(first.alert.started),
         alerts.len() + ended
     )

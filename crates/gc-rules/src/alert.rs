@@ -100,16 +100,6 @@ impl Alert {
         self.annotations = annotations.collect();
         self.values = values.collect();
     }
-
-    /// Its severity.
-    pub fn severity(&self) -> Severity {
-        self.severity
-    }
-
-    /// Whether it has not ended.
-    pub fn is_firing(&self) -> bool {
-        self.ended.is_none()
-    }
 }
 
 words! {

@@ -61,7 +61,6 @@
 //! needs them, and of a rule without a change only the condition is read, which all processes share.
 
 mod groups;
-mod judge;
 mod preceding;
 mod round;
 mod run;
@@ -73,17 +72,16 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, Suspension};
 
 use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
-use super::field::{ProcessFacts, Scope, StreamFacts};
+use super::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
 use super::plan::When;
 use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
-use super::window::Key;
+use super::window::{Asked, Key};
 use crate::time::{Moment, TimeBase, Wall};
-use groups::Groups;
-use judge::{Current, ended, scope};
+use groups::{Groups, winner};
 use preceding::Preceding;
 use round::Round;
-use run::RuleRun;
+use run::{Change, RuleRun};
 use windows::Windows;
 
 pub use run::HELD_UNKNOWN_NS;
@@ -113,6 +111,13 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
     let edges = &suspension.edges;
     let restarted = edges.restart_end.or(edges.restart_begin);
     restarted.or(edges.suspend_end).or(edges.suspend_begin)
+}
+
+/// The current collection, if conditions are evaluated on one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Current<'a> {
+    gc: Option<GcFacts<'a>>,
+    key: Option<Key>,
 }
 
 /// Every rule of one process. See the [module](self).
@@ -214,11 +219,11 @@ impl Engine {
             key: Key::of(collection),
         };
         self.windows.expire(self.now);
-        let scope = scope(&self.facts, &self.stream, self.now, current.gc);
+        let scope = scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
         self.windows.sample(When::Gc, None, &scope, time);
         self.judge_gc(current, time, &mut verdict);
         self.judge_process(current, &mut verdict.transitions);
-        let scope = self::scope(&self.facts, &self.stream, self.now, current.gc);
+        let scope = self::scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
         self.windows.sample(When::Keyed, current.key, &scope, time);
         self.settle_groups(&mut verdict.transitions);
         verdict
@@ -232,7 +237,7 @@ impl Engine {
         self.windows.expire(self.now);
         let scope = Scope {
             suspension: Some(suspension),
-            ..scope(&self.facts, &self.stream, self.now, None)
+            ..Scope::new(&self.facts, &self.stream, self.now)
         };
         self.windows.sample(When::Suspension, None, &scope, time);
     }
@@ -308,7 +313,10 @@ impl Engine {
         let state = |rule: &Arc<Rule>| {
             let run = if rule.enabled { runs.next() } else { None };
             run.map_or_else(
-                || RuleState::off(self.began),
+                || RuleState {
+                    since: self.began,
+                    ..RuleState::default()
+                },
                 |run| {
                     let round = if rule.on == On::Gc {
                         &self.on_gc
@@ -371,7 +379,7 @@ impl Engine {
     /// Selects the rules for this process. Windows of other rules are not sampled; new windows began at `began`.
     fn select(&mut self, began: Moment) {
         self.wake();
-        let scope = scope(&self.facts, &self.stream, self.now, None);
+        let scope = Scope::new(&self.facts, &self.stream, self.now);
         for run in &mut self.runs {
             run.select(&scope, self.subject);
         }
@@ -406,10 +414,172 @@ impl Engine {
     fn tick(&mut self, transitions: &mut Vec<Transition>) {
         self.expire(self.now, transitions);
         self.windows.expire(self.now);
-        let scope = scope(&self.facts, &self.stream, self.now, None);
+        let scope = Scope::new(&self.facts, &self.stream, self.now);
         self.windows.sample(When::Tick, None, &scope, self.now);
         self.judge_process(Current::default(), transitions);
         self.settle_groups(transitions);
         self.refresh();
     }
+
+    // Evaluation of the rules, and the resulting transitions.
+
+    /// Ends alerts of rules `on: gc` that had no occurrence for `keep_firing_for`.
+    fn expire(&mut self, now: Moment, transitions: &mut Vec<Transition>) {
+        let expired = self.on_gc.awake(&self.rules);
+        let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
+        for (place, at) in expired.collect::<Vec<_>>() {
+            self.end_run(place, Ending::Cleared, at, transitions);
+        }
+    }
+
+    fn judge_gc(&mut self, current: Current<'_>, time: Moment, verdict: &mut CollectionVerdict) {
+        let values = self.windows.values(current.key, self.asked());
+        let scope = scope(&self.facts, &self.stream, self.now, current.gc, &values);
+        let mut changes = Vec::new();
+        self.on_gc.evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
+            let occurrence = run.status.occurrence(&run.rule, &scope, time);
+            if occurrence.matched {
+                verdict.matched.push(Arc::clone(&run.rule));
+                run.refresh(&scope);
+            }
+            if occurrence.change != Change::None {
+                changes.push((place, occurrence.change));
+            }
+        });
+        self.apply(changes, current, &mut verdict.transitions);
+    }
+
+    fn judge_process(&mut self, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(current.key, self.asked());
+        // Their conditions do not use a collection: at a tick there is none.
+        let scope = scope(&self.facts, &self.stream, self.now, None, &values);
+        let mut changes = Vec::new();
+        self.on_process
+            .evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
+                let change = run.status.condition(&run.rule, &scope);
+                if change != Change::None {
+                    changes.push((place, change));
+                }
+            });
+        self.apply(changes, current, transitions);
+    }
+
+    /// Renders alerts of rules `on: process` anew. Those `on: gc` are at each occurrence: their texts are about it.
+    fn refresh(&mut self) {
+        let values = self.windows.values(None, self.asked());
+        let scope = scope(&self.facts, &self.stream, self.now, None, &values);
+        let active = self.runs.iter_mut().filter(|run| run.status.is_active());
+        active
+            .filter(|run| run.rule.on != On::Gc)
+            .for_each(|run| run.refresh(&scope));
+    }
+
+    fn apply(&mut self, changes: Vec<(usize, Change)>, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        for (place, change) in changes {
+            match change {
+                Change::None => {}
+                Change::End(ending, at) => self.end_run(place, ending, at, transitions),
+                Change::Begin { active } => self.begin(place, active, current, transitions),
+            }
+        }
+    }
+
+    fn begin(&mut self, place: usize, active: Moment, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(current.key, self.asked());
+        let Some(run) = self.runs.get_mut(place) else { return };
+        let on_gc = run.rule.on == On::Gc;
+        let gc = current.gc.filter(|_| on_gc);
+        let scope = scope(&self.facts, &self.stream, self.now, gc, &values);
+        let alert = Alert::of(&run.rule, &scope, active, current.gc.map(|gc| gc.collection.number));
+        let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
+        round.wake_one(&self.rules, place, run);
+        run.status.begin(alert, if on_gc { active } else { self.now });
+        match run.rule.group {
+            Some(group) => self.groups.touch(group),
+            None => self.fire(place, transitions),
+        }
+    }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            now: self.now,
+            watched: self.watched(),
+            so_far: false,
+        }
+    }
+
+    /// What a rule would report if the process had been watched for as long as its windows require, and all of that
+    /// time were like what was seen; without `for`. `None`: it would not fire, or is unknown all the same.
+    pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
+        let at = Asked {
+            so_far: true,
+            ..self.asked()
+        };
+        let values = self.windows.values(None, at);
+        let scope = scope(&self.facts, &self.stream, self.now, None, &values);
+        let holds = rule.when.holds(&scope) == Ok(Some(true));
+        holds.then(|| rule.summary.render(&scope))
+    }
+
+    /// Fires the alert of a rule that holds.
+    fn fire(&mut self, place: usize, transitions: &mut Vec<Transition>) {
+        let now = self.now;
+        if let Some(alert) = self
+            .runs
+            .get_mut(place)
+            .and_then(|run| run.status.fire(self.next_number, now))
+        {
+            self.next_number += 1;
+            transitions.push(Transition::Fired(alert));
+        }
+    }
+
+    fn end_run(&mut self, place: usize, ending: Ending, at: Moment, transitions: &mut Vec<Transition>) {
+        let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_active()) else {
+            return;
+        };
+        if let Some(alert) = run.end(ending, at) {
+            transitions.push(Transition::Ended(ended(alert, at), ending));
+        }
+        if let Some(group) = run.rule.group {
+            self.groups.touch(group);
+        }
+    }
+
+    fn settle_groups(&mut self, transitions: &mut Vec<Transition>) {
+        while let Some(group) = self.groups.next_touched() {
+            let members = self.rules.turns.members(group);
+            let Some(winner) = winner(members, &self.runs) else {
+                continue;
+            };
+            let others = members.iter().map(|place| *place as usize);
+            for place in others.filter(|place| *place != winner) {
+                let Some(run) = self.runs.get_mut(place) else { continue };
+                if let Some(alert) = run.status.inhibit(self.now) {
+                    transitions.push(Transition::Ended(ended(alert, self.now), Ending::Superseded));
+                }
+            }
+            self.fire(winner, transitions);
+        }
+    }
+}
+
+fn scope<'a>(
+    process: &'a ProcessFacts,
+    stream: &'a StreamFacts,
+    now: Moment,
+    gc: Option<GcFacts<'a>>,
+    windows: &'a dyn WindowValues,
+) -> Scope<'a> {
+    Scope {
+        gc,
+        windows,
+        ..Scope::new(process, stream, now)
+    }
+}
+
+fn ended(mut alert: Arc<Alert>, at: Moment) -> Arc<Alert> {
+    let ended = Arc::make_mut(&mut alert);
+    ended.ended = Some(at.max(ended.started));
+    alert
 }

@@ -14,7 +14,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 use clr_gc::event::{CondemnReasons1, PauseMode, SuspendReason};
-use clr_gc::gc::{Collection, Suspension};
+use clr_gc::gc::{Collection, Missing, Suspension};
 
 use super::time::Moment;
 use super::value::{Type, Value};
@@ -83,16 +83,6 @@ impl Hash for Field {
     }
 }
 
-/// What was never seen of a collection, as `clr_gc` names it.
-const MISSING: [&str; 6] = [
-    "start",
-    "end",
-    "heap_stats",
-    "suspension",
-    "global_history",
-    "per_heap_history",
-];
-
 impl Field {
     /// Its value now; `None`: unknown.
     pub fn read<'a>(&self, scope: &Scope<'a>) -> Option<Value<'a>> {
@@ -109,7 +99,7 @@ impl Field {
         let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
         match self.name {
             "gc.condemned_reasons" => CondemnReasons1::NAMES.to_vec(),
-            "gc.missing" => MISSING.to_vec(),
+            "gc.missing" => Missing::ALL.map(Missing::name).to_vec(),
             "gc.pause_mode" => known(|number| PauseMode(number).name()),
             "suspension.reason" => known(|number| SuspendReason(number).name()),
             _ => self.words.to_vec(),
@@ -182,7 +172,19 @@ impl<const N: usize> WindowValues for [Option<f64>; N] {
     }
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// Of a process and its stream alone: no collection, no windows.
+    pub fn new(process: &'a ProcessFacts, stream: &'a StreamFacts, now: Moment) -> Self {
+        Self {
+            gc: None,
+            suspension: None,
+            process,
+            stream,
+            windows: &NoWindows,
+            now,
+        }
+    }
+
     /// On how many processes of the service a rule fires; `None`: here is no service.
     pub fn firing(&self, rule: &str) -> Option<i64> {
         self.stream.service?;
@@ -222,8 +224,6 @@ use fields;
 mod tests {
     use std::collections::HashSet;
 
-    use clr_gc::gc::Missing;
-
     use super::*;
 
     /// Scenario: the whole table.
@@ -243,19 +243,10 @@ mod tests {
         assert!(Field::of("gc.nope").is_none());
     }
 
-    /// Scenario: the parts of a collection that may be missing.
-    /// Guarantee: the check knows them by the names that they have in records.
+    /// Scenario: the modes that a collection may have.
+    /// Guarantee: the check knows them by the names that they have in records, and that of others.
     #[test]
-    fn missing_parts_have_their_names() {
-        let parts = [
-            Missing::Start,
-            Missing::End,
-            Missing::HeapStats,
-            Missing::Suspension,
-            Missing::GlobalHistory,
-            Missing::PerHeapHistory,
-        ];
-        assert_eq!(parts.map(Missing::name), MISSING);
+    fn modes_have_their_names() {
         let modes = Field::of("gc.pause_mode").unwrap().texts();
         assert_eq!(
             modes,

@@ -61,7 +61,6 @@ pub use found::{
     FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MOST_FOUND, MOST_LIVING,
 };
 pub use machine::Incidents;
-pub(crate) use machine::follows;
 pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
 pub use remedy::{remedy_for_a_file, remedy_for_a_process};
 pub use sample::sample;
@@ -145,6 +144,24 @@ impl Member {
     pub fn is_harm(&self) -> bool {
         self.rule().is_harm()
     }
+
+    fn explains_enough(&self) -> bool {
+        self.share.is_some_and(|share| share >= EXPLAINS_ENOUGH)
+    }
+
+    /// The newest state of an alert of its rule.
+    fn observe(&mut self, alert: &Arc<Alert>) {
+        if alert.active != self.alert.active {
+            self.before = self.count;
+        }
+        self.count = self.before.saturating_add(alert.count);
+        self.peak = match (self.peak, alert.peak) {
+            (Some(known), Some(new)) => Some(known.max(new)),
+            (known, new) => known.or(new),
+        };
+        self.until = None;
+        self.alert = Arc::clone(alert);
+    }
 }
 
 /// An incident of one process.
@@ -219,14 +236,6 @@ impl Incident {
         self.causes().first().copied()
     }
 
-    /// The alert that it began with, or the newest of its rule.
-    pub fn first_alert(&self) -> Option<&Arc<Alert>> {
-        let mut members = self.members.iter();
-        members
-            .find(|member| member.rule().id == self.symptom.id)
-            .map(|member| &member.alert)
-    }
-
     /// Whether receivers are notified of it: by the rule of one of its members.
     pub fn notifies(&self) -> bool {
         self.harms().any(|member| member.rule().emit.notify)
@@ -247,6 +256,16 @@ impl Incident {
     /// Whether its process's events are recorded, where they are kept: it is severe, or a rule of it asks for that.
     pub fn is_recorded(&self) -> bool {
         self.severity >= Severity::Error || self.gathers(Evidence::BlackBox)
+    }
+
+    /// Whether all of its harms ended.
+    fn is_over(&self) -> bool {
+        self.harms().all(|member| member.until.is_some())
+    }
+
+    fn last_end(&self) -> Moment {
+        let ends = self.harms().filter_map(|member| member.until);
+        ends.max().unwrap_or(self.began)
     }
 
     /// How long it has lasted at `now`, or lasted, nanoseconds.

@@ -20,6 +20,7 @@ use strict_yaml::words;
 
 words! {
     /// Where most of the memory is.
+    #[derive(Default)]
     pub enum MemoryVerdict {
         /// Objects that the program keeps.
         LiveHeap = "live-heap",
@@ -36,6 +37,7 @@ words! {
         /// Pages of files that are in use, and files in memory (tmpfs).
         PageCache = "page-cache",
         /// Most of it is not known.
+        #[default]
         NotKnown = "not-known",
     }
 }
@@ -55,7 +57,7 @@ words! {
 }
 
 /// Where the memory of a process is. Null: unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ledger {
     /// When it was so, Unix milliseconds.
@@ -134,35 +136,6 @@ pub struct Growth {
     pub unknown: Option<i64>,
 }
 
-impl Default for Ledger {
-    fn default() -> Self {
-        Self {
-            at_ms: None,
-            of: Scope::Heap,
-            counted: false,
-            verdict: MemoryVerdict::NotKnown,
-            growth_per_minute: None,
-            fastest: None,
-            fastest_per_minute: None,
-            limit: None,
-            headroom: None,
-            usage: None,
-            live: None,
-            not_looked_at: None,
-            not_looked_at_s: None,
-            free: None,
-            committed_unused: None,
-            bookkeeping: None,
-            native: None,
-            other_processes: None,
-            page_cache: None,
-            kernel: None,
-            unknown: None,
-            growth: Growth::default(),
-        }
-    }
-}
-
 /// A slower growth is not worth a word, bytes a minute.
 pub const WORTH_SAYING: i64 = 64 << 10;
 
@@ -185,16 +158,9 @@ impl Ledger {
 
     /// The line that a verdict names.
     pub fn line_of(&self, verdict: MemoryVerdict) -> Option<u64> {
-        match verdict {
-            MemoryVerdict::LiveHeap => self.live,
-            MemoryVerdict::NotLookedAt => self.not_looked_at,
-            MemoryVerdict::Fragmentation => self.free,
-            MemoryVerdict::CommittedUnused => self.committed_unused,
-            MemoryVerdict::Native => self.native,
-            MemoryVerdict::OtherProcesses => self.other_processes,
-            MemoryVerdict::PageCache => self.page_cache,
-            MemoryVerdict::NotKnown => None,
-        }
+        let mut lines = self.lines().into_iter();
+        let (_, bytes) = lines.find(|(name, _)| *name == line_name(verdict))?;
+        bytes.filter(|_| verdict != MemoryVerdict::NotKnown)
     }
 
     /// Whether nothing of it is known.
@@ -232,7 +198,7 @@ impl Ledger {
             }
             let growth = growth.and_then(|bytes| u64::try_from(bytes).ok()).map(|bytes| {
                 let unit = Unit::of(bytes);
-                format!(" and growing {} {} a minute", unit.number(bytes), unit.name())
+                format!(" and growing {} {} a minute", unit.number(bytes), unit.0)
             });
             let age = self.not_looked_at_s.filter(|_| name == NOT_LOOKED_AT);
             let bytes = unit.number(bytes);
@@ -243,7 +209,7 @@ impl Ledger {
             Some(line + &growth.unwrap_or_default())
         });
         let lines: Vec<String> = lines.collect();
-        let whole = format!("{what} {} {}", unit.number(whole), unit.name());
+        let whole = format!("{what} {} {}", unit.number(whole), unit.0);
         Some(if lines.is_empty() {
             whole
         } else {
@@ -278,39 +244,22 @@ fn line_name(verdict: MemoryVerdict) -> &'static str {
     }
 }
 
-/// All figures of a clause are in one unit.
+/// The unit of all figures of a clause: its name, and the bits of a byte's number below it.
 #[derive(Clone, Copy)]
-enum Unit {
-    Kib,
-    Mib,
-    Gib,
-}
+struct Unit(&'static str, u32);
 
 impl Unit {
     fn of(bytes: u64) -> Self {
         match bytes {
-            0..0x10_0000 => Self::Kib,
-            0x10_0000..0x2_8000_0000 => Self::Mib,
-            _ => Self::Gib,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kib => "KiB",
-            Self::Mib => "MiB",
-            Self::Gib => "GiB",
+            0..0x10_0000 => Self("KiB", 10),
+            0x10_0000..0x2_8000_0000 => Self("MiB", 20),
+            _ => Self("GiB", 30),
         }
     }
 
     fn number(self, bytes: u64) -> String {
-        let bits = match self {
-            Self::Kib => 10,
-            Self::Mib => 20,
-            Self::Gib => 30,
-        };
         // Below 2^53 exact; above it the rounding is far below a digit that is shown.
-        let number = bytes as f64 / (1u64 << bits) as f64;
+        let number = bytes as f64 / (1u64 << self.1) as f64;
         let text = if number < 9.95 {
             format!("{number:.1}")
         } else {

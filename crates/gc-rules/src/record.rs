@@ -53,7 +53,7 @@ impl AlertRecord {
             role: rule.role,
             title: rule.title.to_string(),
             group: group.map(str::to_owned),
-            severity: alert.severity(),
+            severity: alert.severity,
             summary: alert.summary.to_string(),
             description: rule.description.to_string(),
             remedy: rule.remedy.to_string(),
@@ -67,7 +67,8 @@ impl AlertRecord {
     }
 }
 
-fn owned(texts: &[(Arc<str>, Box<str>)]) -> BTreeMap<String, String> {
+/// Names and texts, for a record.
+pub(crate) fn owned<C: FromIterator<(String, String)>>(texts: &[(Arc<str>, Box<str>)]) -> C {
     let texts = texts.iter();
     texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
 }

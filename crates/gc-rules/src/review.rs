@@ -115,11 +115,6 @@ pub struct Review {
 }
 
 impl Review {
-    /// A review that begins at offset 0.
-    pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
-        Self::about(On::Process, rules, facts, base)
-    }
-
     /// A review of the rules about a process, a service or gcwatch itself, that begins at offset 0.
     pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
@@ -151,7 +146,7 @@ impl Review {
         observed_ns: i64,
         lost_events: Option<u64>,
     ) -> Self {
-        let mut review = Self::new(rules, facts, base);
+        let mut review = Self::about(On::Process, rules, facts, base);
         let stream = |lost_events| StreamFacts {
             since: Some(base.moment(0)),
             lost_events,

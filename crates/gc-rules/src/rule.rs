@@ -1,9 +1,8 @@
 //! Checked rules.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::expression::Expression;
+use super::expression::{Double, Expression};
 use super::field::{Root, Scope};
 
 mod function;
@@ -22,7 +21,7 @@ pub enum Extent {
 }
 
 /// A window over what is sampled of one process. Windows that are equal are one, whichever rules use them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Its function.
     pub function: Function,
@@ -41,41 +40,7 @@ pub struct Window {
     /// Until the process was watched for this time, its value is unknown, nanoseconds.
     pub min_watched_ns: u64,
     /// With a higher ratio of unknown samples, its value is unknown.
-    pub unknown_share: f64,
-}
-
-impl Window {
-    /// All that makes it what it is.
-    fn identity(&self) -> impl Hash + Eq + '_ {
-        let Self {
-            function,
-            of,
-            filter,
-            sampled,
-            extent,
-            by,
-            min_samples,
-            min_watched_ns,
-            unknown_share,
-        } = self;
-        let samples = (of, filter, sampled, extent, by);
-        let bounds = (min_samples, min_watched_ns, unknown_share.to_bits());
-        (function, samples, bounds)
-    }
-}
-
-impl PartialEq for Window {
-    fn eq(&self, other: &Self) -> bool {
-        self.identity() == other.identity()
-    }
-}
-
-impl Eq for Window {}
-
-impl Hash for Window {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.identity().hash(state);
-    }
+    pub unknown_share: Double,
 }
 
 /// A string with values in it: `gen{{ gc.generation }} paused {{ gc.pause_ms | round(1) }} ms`.
@@ -199,8 +164,8 @@ pub struct Texts {
     pub windows: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// A checked rule.
-#[derive(Debug, Clone)]
+/// A checked rule. By default it is not enabled, and never fires.
+#[derive(Debug, Clone, Default)]
 pub struct Rule {
     /// Id, unique in all files; identifies its state.
     pub id: Arc<str>,
@@ -280,49 +245,6 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// An enabled rule `on: process` that fires when this holds: for all processes, of severity `info`, without texts.
-    pub fn new(id: &str, when: Expression) -> Self {
-        Self {
-            id: id.into(),
-            title: Arc::default(),
-            description: Arc::default(),
-            remedy: Arc::default(),
-            source: Arc::default(),
-            status: Status::Experimental,
-            role: None,
-            of: Vec::new(),
-            amount: None,
-            unit: None,
-            lasting: None,
-            consequence_of: Box::default(),
-            severity: Severity::Info,
-            on: On::Process,
-            select: None,
-            expect: Vec::new(),
-            by: None,
-            when,
-            worse: Vec::new(),
-            clear: None,
-            params: Vec::new(),
-            texts: Texts::default(),
-            runbook_url: None,
-            windows: Vec::new(),
-            hold_ns: 0,
-            keep_firing_ns: 0,
-            cooldown_ns: 0,
-            group: None,
-            labels: Vec::new(),
-            summary: Template::default(),
-            annotations: Vec::new(),
-            exceptions: Vec::new(),
-            emit: Emit::default(),
-            evidence: Vec::new(),
-            enabled: true,
-            location: Arc::default(),
-            meaning: 0,
-        }
-    }
-
     /// Whether its alerts begin incidents.
     pub fn is_harm(&self) -> bool {
         matches!(self.role, None | Some(Role::Symptom))

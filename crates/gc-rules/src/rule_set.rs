@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::alert::Alert;
 use super::plan::Plan;
 use super::rule::{Group, Rule, Window};
 use super::turns::Turns;
@@ -37,6 +38,37 @@ impl RuleSet {
     /// The rule of that id.
     pub fn rule(&self, id: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| &*rule.id == id)
+    }
+
+    /// The group of the rule of an alert now; after a reload the alert still has the old rule.
+    pub(crate) fn group_of(&self, alert: &Alert) -> Option<usize> {
+        self.rule(&alert.rule.id)?.group
+    }
+
+    pub(crate) fn group_name(&self, group: Option<usize>) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.groups.get(group?)?.name))
+    }
+
+    pub(crate) fn group_place(&self, name: &str) -> Option<usize> {
+        self.groups.iter().position(|group| *group.name == *name)
+    }
+
+    /// Whether the alerts of a group are consequences of those of another one, directly or over others.
+    pub(crate) fn follows(&self, group: usize, cause: usize) -> bool {
+        let mut seen = vec![group];
+        let mut next = 0;
+        while let Some(&at) = seen.get(next) {
+            next += 1;
+            for &followed in self.groups.get(at).map_or(&[][..], |group| &group.follows) {
+                if followed == cause && cause != group {
+                    return true;
+                }
+                if !seen.contains(&followed) {
+                    seen.push(followed);
+                }
+            }
+        }
+        false
     }
 
     /// Rules by id.

@@ -109,8 +109,7 @@ fn push_value(out: &mut String, expression: &Expression, form: Form, scope: &Sco
             return false;
         }
         Ok(Some(Value::Bool(boolean))) => out.push_str(if boolean { "true" } else { "false" }),
-        Ok(Some(Value::Int(number))) => number::push(out, number::Number::Integer(number), form),
-        Ok(Some(Value::Double(number))) => number::push(out, number::Number::Double(number), form),
+        Ok(Some(number @ (Value::Int(_) | Value::Double(_)))) => number::push(out, number, form),
         Ok(Some(Value::Text(text))) => push_foreign(out, text, most),
         Ok(Some(Value::Texts(texts))) => push_texts(out, texts, most),
     }

@@ -4,34 +4,25 @@ use std::cmp::Ordering;
 
 use clr_gc::event::CondemnReasons1;
 use clr_gc::gc::MissingParts;
+use strict_yaml::words;
 
-/// The type of a field or an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// A boolean.
-    Bool,
-    /// A signed 64-bit integer.
-    Int,
-    /// A floating-point number.
-    Double,
-    /// A string.
-    Text,
-    /// Several strings.
-    Texts,
+words! {
+    /// The type of a field or an expression, as CEL calls it.
+    pub enum Type {
+        /// A boolean.
+        Bool = "bool",
+        /// A signed 64-bit integer.
+        Int = "int",
+        /// A floating-point number.
+        Double = "double",
+        /// A string.
+        Text = "string",
+        /// Several strings.
+        Texts = "list(string)",
+    }
 }
 
 impl Type {
-    /// As CEL calls it: `bool`, `int`, `double`, `string`, `list(string)`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "bool",
-            Self::Int => "int",
-            Self::Double => "double",
-            Self::Text => "string",
-            Self::Texts => "list(string)",
-        }
-    }
-
     /// Whether it is a number.
     pub fn is_number(self) -> bool {
         matches!(self, Self::Int | Self::Double)
@@ -91,18 +82,11 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Their number.
-    pub fn len(self) -> usize {
-        match self {
-            Self::Condemned(reasons) => reasons.names().count(),
-            Self::Missing(missing) => missing.iter().count(),
-            Self::List(list) => list.len(),
-        }
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
+    /// How many there are.
+    pub fn count(self) -> usize {
+        let mut count = 0;
+        self.for_each(|_| count += 1);
+        count
     }
 }
 

@@ -287,7 +287,7 @@ impl Live {
         };
         let (known, unknown) = each!(series, series => series.samples());
         if known < u64::from(window.min_samples)
-            || (unknown > 0 && unknown as f64 > window.unknown_share * (known + unknown) as f64)
+            || (unknown > 0 && unknown as f64 > window.unknown_share.0 * (known + unknown) as f64)
         {
             return None;
         }

@@ -89,7 +89,7 @@ pub fn log_record(
 ) -> LogRecord {
     let alert = transition.alert();
     let severity = match transition {
-        Transition::Fired(_) => severity_number(alert.severity()),
+        Transition::Fired(_) => severity_number(alert.severity),
         Transition::Ended(..) => SeverityNumber::Info,
     };
     let summary = Value::StringValue(alert.summary.to_string());
@@ -132,7 +132,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>, wall: Wall) -> V
         .text(&row::RULE_GROUP, group)
         .text(&row::STATE, Some(if firing { "firing" } else { "ended" }))
         .text(&row::ENDING, ending)
-        .text(&row::SEVERITY, Some(alert.severity().name()))
+        .text(&row::SEVERITY, Some(alert.severity.name()))
         .text(&row::STARTED, wall.rfc3339(alert.started))
         .int(&NUMBER, alert.collection)
         .int(&row::COUNT, Some(alert.count))

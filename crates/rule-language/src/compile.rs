@@ -1,9 +1,8 @@
 //! From CEL text to a checked [`Expression`].
 //!
 //! ```text
-//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; its child order says what
-//! cannot stand where it does)
-//!      -> types, names, macros (check and its children) -> can it be true, can it be false (lint) -> Expression
+//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser)
+//!      -> types, names, macros (check) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
 //! All mistakes are reported at once, each where it is. A syntax mistake hides those after it: there is one.
@@ -18,7 +17,6 @@ mod lint;
 mod literal;
 mod measure;
 mod parser;
-mod quote;
 mod syntax;
 mod token;
 
@@ -28,12 +26,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use gc_rules::expression::{Expression, Node};
+use gc_rules::expression::Expression;
 use gc_rules::field::{Field, Root};
 use syntax::Tree;
 
 pub(crate) use attribute::attribute_of_label;
-pub use attribute::{Access, RESOURCE_ATTRIBUTES, option_of};
+pub use attribute::{Access, RESOURCE_ATTRIBUTES};
+pub(crate) use lint::certain;
 pub use measure::{Measure, Unit};
 
 /// Longest text, bytes.
@@ -105,7 +104,7 @@ pub struct Mistake {
 
 impl Mistake {
     /// A mistake at a byte of a text.
-    fn at(text: &str, at: usize, message: String) -> Self {
+    pub(crate) fn at(text: &str, at: usize, message: String) -> Self {
         let (line, column) = place(text, at);
         Self { line, column, message }
     }
@@ -118,7 +117,7 @@ impl fmt::Display for Mistake {
 }
 
 /// Line and column, from 1, of a byte.
-fn place(text: &str, at: usize) -> (usize, usize) {
+pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let begin = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -134,13 +133,6 @@ pub struct Macro {
     tree: Tree,
 }
 
-impl Macro {
-    /// As it was written.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-}
-
 /// Reads a macro. Names and types are checked where it is used: there it is known what it stands beside.
 ///
 /// # Errors
@@ -151,12 +143,6 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
         text: text.into(),
         tree: parser::parse(text)?,
     })
-}
-
-/// Whether a condition is always (`Some(true)`) or never true (`Some(false)`); `None`: neither, or it cannot be said.
-/// `windows`: what they measure, by place.
-pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
-    lint::certain(condition, windows)
 }
 
 /// Reads and checks an expression.

@@ -10,13 +10,12 @@ use gc_rules::rule::{Division, On, Role, Severity, Status};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use strict_yaml::units::HumanDuration;
+use strict_yaml::words;
 
-mod emit;
 pub mod schema;
 mod text;
 mod window;
 
-pub(crate) use emit::Destination;
 pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
 
@@ -220,6 +219,20 @@ pub(crate) struct Rule {
     /// If false, the rule is checked and listed, but not evaluated.
     #[schemars(extend("x-default" = "`true`"))]
     pub(crate) enabled: Option<bool>,
+}
+
+words! {
+    /// Where alerts go.
+    pub(crate) enum Destination {
+        /// A log record.
+        Log = "log",
+        /// An event on the collection's span, and its error status from severity `error` on.
+        Span = "span",
+        /// The counters and the state, as metrics.
+        Metric = "metric",
+        /// Notifications: Alertmanager and webhooks.
+        Notify = "notify",
+    }
 }
 
 /// Conditions under which an alert is more severe.

@@ -9,18 +9,19 @@
 //! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its
 //! position in the file, also inside a block.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use gc_rules::rule_set::RuleSet;
+use strict_yaml::words;
+use strict_yaml::yaml::Position;
 
-mod build;
 mod compose;
 mod draft;
 mod file;
 mod groups;
 mod lint;
-mod measure;
 mod memory;
 mod partial_rule;
 mod place;
@@ -31,8 +32,12 @@ mod tests;
 mod text;
 mod window;
 
+use compose::Common;
+use file::Words;
 pub use memory::MOST_WINDOW_BYTES;
+use report::{Place, Placed, Report};
 pub use shipped::{shipped, shipped_tests};
+pub(crate) use text::{entry, items_of, scalar};
 
 /// Maximum number of files.
 pub const MOST_FILES: usize = 500;
@@ -46,22 +51,23 @@ pub struct SourceFile {
     pub text: String,
 }
 
-/// The level of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// The files are not used.
-    Error,
-    /// The files are used.
-    Warning,
+impl SourceFile {
+    /// A file of this name with this text.
+    pub fn new(name: &str, text: impl Into<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            text: text.into(),
+        }
+    }
 }
 
-impl Level {
-    /// `error`, `warning`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        }
+words! {
+    /// The level of a problem.
+    pub enum Level {
+        /// The files are not used.
+        Error = "error",
+        /// The files are used.
+        Warning = "warning",
     }
 }
 
@@ -123,5 +129,66 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if files.is_empty() {
         return Ok(Loaded::default());
     }
-    build::load(files)
+    let mut report = Report::new(files);
+    if files.len() > MOST_FILES {
+        let message = format!("{} rule files; at most {MOST_FILES} are read", files.len());
+        let (file, at) = (0, Position::START);
+        report.error(Place { file, at }, message);
+        return Err(report.finish());
+    }
+    let mut trees = Vec::new();
+    for (file, source) in files.iter().enumerate() {
+        trees.push(file::tree(file, &source.text, &mut report));
+    }
+    let mut words = Vec::new();
+    let mut roots = Vec::new();
+    for (file, tree) in trees.iter().enumerate() {
+        let root = tree.as_ref().map(|node| Placed { file, node });
+        let Some(root) = root.filter(|root| file::is_readable(*root, &mut report)) else {
+            words.push(Words::default());
+            continue;
+        };
+        file::check(root, &mut report);
+        words.push(file::words(root, &mut report));
+        roots.push(root);
+    }
+    let complete = roots.len() == files.len();
+    let drafts = draft::drafts(&roots, complete, &mut report);
+    let mut common = Common {
+        words,
+        groups: groups::groups(&roots, &mut report),
+        used_groups: BTreeSet::new(),
+        windows: window::Windows::default(),
+        report,
+        complete,
+        expiries: Vec::new(),
+    };
+    let rules = drafts.iter().filter_map(|draft| compose::rule(draft, &mut common));
+    let rules: Vec<_> = rules.map(Arc::new).collect();
+    let mut report = common.report;
+    if report.errors() == 0 {
+        compose::check_causes(&drafts, &rules, complete, &mut report);
+    }
+    if report.errors() == 0 {
+        lint::unknown_rules(&drafts, &rules, &mut report);
+    }
+    // An invalid expression may be the one that uses them.
+    if report.errors() == 0 {
+        lint::unused_words(&common.words, &mut report);
+        lint::unused_groups(&common.groups, &common.used_groups, &mut report);
+    }
+    if report.errors() > 0 {
+        return Err(report.finish());
+    }
+    let groups = common.groups.all.into_iter().map(|(group, _)| group);
+    let rules = RuleSet::new(rules, common.windows.windows, groups.collect());
+    memory::check(&rules, &common.windows.origins, &mut report);
+    if report.errors() > 0 {
+        return Err(report.finish());
+    }
+    Ok(Loaded {
+        rules,
+        warnings: report.finish(),
+        expiries: common.expiries,
+    })
 }

@@ -3,10 +3,10 @@
 use gc_rules::expression::Node;
 use gc_rules::rule::{Form, Template, TemplatePart};
 use gc_rules::value::Type;
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 use strict_yaml::quote::quoted;
 
-use crate::compile::{Compiled, Mistake, Unit};
+use crate::compile::{Compiled, Mistake, Unit, place};
 
 /// Maximum number of values in a template.
 const MOST_VALUES: usize = 50;
@@ -15,10 +15,8 @@ const MOST_DIGITS: u8 = 9;
 
 const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
 
-/// Compiles an expression.
 pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<Compiled, Vec<Mistake>> + 'a;
 
-/// A parsed template.
 #[derive(Debug, Default)]
 pub(crate) struct Filling {
     pub(crate) template: Template,
@@ -153,14 +151,12 @@ impl Filling {
         }
         self.template.parts.push(TemplatePart::Text(literal.into()));
         for (at, message) in meant(literal, is_value) {
-            let (line, column) = place(text, from + at);
-            self.warnings.push(Mistake { line, column, message });
+            self.warnings.push(Mistake::at(text, from + at, message));
         }
     }
 
     fn mistake(&mut self, text: &str, at: usize, message: String) {
-        let (line, column) = place(text, at);
-        self.mistakes.push(Mistake { line, column, message });
+        self.mistakes.push(Mistake::at(text, at, message));
     }
 
     fn value(&mut self, text: &str, hole: &Hole, compile: &mut Compile<'_>) {
@@ -205,14 +201,6 @@ fn trimmed(text: &str, (from, to): (usize, usize)) -> (usize, usize) {
     (begin, begin + part.trim().len())
 }
 
-/// Line and column from 1, in characters.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    (line, column)
-}
-
 /// The position of a mistake in a part that begins there.
 fn moved(mistake: Mistake, (line, column): (usize, usize)) -> Mistake {
     Mistake {
@@ -234,6 +222,7 @@ fn filter_of(word: &str) -> Result<Form, String> {
         ),
         None => (word, None),
     };
+    let there_are = || format!("there are {}", FILTERS.join(", "));
     let form = match name {
         "round" => {
             let digits = argument.unwrap_or("0").trim().parse().ok();
@@ -246,20 +235,10 @@ fn filter_of(word: &str) -> Result<Form, String> {
         "percent" => Form::Percent,
         "ms" => Form::Milliseconds,
         "s" => Form::Seconds,
-        "" => {
-            return Err(format!(
-                "a filter is missing after `|`; there are {}",
-                FILTERS.join(", ")
-            ));
-        }
+        "" => return Err(format!("a filter is missing after `|`; {}", there_are())),
         other => {
-            let hint = nearest(other, FILTERS).map(|near| format!("; did you mean `{near}`?"));
-            let there_are = || format!("; there are {}", FILTERS.join(", "));
-            return Err(format!(
-                "{} is not a filter{}",
-                quoted(other),
-                hint.unwrap_or_else(there_are)
-            ));
+            let hint = did_you_mean(other, FILTERS).unwrap_or_else(there_are);
+            return Err(format!("{} is not a filter; {hint}", quoted(other)));
         }
     };
     match argument {

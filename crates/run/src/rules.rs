@@ -256,7 +256,7 @@ impl RunRules {
             let number = alert.number;
             let span = match &transition {
                 Transition::Fired(alert) => {
-                    let key = (Arc::clone(&alert.rule.id), alert.severity());
+                    let key = (Arc::clone(&alert.rule.id), alert.severity);
                     if alert.rule.emit.metric {
                         *self.fired.entry(key).or_default() += 1;
                     }
@@ -314,7 +314,7 @@ impl RunRules {
     /// How many alerts of each rule and severity fire, and how many began.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let alerts = self.alerts().into_iter().filter(|alert| alert.rule.emit.metric);
-        let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity()));
+        let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity));
         let keys = (&anomaly::RULE_ID, &anomaly::SEVERITY);
         let (active, fired) = counted(&self.fired, alerts, keys);
         snapshot.put(&row::ALERTS_ACTIVE, active);

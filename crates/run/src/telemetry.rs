@@ -145,7 +145,7 @@ pub(crate) fn anomalies<'a>(
     matched
         .map(|rule| Anomaly {
             rule,
-            severity: fired(&rule.id).map_or(rule.severity, |alert| alert.severity()),
+            severity: fired(&rule.id).map_or(rule.severity, |alert| alert.severity),
             summary: fired(&rule.id).map(|alert| &*alert.summary),
             at_unix_ns,
         })

@@ -97,6 +97,6 @@ pub(super) fn time_base(recording: &Recording) -> TimeBase {
 /// No harm is as severe as `--fail-on`: causes and notes never fail it.
 pub(super) fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     let mut harms = review.alerts().filter(|reviewed| reviewed.alert.rule.is_harm());
-    let below = |least| harms.all(|reviewed| reviewed.alert.severity() < least);
+    let below = |least| harms.all(|reviewed| reviewed.alert.severity < least);
     args.fail_on.is_none_or(below)
 }

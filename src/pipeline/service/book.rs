@@ -133,7 +133,7 @@ impl ServiceBook {
                 let incident = notice.change.incident();
                 let harms = incident
                     .harms()
-                    .filter(|member| member.alert.severity() >= Severity::Error);
+                    .filter(|member| member.alert.severity >= Severity::Error);
                 harms.for_each(|member| living.rose(&member.rule().id, now));
             }
         }

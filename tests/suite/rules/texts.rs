@@ -2,6 +2,7 @@
 
 use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
 use gc_rules::rule::Template;
+use gc_rules::time::Moment;
 use proptest::prelude::*;
 
 use super::{file, fine};
@@ -21,12 +22,8 @@ fn with<R>(name: Option<&str>, share: Option<f64>, read: impl FnOnce(&Scope<'_>)
     process.name = name.map(Into::into);
     process.pid = Some(7);
     read(&Scope {
-        gc: None,
-        suspension: None,
-        process: &process,
-        stream: &StreamFacts::default(),
         windows: &[share],
-        now: gc_rules::time::Moment::FIRST,
+        ..Scope::new(&process, &StreamFacts::default(), Moment::FIRST)
     })
 }
 

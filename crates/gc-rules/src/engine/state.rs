@@ -6,6 +6,7 @@ use crate::time::Moment;
 
 words! {
     /// State of a rule for one process.
+    #[derive(Default)]
     pub enum State {
         /// The condition is false.
         Inactive = "inactive",
@@ -18,14 +19,15 @@ words! {
         /// It is not known whether the condition holds.
         Unknown = "unknown",
         /// The rule is not for this process, or not enabled.
+        #[default]
         NotSelected = "not_selected",
         /// The condition holds, and an exception applies.
         Excepted = "excepted",
     }
 }
 
-/// The state of a rule for one process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The state of a rule for one process; by default that of a rule that is not enabled.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleState {
     /// The state.
     pub state: State,
@@ -41,19 +43,4 @@ pub struct RuleState {
     pub failures: u64,
     /// Why the newest one failed.
     pub last_failure: Option<String>,
-}
-
-impl RuleState {
-    /// That of a rule that is not enabled.
-    pub(super) fn off(since: Moment) -> Self {
-        Self {
-            state: State::NotSelected,
-            since,
-            cooling_until: None,
-            suppressed: 0,
-            evaluations: 0,
-            failures: 0,
-            last_failure: None,
-        }
-    }
 }

@@ -207,7 +207,7 @@ fields! { STREAM_FIELDS Stream
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, NoWindows, ProcessFacts, RequestFacts, StreamFacts};
+    use crate::field::{Field, ProcessFacts, RequestFacts, StreamFacts};
 
     /// Scenario: no requests are observed; 19 of them in the last minute; 40, of which 10 were stopped.
     /// Guarantee: the share is unknown where there are none or too few, else exact.
@@ -218,14 +218,8 @@ mod tests {
                 requests: judged.map(|(judged, touched)| RequestFacts { judged, touched }),
                 ..StreamFacts::default()
             };
-            let scope = Scope {
-                gc: None,
-                suspension: None,
-                process: &ProcessFacts::default(),
-                stream: &stream,
-                windows: &NoWindows,
-                now: Moment::from_ns(1),
-            };
+            let process = ProcessFacts::default();
+            let scope = Scope::new(&process, &stream, Moment::from_ns(1));
             match Field::of("process.requests_touched_share").unwrap().read(&scope)? {
                 Value::Double(share) => Some(share),
                 other => panic!("{other:?}"),

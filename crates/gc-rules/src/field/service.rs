@@ -45,19 +45,12 @@ fields! { WATCHER_FIELDS Watcher
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, NoWindows, ProcessFacts, Scope, ServiceFacts, StreamFacts, WatcherFacts};
+    use crate::field::{Field, ProcessFacts, Scope, ServiceFacts, StreamFacts, WatcherFacts};
     use crate::time::Moment;
 
     fn read(name: &str, stream: &StreamFacts) -> Option<f64> {
         let process = ProcessFacts::default();
-        let scope = Scope {
-            gc: None,
-            suspension: None,
-            process: &process,
-            stream,
-            windows: &NoWindows,
-            now: Moment::from_ns(10_000_000_000),
-        };
+        let scope = Scope::new(&process, stream, Moment::from_ns(10_000_000_000));
         match Field::of(name).unwrap().read(&scope)? {
             Value::Int(number) => Some(number as f64),
             Value::Double(number) => Some(number),

@@ -167,39 +167,26 @@ mod tests {
             tenant: tenant.into(),
             service: service.into(),
         };
-        let begin = |recordings: &mut BegunRecordings, tenant: &str, service: &str, rule: &str, at: u64, id: &str| {
+        let begin = |recordings: &mut BegunRecordings, (tenant, service, rule): (&str, &str, &str), at, id: &str| {
             recordings.begin(&share(tenant, service), &rule.into(), Moment::from_ns(at), &id.into())
         };
+        let slow = ("a", "shop", "slow");
         let (start, later) = (RECORDS_EVERY_NS, RECORDS_EVERY_NS + 1);
-        assert_eq!(begin(&mut recordings, "a", "shop", "slow", start, "1"), Ok(()));
-        for (number, (tenant, service, rule)) in [("b", "shop", "slow"), ("a", "cart", "slow"), ("a", "shop", "full")]
-            .iter()
-            .enumerate()
-        {
-            assert_eq!(
-                begin(
-                    &mut recordings,
-                    tenant,
-                    service,
-                    rule,
-                    later,
-                    &format!("other {number}")
-                ),
-                Ok(())
-            );
+        assert_eq!(begin(&mut recordings, slow, start, "1"), Ok(()));
+        for other in [("b", "shop", "slow"), ("a", "cart", "slow"), ("a", "shop", "full")] {
+            assert_eq!(begin(&mut recordings, other, later, &format!("{other:?}")), Ok(()));
         }
         let last = start + RECORDS_EVERY_NS - 1;
-        assert_eq!(begin(&mut recordings, "a", "shop", "slow", last, "2"), Err("1".into()));
-        assert_eq!(recordings.share("other 0"), Some(share("b", "shop")));
-        assert_eq!(begin(&mut recordings, "a", "shop", "slow", last + 1, "3"), Ok(()));
+        assert_eq!(begin(&mut recordings, slow, last, "2"), Err("1".into()));
+        let other = r#"("b", "shop", "slow")"#;
+        assert_eq!(recordings.share(other), Some(share("b", "shop")));
+        assert_eq!(begin(&mut recordings, slow, last + 1, "3"), Ok(()));
         assert_eq!(recordings.share("1"), None);
         recordings.forget("3");
-        assert_eq!(begin(&mut recordings, "a", "shop", "slow", last + 2, "4"), Ok(()));
+        assert_eq!(begin(&mut recordings, slow, last + 2, "4"), Ok(()));
         for number in 0..2 * MOST_BEGUN {
-            assert_eq!(
-                begin(&mut recordings, "c", &number.to_string(), "slow", last, "any"),
-                Ok(())
-            );
+            let own = number.to_string();
+            assert_eq!(begin(&mut recordings, ("c", &own, "slow"), last, "any"), Ok(()));
         }
         assert_eq!(recordings.0.len(), MOST_BEGUN);
     }

@@ -1,15 +1,12 @@
 //! From transitions of alerts to incidents: one process, time as a value.
 
 mod open;
-mod place;
 
 use std::sync::Arc;
 
 use clr_gc::gc::StoppedTime;
 
 use self::open::{Open, finished, is_of, member};
-pub(crate) use self::place::follows;
-use self::place::{AlertGroup, group_name, place};
 use super::black_box::{Recorder, Recordings, Share};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, Holding, RunKey, Transition};
@@ -210,22 +207,22 @@ impl Incidents {
 
     /// An alert began to fire: it is a member of an open incident, or begins one.
     fn join(&mut self, rules: &RuleSet, alert: &Arc<Alert>, wall: Wall, changes: &mut Vec<IncidentChange>) {
-        let place = place(rules, alert);
-        let Some(home) = self.home(rules, alert, &place) else {
+        let group = rules.group_of(alert);
+        let Some(home) = self.home(rules, alert, group) else {
             self.number += 1;
             let gathers = alert.rule.evidence.contains(&Evidence::Ledger);
             let mut incident = Incident {
                 number: self.number,
                 symptom: Arc::clone(&alert.rule),
-                group: group_name(rules, place.group),
+                group: rules.group_name(group),
                 labels: Arc::clone(&alert.labels),
-                severity: alert.severity(),
+                severity: alert.severity,
                 began: alert.active,
                 noticed: alert.started,
                 ended: None,
                 ending: None,
                 process_ended: None,
-                members: vec![member(rules, alert, &place)],
+                members: vec![member(rules, alert)],
                 ledger: self.ledger.clone().filter(|_| gathers),
                 stopped: None,
                 black_box: self.of_dead.clone(),
@@ -247,9 +244,9 @@ impl Incidents {
             });
             return;
         };
-        self.merge(rules, home, &place, alert.started, changes);
+        self.merge(rules, home, group, alert.started, changes);
         if let Some(open) = self.open.get_mut(home) {
-            open.put(rules, alert, &place);
+            open.put(rules, alert);
             open.gather(self.ledger.as_ref());
             open.settle(rules, self.recorder.as_mut(), (alert.started, wall), changes);
         }
@@ -257,26 +254,19 @@ impl Incidents {
 
     /// The open incident that an alert belongs to: that of its rule or group, else one that it is a consequence of, else
     /// one that is a consequence of it.
-    fn home(&self, rules: &RuleSet, alert: &Alert, place: &AlertGroup) -> Option<usize> {
+    fn home(&self, rules: &RuleSet, alert: &Alert, group: Option<usize>) -> Option<usize> {
         let of_rule = |open: &Open| {
             let mut members = open.incident.members.iter();
             members.any(|member| member.rule().id == alert.rule.id)
         };
         let find = |is: &dyn Fn(usize) -> bool| self.open.iter().position(|open| open.groups(rules).any(is));
-        self.open
-            .iter()
-            .position(of_rule)
-            .or_else(|| place.group.and_then(|group| find(&|known| known == group)))
-            .or_else(|| {
-                place
-                    .group
-                    .and_then(|group| find(&|cause| follows(rules, group, cause)))
-            })
-            .or_else(|| {
-                place
-                    .group
-                    .and_then(|group| find(&|known| follows(rules, known, group)))
-            })
+        let of_group = |group: usize| {
+            find(&|known| known == group)
+                .or_else(|| find(&|cause| rules.follows(group, cause)))
+                .or_else(|| find(&|known| rules.follows(known, group)))
+        };
+        let home = self.open.iter().position(of_rule);
+        home.or_else(|| group.and_then(of_group))
     }
 
     /// Other incidents that a new cause explains become a part of its own.
@@ -284,13 +274,13 @@ impl Incidents {
         &mut self,
         rules: &RuleSet,
         home: usize,
-        place: &AlertGroup,
+        group: Option<usize>,
         now: Moment,
         changes: &mut Vec<IncidentChange>,
     ) {
-        let Some(group) = place.group else { return };
+        let Some(group) = group else { return };
         let is_consequence =
-            |open: &Open| open.incident.group.is_some() && open.groups(rules).all(|known| follows(rules, known, group));
+            |open: &Open| open.incident.group.is_some() && open.groups(rules).all(|known| rules.follows(known, group));
         let merged: Vec<usize> = (0..self.open.len())
             .filter(|&at| at != home && self.open.get(at).is_some_and(is_consequence))
             .collect();
@@ -323,9 +313,8 @@ impl Incidents {
         changes: &mut Vec<IncidentChange>,
     ) {
         for held in holding.iter().filter(|held| held.alert.rule.role == Some(Role::Cause)) {
-            let place = place(rules, &held.alert);
             for open in &mut self.open {
-                open.explain(rules, &held.alert, &place);
+                open.explain(rules, &held.alert);
             }
         }
         for number in self.open().map(|incident| incident.number).collect::<Vec<_>>() {
@@ -415,16 +404,15 @@ impl Incidents {
     ) {
         for held in holding.iter().filter(|held| held.alert.rule.is_harm()) {
             let alert = &held.alert;
-            let place = place(rules, alert);
+            let group = rules.group_of(alert);
             let known = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
-            let same_group =
-                |open: &Open| place.group.is_some() && open.groups(rules).any(|group| Some(group) == place.group);
+            let same_group = |open: &Open| group.is_some() && open.groups(rules).any(|known| Some(known) == group);
             let home = self.open.iter().position(known);
             let Some(home) = home.or_else(|| self.open.iter().position(same_group)) else {
                 continue;
             };
             if let Some(open) = self.open.get_mut(home) {
-                open.put(rules, alert, &place);
+                open.put(rules, alert);
                 open.gather(self.ledger.as_ref());
                 open.settle(rules, self.recorder.as_mut(), (now, wall), changes);
             }

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::remedy::{remedy_for_a_file, remedy_for_a_process};
-use super::{FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
+use super::{Found, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
+use crate::record::owned;
 use crate::rule::{Evidence, On, Role, Severity};
 use crate::time::Wall;
 
@@ -166,10 +167,7 @@ impl IncidentRecord {
         let remedy = causes
             .first()
             .map_or_else(|| advice(&rule.remedy), |cause| cause.remedy.clone());
-        let owned = |texts: &[(std::sync::Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
-            let texts = texts.iter();
-            texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
-        };
+        let found = incident.found.as_deref().cloned().unwrap_or_default();
         Self {
             kind: "incident",
             id: id_of(incident, subject.run),
@@ -206,38 +204,38 @@ impl IncidentRecord {
                 .collect(),
             evidence: evidence(incident),
             ledger: incident.ledger.as_deref().copied(),
-            callers: incident.found.as_ref().and_then(|found| found.callers.clone()),
-            allocations: incident.found.as_ref().and_then(|found| found.allocations.clone()),
-            stacks: incident.found.as_ref().and_then(|found| found.stacks.clone()),
-            census: incident.found.as_ref().and_then(|found| found.census.clone()),
+            callers: found.callers,
+            allocations: found.allocations,
+            stacks: found.stacks,
+            census: found.census,
         }
     }
-}
 
-impl IncidentRecord {
     /// Where one kind of evidence is.
     pub fn evidence_place(&self, name: Evidence) -> Option<&str> {
-        let mut evidence = self.evidence.iter();
-        let found = evidence.find(|evidence| evidence.name == name)?;
-        Some(&found.place)
+        self.evidence_of(name).map(|evidence| &*evidence.place)
     }
 
     /// What one kind of evidence says, one clause.
     pub fn evidence_text(&self, name: Evidence) -> Option<&str> {
-        let mut evidence = self.evidence.iter();
-        let found = evidence.find(|evidence| evidence.name == name)?;
-        Some(&found.text)
+        self.evidence_of(name).map(|evidence| &*evidence.text)
+    }
+
+    fn evidence_of(&self, name: Evidence) -> Option<&EvidenceRecord> {
+        self.evidence.iter().find(|evidence| evidence.name == name)
     }
 }
 
 fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
-    let ledger = incident.ledger.as_ref().and_then(|ledger| ledger.clause());
-    let ledger = ledger.map(|text| EvidenceRecord {
-        name: Evidence::Ledger,
-        place: "ledger".to_owned(),
-        text,
-        report: None,
-    });
+    // In the field of its own name.
+    let own = |name: Evidence, text: Option<String>| {
+        text.map(|text| EvidenceRecord {
+            name,
+            place: name.name().to_owned(),
+            text,
+            report: None,
+        })
+    };
     let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
         name: Evidence::BlackBox,
         place: format!("{BLACK_BOX}{id}.nettrace"),
@@ -248,37 +246,23 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         },
         report: Some(format!("{BLACK_BOX}{id}.html")),
     });
-    let found = incident.found.as_deref();
-    let callers = found.and_then(|found| found.callers.as_ref());
-    let callers = callers.map(|callers| EvidenceRecord {
-        name: Evidence::Callers,
-        place: "callers".to_owned(),
-        text: callers.clause(),
-        report: None,
-    });
-    let allocations = found.and_then(|found| found.allocations.as_ref());
-    let allocations = allocations.map(|allocations| EvidenceRecord {
-        name: Evidence::Allocations,
-        place: "allocations".to_owned(),
-        text: allocations.clause(),
-        report: None,
-    });
-    let stacks = found.and_then(|found| found.stacks.as_ref());
-    let stacks = stacks.map(|stacks| EvidenceRecord {
-        name: Evidence::Stacks,
-        place: "stacks".to_owned(),
-        text: stacks.clause(),
-        report: None,
-    });
-    let census = found.and_then(|found| found.census.as_ref());
-    let census = census.map(|census| EvidenceRecord {
-        name: Evidence::Census,
-        place: "census".to_owned(),
-        text: census.clause(),
-        report: None,
-    });
-    let all = ledger.into_iter().chain(black_box).chain(callers).chain(allocations);
-    all.chain(stacks).chain(census).collect()
+    let nothing = Found::default();
+    let found = incident.found.as_deref().unwrap_or(&nothing);
+    let all = [
+        own(
+            Evidence::Ledger,
+            incident.ledger.as_ref().and_then(|ledger| ledger.clause()),
+        ),
+        black_box,
+        own(Evidence::Callers, found.callers.as_ref().map(FoundCallers::clause)),
+        own(
+            Evidence::Allocations,
+            found.allocations.as_ref().map(FoundAllocations::clause),
+        ),
+        own(Evidence::Stacks, found.stacks.as_ref().map(FoundStacks::clause)),
+        own(Evidence::Census, found.census.as_ref().map(FoundCensus::clause)),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 impl CauseRecord {
@@ -317,7 +301,7 @@ impl MemberRecord {
             rule: member.rule().id.to_string(),
             role: member.rule().role,
             title: member.rule().title.to_string(),
-            severity: member.alert.severity(),
+            severity: member.alert.severity,
             count: member.count,
             peak: member.peak,
             since: wall.rfc3339(member.since),

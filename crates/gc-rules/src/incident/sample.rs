@@ -15,6 +15,9 @@ const SUMMARY: &str = "No process is affected; somebody ran `gcwatch alerts test
 /// Its rule holds on every process.
 fn rule() -> Rule {
     Rule {
+        id: "gcwatch.test".into(),
+        enabled: true,
+        when: Expression::constant(true),
         title: "Test of the receivers of incidents".into(),
         summary: Template {
             parts: vec![TemplatePart::Text(SUMMARY.into())],
@@ -22,7 +25,7 @@ fn rule() -> Rule {
         description: "The way from gcwatch to this receiver works.".into(),
         remedy: "Nothing has to be done. This incident ends by itself within minutes.".into(),
         source: "none".into(),
-        ..Rule::new("gcwatch.test", Expression::constant(true))
+        ..Rule::default()
     }
 }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Found, Incident, Member};
 use crate::alert::Alert;
-use crate::expression::Expression;
 use crate::ledger::Ledger;
+use crate::record::owned;
 use crate::rule::{Emit, Evidence, Role, Rule, Severity};
 use crate::rule_set::RuleSet;
 use crate::time::Wall;
@@ -157,7 +157,7 @@ impl StoredRule {
             return Arc::clone(rule);
         }
         Arc::new(Rule {
-            enabled: false,
+            id: self.id.as_str().into(),
             title: self.title.as_str().into(),
             description: self.description.as_str().into(),
             remedy: self.remedy.as_str().into(),
@@ -168,7 +168,7 @@ impl StoredRule {
                 notify: self.notify,
                 ..Emit::default()
             },
-            ..Rule::new(&self.id, Expression::constant(false))
+            ..Rule::default()
         })
     }
 }
@@ -227,11 +227,6 @@ impl StoredMember {
             before: 0,
         }
     }
-}
-
-fn owned(texts: &[(Arc<str>, Box<str>)]) -> Vec<(String, String)> {
-    let texts = texts.iter();
-    texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
 }
 
 fn shared(texts: &[(String, String)]) -> Arc<[(Arc<str>, Box<str>)]> {

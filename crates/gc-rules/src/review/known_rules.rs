@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, State};
-use crate::incident::follows;
 use crate::rule::{Function, On, Rule, Severity, Window};
 use crate::rule_set::RuleSet;
 
@@ -87,7 +86,7 @@ impl KnownRules {
         for rule in candidates {
             let known = rule.group.is_some_and(|group| {
                 let mut reported = reported.iter().filter_map(|alert| alert.rule.group);
-                reported.any(|other| other == group || follows(rules, group, other))
+                reported.any(|other| other == group || rules.follows(group, other))
                     || others.so_far.iter().any(|(other, _)| other.group == Some(group))
             });
             if let Some(summary) = engine.so_far(&rule).filter(|_| !known) {

@@ -5,9 +5,10 @@ use strict_yaml::words;
 
 words! {
     /// Severity of the alert, in ascending order.
-    #[derive(PartialOrd, Ord)]
+    #[derive(Default, PartialOrd, Ord)]
     pub enum Severity {
         /// Worth knowing; no action needed.
+        #[default]
         Info = "info",
         /// Should be investigated in working hours.
         Warning = "warning",
@@ -44,12 +45,14 @@ words! {
 
 words! {
     /// How reliable the rule is.
+    #[derive(Default)]
     pub enum Status {
         /// Reliable; its threshold is proven.
         Stable = "stable",
         /// Believed to be reliable.
         Test = "test",
         /// Its threshold is a first guess.
+        #[default]
         Experimental = "experimental",
         /// Will be removed; its description names the replacement.
         Deprecated = "deprecated",
@@ -58,11 +61,13 @@ words! {
 
 words! {
     /// When the condition is evaluated.
+    #[derive(Default)]
     pub enum On {
         /// At each collection, on it. Each match is an occurrence; the alert ends `keep_firing_for` after the last one.
         Gc = "gc",
         /// On the process: at each collection, once a second, and when more is known of it. The alert lasts as long as
         /// the condition.
+        #[default]
         Process = "process",
         /// On a service of this host, once a second: over its processes that live and those that ended.
         Service = "service",

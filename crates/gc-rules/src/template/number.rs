@@ -3,22 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::rule::Form;
-
-/// A number as an expression yields it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Number {
-    Integer(i64),
-    Double(f64),
-}
-
-impl Number {
-    fn as_f64(self) -> f64 {
-        match self {
-            Self::Integer(number) => number as f64,
-            Self::Double(number) => number,
-        }
-    }
-}
+use crate::value::Value;
 
 /// Units of size, the largest first.
 const SIZES: [(&str, f64); 4] = [
@@ -28,16 +13,16 @@ const SIZES: [(&str, f64); 4] = [
     ("KiB", 1024.0),
 ];
 
-/// Appends the number. Writing to a string cannot fail.
-pub(super) fn push(out: &mut String, number: Number, form: Form) {
-    let value = number.as_f64();
+/// Appends a number. Writing to a string cannot fail.
+pub(super) fn push(out: &mut String, number: Value<'_>, form: Form) {
+    let value = number.as_number().unwrap_or_default();
     if value.is_infinite() {
         out.push_str(if value > 0.0 { "infinite" } else { "-infinite" });
         return;
     }
     let _ = match (form, number) {
-        (Form::Plain, Number::Integer(number)) => write!(out, "{number}"),
-        (Form::Plain, Number::Double(number)) => write!(out, "{}", significant(number)),
+        (Form::Plain, Value::Int(number)) => write!(out, "{number}"),
+        (Form::Plain, _) => write!(out, "{}", significant(value)),
         (Form::Round(digits), _) => write!(out, "{}", rounded(value, digits.into())),
         (Form::Bytes, _) => write!(out, "{}", bytes(value)),
         (Form::Percent, _) => write!(out, "{} %", significant(value * 100.0)),
@@ -136,7 +121,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn formatted(number: Number, form: Form) -> String {
+    fn formatted(number: Value<'_>, form: Form) -> String {
         let mut out = String::new();
         push(&mut out, number, form);
         out
@@ -146,7 +131,7 @@ mod tests {
     /// Guarantee: each has a readable format.
     #[test]
     fn numbers_are_readable() {
-        use Number::{Double, Integer};
+        use Value::{Double, Int as Integer};
         assert_eq!(formatted(Integer(1_234_567), Form::Plain), "1234567");
         for (number, text) in [
             (0.0, "0"),
@@ -185,9 +170,9 @@ mod tests {
             let forms = [Form::Plain, Form::Round(digits), Form::Bytes, Form::Percent, Form::Milliseconds, Form::Seconds];
             let broken = f64::from_bits(bits);
             for form in forms {
-                prop_assert!(formatted(Number::Integer(whole), form).len() <= 40);
+                prop_assert!(formatted(Value::Int(whole), form).len() <= 40);
                 if broken.is_finite() && broken.abs() < 1e15 {
-                    prop_assert!(formatted(Number::Double(broken), form).len() <= 40, "{broken} {form:?}");
+                    prop_assert!(formatted(Value::Double(broken), form).len() <= 40, "{broken} {form:?}");
                 }
             }
         }

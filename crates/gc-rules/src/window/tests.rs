@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::expression::Double;
 use crate::field::Root;
 
 const S: u64 = 1_000_000_000;
@@ -17,7 +18,7 @@ fn window(function: Function, extent: Extent) -> Window {
         by: By::Nothing,
         min_samples: 0,
         min_watched_ns: 0,
-        unknown_share: 0.1,
+        unknown_share: Double(0.1),
     }
 }
 
@@ -44,8 +45,6 @@ fn asked(now: u64, watched: u64) -> Asked {
 fn counts(function: Function) -> bool {
     Class::of(&window(function, Extent::Over(S))).counts()
 }
-
-const FUNCTIONS: &[Function] = Function::ALL;
 
 /// One sample as it came.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +101,7 @@ fn naive(window: &Window, came: &[Came], at: Asked) -> Option<f64> {
         })
         .collect();
     let unknown = within.len() - known.len();
-    if unknown as f64 > window.unknown_share * within.len() as f64 || known.len() < window.min_samples as usize {
+    if unknown as f64 > window.unknown_share.0 * within.len() as f64 || known.len() < window.min_samples as usize {
         return None;
     }
     let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
@@ -211,12 +210,12 @@ proptest! {
     #[test]
     fn windows_are_what_they_are_by_definition(
         came in came(),
-        function in prop::sample::select(FUNCTIONS),
+        function in prop::sample::select(Function::ALL),
         extent in prop_oneof![
             (1..90u64).prop_map(|s| Extent::Over(s * S)),
             (1..40u32).prop_map(Extent::Last),
         ],
-        unknown_share in prop_oneof![Just(0.1), Just(1.0)],
+        unknown_share in prop_oneof![Just(Double(0.1)), Just(Double(1.0))],
         min_samples in 0..4u32,
         quiet in 0..60u64,
     ) {
@@ -275,7 +274,7 @@ fn memory_is_bounded() {
         Extent::Last(100),
         Extent::Last(u32::MAX),
     ] {
-        for &function in FUNCTIONS {
+        for &function in Function::ALL {
             for by in [By::Nothing, By::GenerationAndType] {
                 let window = Window {
                     by,
@@ -302,13 +301,9 @@ fn memory_is_bounded() {
 #[test]
 fn nothing_is_zero_where_it_is_counted() {
     let at = asked(1000 * S, 60 * S);
-    for &function in FUNCTIONS {
-        let value = value(
-            &mut Live::new(Moment::FIRST),
-            &window(function, Extent::Over(60 * S)),
-            None,
-            at,
-        );
+    for &function in Function::ALL {
+        let window = window(function, Extent::Over(60 * S));
+        let value = value(&mut Live::new(Moment::FIRST), &window, None, at);
         let counted = matches!(
             function,
             Function::Count | Function::Rate | Function::Sum | Function::Share | Function::Turns
@@ -328,14 +323,8 @@ fn a_share_is_of_the_time_that_was_watched() {
     };
     let mut live = Live::new(Moment::FIRST);
     let began = 1_700_000_000 * S;
-    add(
-        &mut live,
-        &window,
-        None,
-        Worth::Counts(S as f64),
-        began + 2 * S,
-        began + 2 * S,
-    );
+    let second = began + 2 * S;
+    add(&mut live, &window, None, Worth::Counts(S as f64), second, second);
     let mut share = |seconds: u64| {
         let at = asked(began + seconds * S, seconds * S);
         value(&mut live, &window, None, at)
@@ -344,14 +333,8 @@ fn a_share_is_of_the_time_that_was_watched() {
     assert_eq!(share(10), Some(0.1));
     assert_eq!(share(20), Some(0.05));
     let at = asked(began + 20 * S, 20 * S);
-    add(
-        &mut live,
-        &window,
-        None,
-        Worth::Counts(200.0 * S as f64),
-        at.now.ns(),
-        at.now.ns(),
-    );
+    let (worth, now) = (Worth::Counts(200.0 * S as f64), at.now.ns());
+    add(&mut live, &window, None, worth, now, now);
     assert_eq!(value(&mut live, &window, None, at), Some(1.0));
 }
 

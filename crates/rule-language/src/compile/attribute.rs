@@ -60,14 +60,6 @@ const CHOSEN: [(&str, &str); 2] = [
     ("k8s.pod.annotation.", "`kubernetes.annotations` of the configuration"),
 ];
 
-/// The option that makes an attribute of labels or annotations of pods; `None`: no option is needed.
-pub fn option_of(name: &str) -> Option<&'static str> {
-    let mut chosen = CHOSEN.iter();
-    chosen
-        .find(|(prefix, _)| name.starts_with(prefix))
-        .map(|(_, option)| *option)
-}
-
 /// What is wrong with the name of an attribute; `None`: nothing, or it cannot be said, as a process and the
 /// configuration can add attributes of any name.
 pub(super) fn doubt(name: &str) -> Option<String> {
@@ -92,8 +84,8 @@ pub(super) fn doubt(name: &str) -> Option<String> {
     let begun = ends.filter_map(|end| Some((name.get(..end)?, name.get(end..)?)));
     for (begin, rest) in begun {
         let near = nearest(begin, CHOSEN.iter().map(|(prefix, _)| *prefix));
-        if let Some(prefix) = near.filter(|prefix| begin.matches('.').count() == prefix.matches('.').count()) {
-            let option = option_of(prefix).unwrap_or_default();
+        let near = near.filter(|prefix| begin.matches('.').count() == prefix.matches('.').count());
+        if let Some((prefix, option)) = near.and_then(|near| CHOSEN.iter().find(|(prefix, _)| *prefix == near)) {
             return Some(format!(
                 "nothing sets '{name}'; did you mean '{prefix}{rest}'? It is known where {option} has '{rest}'"
             ));

@@ -1,16 +1,39 @@
 //! Types and names of a tree, and what it becomes.
 
-mod call;
-mod name;
-mod operator;
-
-use gc_rules::expression::{Double, Expression, Node};
-use gc_rules::field::{Field, NoWindows, ProcessFacts, Scope, StreamFacts};
+use gc_rules::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
+use gc_rules::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
+use gc_rules::time::Moment;
 use gc_rules::value::{Type, Value};
+use regex::RegexBuilder;
+use strict_yaml::check::{did_you_mean, nearest};
 
-use super::measure::Measure;
-use super::syntax::{Shape, Tree};
-use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, lint, place};
+use super::measure::{Measure, Unit};
+use super::syntax::{Call, Shape, Tree};
+use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, attribute, lint, place};
+
+/// Most bytes that a pattern may take when it is compiled: `\w` alone takes some thousand.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// All functions, as they are written.
+const FUNCTIONS: [&str; 8] = [
+    "has",
+    "size",
+    "double",
+    "int",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+];
+
+/// The attributes of the resource, by name.
+const ATTRIBUTES: &str = "process.attributes";
+
+/// On how many processes of a service a rule fires, by its id.
+const FIRING: &str = "service.firing";
+
+const ONLY_ATTRIBUTES: &str =
+    "only attributes are named in brackets, and by a string in quotes: `process.attributes['k8s.namespace.name']`";
 
 /// Checks a tree; `certain`: also whether it, or a part of it, is always or never true.
 ///
@@ -24,7 +47,20 @@ pub(super) fn check<'a>(
     wanted: Wanted,
     certain: bool,
 ) -> Result<Compiled, Vec<Mistake>> {
-    let mut checker = Checker::new(text, names, certain);
+    let mut checker = Checker {
+        names,
+        fields: Vec::new(),
+        windows: Vec::new(),
+        used: Vec::new(),
+        text,
+        mistakes: Vec::new(),
+        warnings: Vec::new(),
+        inside: Vec::new(),
+        used_at: 0,
+        depth: 0,
+        nodes: 0,
+        certain,
+    };
     let part = match wanted {
         Wanted::Bool => checker.condition(tree),
         Wanted::Number => checker.number(tree),
@@ -101,23 +137,6 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(text: &'a str, names: &'a Names<'a>, certain: bool) -> Self {
-        Self {
-            names,
-            fields: Vec::new(),
-            windows: Vec::new(),
-            used: Vec::new(),
-            text,
-            mistakes: Vec::new(),
-            warnings: Vec::new(),
-            inside: Vec::new(),
-            used_at: 0,
-            depth: 0,
-            nodes: 0,
-            certain,
-        }
-    }
-
     fn mistake(&mut self, at: usize, message: String) {
         let mistake = self.located(at, message);
         self.mistakes.push(mistake);
@@ -133,7 +152,7 @@ impl<'a> Checker<'a> {
         match self.inside.last() {
             None => Mistake::at(self.text, at, message),
             Some((name, known)) => {
-                let (line, column) = place(known.text(), at);
+                let (line, column) = place(&known.text, at);
                 let message = format!("in macro `{name}` ({line}:{column}): {message}");
                 Mistake::at(self.text, self.used_at, message)
             }
@@ -161,7 +180,6 @@ impl<'a> Checker<'a> {
         part
     }
 
-    /// Any part.
     fn check(&mut self, tree: &'a Tree) -> Option<Typed> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || self.depth >= MAX_DEPTH {
@@ -254,15 +272,7 @@ impl<'a> Checker<'a> {
             return Some(Typed::new(node, kind));
         }
         let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
-        let scope = Scope {
-            gc: None,
-            suspension: None,
-            process: &process,
-            stream: &stream,
-            windows: &NoWindows,
-            now: gc_rules::time::Moment::FIRST,
-        };
-        let constant = match node.evaluate(&scope) {
+        let constant = match node.evaluate(&Scope::new(&process, &stream, Moment::FIRST)) {
             Ok(Some(Value::Bool(truth))) => Node::Bool(truth),
             Ok(Some(Value::Int(number))) => Node::Int(number),
             Ok(Some(Value::Double(number))) => Node::Double(Double(number)),
@@ -364,6 +374,543 @@ impl<'a> Checker<'a> {
         self.mistake(tree.at, format!("`{tree}` is {what} true{why}"));
         Typed { reported: true, ..part }
     }
+
+    // Names: what they mean, and what is said of one that means nothing.
+
+    /// A name as an operand.
+    fn name(&mut self, at: usize, name: &'a str) -> Option<Typed> {
+        let (names, plain) = (self.names, Typed::new);
+        if let Some(place) = names.windows.get(name) {
+            if !self.windows.contains(place) {
+                self.windows.push(*place);
+            }
+            return Some(plain(Node::Window(*place), Type::Double));
+        }
+        if let Some((name, known)) = names.macros.get_key_value(name) {
+            self.used(name);
+            return self.expand(at, name, known);
+        }
+        if let Some((name, list)) = names.lists.get_key_value(name) {
+            self.used(name);
+            return Some(plain(Node::Texts(list.as_slice().into()), Type::Texts));
+        }
+        if let Some((name, value)) = names.params.get_key_value(name) {
+            self.used(name);
+            return Some(plain(value.node.clone(), value.kind));
+        }
+        if let Some(field) = Field::of(name) {
+            self.root(at, field.name, field.root);
+            if !self.fields.contains(&field) {
+                self.fields.push(field);
+            }
+            return Some(plain(Node::Field(field), field.kind));
+        }
+        let message = self.unknown(name);
+        self.refuse(at, message)
+    }
+
+    fn used(&mut self, name: &str) {
+        if !self.used.iter().any(|used| used == name) {
+            self.used.push(name.to_owned());
+        }
+    }
+
+    /// Whether what belongs to a root may stand here. One that may not is a mistake, and checked on.
+    fn root(&mut self, at: usize, name: &str, root: Root) {
+        if self.names.roots.contains(&root) {
+            return;
+        }
+        let here: Vec<&str> = self
+            .names
+            .roots
+            .iter()
+            .flat_map(|root| prefixes(*root))
+            .copied()
+            .collect();
+        let here = here.join(", ");
+        let of_many = here.contains("service.*") || here.contains("watcher.*");
+        let message = match root {
+            Root::Gc | Root::Suspension | Root::Stream if of_many => format!(
+                "`{name}` belongs to one process, and this rule is about none (here: {here}); count the processes on \
+                 which a rule fires: `service.firing['time.stopped']`"
+            ),
+            Root::Gc => format!(
+                "`{name}` belongs to one collection, and here is none (here: {here}); use a window over it, or a rule `on: gc`"
+            ),
+            Root::Suspension => format!(
+                "`{name}` belongs to a stop without a collection and is read in windows only (here: {here}); use a window over it"
+            ),
+            Root::Service => {
+                format!("`{name}` belongs to a service, and here is none (here: {here}); use a rule `on: service`")
+            }
+            Root::Watcher => {
+                format!("`{name}` belongs to gcwatch itself (here: {here}); use a rule `on: watcher`")
+            }
+            Root::Process | Root::Stream => {
+                format!("`{name}` is not read here (here: {here}); put it into the rule's condition")
+            }
+        };
+        self.mistake(at, message);
+    }
+
+    /// What is said of a name that is not known.
+    fn unknown(&self, name: &str) -> String {
+        if name == ATTRIBUTES {
+            return "which attribute? `process.attributes['k8s.namespace.name']`".to_owned();
+        }
+        if name == FIRING {
+            return "which rule? `service.firing['time.stopped']`".to_owned();
+        }
+        if let Some(key) = name.strip_prefix(ATTRIBUTES).and_then(|rest| rest.strip_prefix('.')) {
+            return format!("attributes are named in brackets: `{ATTRIBUTES}['{key}']`");
+        }
+        let fields = || ALL.iter().map(|field| field.name);
+        let below: Vec<&str> = fields()
+            .filter(|field| field.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+            .take(4)
+            .collect();
+        if let [first, rest @ ..] = below.as_slice() {
+            let more = rest
+                .iter()
+                .take(2)
+                .map(|field| format!(", `{field}`"))
+                .collect::<String>();
+            let dots = if rest.len() > 2 { ", ..." } else { "" };
+            return format!("`{name}` is a group of fields: `{first}`{more}{dots}");
+        }
+        let root = name.split('.').next().unwrap_or(name);
+        if name.contains('.') && self.own().any(|own| own == root) {
+            return format!("`{root}` has no fields: it stands alone");
+        }
+        let tail = format!(".{name}");
+        let allowed = |field: &&&'static Field| self.names.roots.contains(&field.root);
+        let by_tail = ALL
+            .iter()
+            .filter(allowed)
+            .map(|field| field.name)
+            .find(|field| field.ends_with(&tail));
+        let near = nearest(name, fields().chain(self.own()));
+        match near.or(by_tail) {
+            Some(near) => format!("unknown name `{name}`; did you mean `{near}`?"),
+            None if name.contains('.') => format!("unknown field `{name}`"),
+            None => format!(
+                "unknown name `{name}`: no window, parameter, macro or list is called so, and fields have a dot (`gc.pause_ms`)"
+            ),
+        }
+    }
+
+    /// The names that are no fields.
+    fn own(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let names = self.names;
+        let in_file = names.macros.keys().chain(names.lists.keys());
+        let own = names.windows.keys().chain(in_file).chain(names.params.keys());
+        own.map(String::as_str)
+    }
+
+    // Operators: which operands they take.
+
+    /// `a < b`
+    fn compare(&mut self, tree: &'a Tree, comparison: Comparison, sides: &'a (Tree, Tree)) -> Option<Typed> {
+        let (a_part, b_part) = (self.check(&sides.0), self.check(&sides.1));
+        let (a_part, b_part) = (a_part?, b_part?);
+        let (a_kind, b_kind) = (a_part.kind, b_part.kind);
+        let reported = a_part.reported || b_part.reported;
+        if a_kind != b_kind && !(a_kind.is_number() && b_kind.is_number()) {
+            let message = format!("`{tree}` compares {} with {}", a(a_kind), a(b_kind));
+            return self.refuse(tree.at, message);
+        }
+        let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+        match a_kind {
+            Type::Texts => {
+                return self.refuse(
+                    tree.at,
+                    format!("`{tree}` compares lists; ask for a string in one: `'a' in b`"),
+                );
+            }
+            Type::Bool if !equality => {
+                let message = format!("`{tree}`: true and false have no order; write `==`, `!=`, `&&` or `!`");
+                return self.refuse(tree.at, message);
+            }
+            _ => {}
+        }
+        let mut wrong = false;
+        if equality {
+            wrong |= self.check_word(&a_part.node, sides.1.at, &b_part.node);
+            wrong |= self.check_word(&b_part.node, sides.0.at, &a_part.node);
+        }
+        let measures = [&a_part, &b_part].map(|part| self.measure(part));
+        self.check_units(tree, sides, measures, "compare");
+        self.warn_of_measure(tree, sides, equality, [&a_part.node, &b_part.node]);
+        let node = Node::Compare(comparison, Box::new((a_part.node, b_part.node)));
+        let part = self.folded(tree, node, Type::Bool)?;
+        let part = Typed {
+            reported: reported || wrong,
+            ..part
+        };
+        Some(self.certain_leaf(tree, part))
+    }
+
+    fn measure(&self, part: &Typed) -> Measure {
+        Measure::of(&part.node, self.names.measures)
+    }
+
+    /// Two numbers of different units are a mistake; one without a unit beside one with it is hardly meant.
+    fn check_units(&mut self, tree: &Tree, sides: &(Tree, Tree), [a, b]: [Measure; 2], verb: &str) {
+        if !self.certain || a.unit.fits(b.unit) {
+            return;
+        }
+        let (first, second) = (&sides.0, &sides.1);
+        let (of_first, of_second) = (a.unit.phrase(), b.unit.phrase());
+        let has = |unit: &'static str| [a.unit, b.unit].contains(&Unit::Named(unit));
+        let hint = match () {
+            () if has("percent") && (has("ratio") || [a.unit, b.unit].contains(&Unit::Share)) => {
+                "multiply the ratio by 100.0".to_owned()
+            }
+            () if has("ms") && has("ns") => "take the fields that end in _ms on both sides".to_owned(),
+            () => format!("{verb} values of one unit"),
+        };
+        let is = |tree: &Tree, phrase: &str| format!("`{tree}` is {phrase}");
+        let message = format!(
+            "`{tree}`: {}, and {}; {hint}",
+            is(first, &of_first),
+            is(second, &of_second)
+        );
+        if [a.unit, b.unit].contains(&Unit::Count) {
+            self.warning(tree.at, message);
+        } else {
+            self.mistake(tree.at, message);
+        }
+    }
+
+    /// Comparisons with a constant that are allowed and hardly meant.
+    fn warn_of_measure(&mut self, tree: &Tree, sides: &(Tree, Tree), equality: bool, nodes: [&Node; 2]) {
+        let number = |node: &Node| match node {
+            Node::Double(number) => Some(number.0),
+            Node::Int(number) => Some(*number as f64),
+            _ => None,
+        };
+        let (subject, node, constant) = match (number(nodes[0]), number(nodes[1])) {
+            (None, Some(constant)) => (&sides.0, nodes[0], constant),
+            (Some(constant), None) => (&sides.1, nodes[1], constant),
+            _ => return,
+        };
+        let measured = matches!(node, Node::Field(field) if field.kind == Type::Double);
+        if measured && equality && constant != 0.0 {
+            let message =
+                format!("`{tree}`: `{subject}` is measured and hardly ever exactly that; compare with `<` or `>`");
+            self.warning(tree.at, message);
+            return;
+        }
+        let measure = Measure::of(node, self.names.measures);
+        let Some(why) = hardly_meant(measure, constant, matches!(node, Node::Window(_))) else {
+            return;
+        };
+        self.warning(tree.at, format!("`{tree}`: `{subject}` is {why}"));
+    }
+
+    /// Whether a string is one that a field never has; that is a mistake.
+    fn check_word(&mut self, field: &Node, at: usize, text: &Node) -> bool {
+        let (Node::Field(field), Node::Text(text)) = (field, text) else {
+            return false;
+        };
+        let known = field.texts();
+        if known.is_empty() || known.contains(&&**text) {
+            return false;
+        }
+        let verb = if field.kind == Type::Texts { "has" } else { "is" };
+        let hint = match nearest(text, known.iter().copied()) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("it {verb} one of {}", listed(&known)),
+        };
+        self.mistake(at, format!("`{}` never {verb} '{text}'; {hint}", field.name));
+        true
+    }
+
+    /// `a + b`
+    fn compute(&mut self, tree: &'a Tree, arithmetic: Arithmetic, sides: &'a (Tree, Tree)) -> Option<Typed> {
+        let (first, second) = (self.number(&sides.0), self.number(&sides.1));
+        let (first, second) = (first?, second?);
+        let kind = first.kind;
+        if kind != second.kind {
+            let int = if kind == Type::Int { &sides.0 } else { &sides.1 };
+            let how = match int.shape {
+                Shape::Int(number) => format!("`{number}.0`"),
+                _ => format!("`double({int})`"),
+            };
+            let message = format!("`{tree}` mixes {} and {}; write {how}", kind.name(), second.kind.name());
+            return self.refuse(tree.at, message);
+        }
+        if arithmetic == Arithmetic::Remainder && kind == Type::Double {
+            return self.refuse(tree.at, format!("`{tree}`: `%` is for integers only; write `int(...)`"));
+        }
+        let by_zero =
+            matches!(second.node, Node::Int(0)) || matches!(second.node, Node::Double(number) if number.0 == 0.0);
+        if by_zero && matches!(arithmetic, Arithmetic::Divide | Arithmetic::Remainder) {
+            return self.refuse(tree.at, format!("`{tree}` divides by zero"));
+        }
+        if matches!(arithmetic, Arithmetic::Add | Arithmetic::Subtract) {
+            let measures = [&first, &second].map(|part| self.measure(part));
+            self.check_units(tree, sides, measures, "add and subtract");
+        }
+        self.folded(
+            tree,
+            Node::Compute(arithmetic, Box::new((first.node, second.node))),
+            kind,
+        )
+    }
+
+    /// `a ? b : c`
+    fn choice(&mut self, tree: &'a Tree, parts: &'a (Tree, Tree, Tree)) -> Option<Typed> {
+        let condition = self.condition(&parts.0);
+        let (this, that) = (self.check(&parts.1), self.check(&parts.2));
+        let (condition, this, that) = (condition?, this?, that?);
+        if this.kind != that.kind {
+            let message = format!(
+                "`{tree}` is {} or {}; both have to be of one type",
+                a(this.kind),
+                a(that.kind)
+            );
+            return self.refuse(tree.at, message);
+        }
+        let (kind, reported) = (this.kind, condition.reported || this.reported || that.reported);
+        let node = match condition.node {
+            Node::Bool(true) => this.node,
+            Node::Bool(false) => that.node,
+            node => Node::If(Box::new((node, this.node, that.node))),
+        };
+        Some(Typed { node, kind, reported })
+    }
+
+    /// `process.attributes['name']`, `service.firing['rule']`
+    fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<Typed> {
+        let (Shape::Name(name), Shape::Text(key)) = (&sides.0.shape, &sides.1.shape) else {
+            return self.refuse(at, ONLY_ATTRIBUTES);
+        };
+        if **name == *FIRING {
+            self.root(at, FIRING, Root::Service);
+            return Some(Typed::new(Node::Firing(key.clone()), Type::Int));
+        }
+        if **name != *ATTRIBUTES {
+            return self.refuse(at, ONLY_ATTRIBUTES);
+        }
+        self.root(at, ATTRIBUTES, Root::Process);
+        if let Some(doubt) = attribute::doubt(key).filter(|_| self.certain) {
+            self.warning(sides.1.at, doubt);
+        }
+        Some(Typed::new(Node::Attribute(key.clone()), Type::Text))
+    }
+
+    /// `['a', 'b']`
+    fn list(&mut self, trees: &'a [Tree]) -> Option<Typed> {
+        let mut texts = Some(Vec::new());
+        for tree in trees {
+            match &tree.shape {
+                Shape::Text(text) => {
+                    if let Some(texts) = &mut texts {
+                        texts.push(text.clone());
+                    }
+                }
+                _ => {
+                    self.mistake(tree.at, format!("a list holds strings in quotes; `{tree}` is none"));
+                    texts = None;
+                }
+            }
+        }
+        Some(Typed::new(Node::Texts(texts?.into()), Type::Texts))
+    }
+
+    /// `a in b`
+    fn membership(&mut self, tree: &'a Tree, sides: &'a (Tree, Tree)) -> Option<Typed> {
+        if let Shape::Name(name) = &sides.1.shape
+            && **name == *ATTRIBUTES
+        {
+            let message = format!("write `has({ATTRIBUTES}[{}])`", sides.0);
+            return self.refuse(tree.at, message);
+        }
+        let number = |tree: &Tree| matches!(tree.shape, Shape::Int(_) | Shape::Double(_) | Shape::Negate(_));
+        if let Shape::List(list) = &sides.1.shape {
+            if list.is_empty() {
+                return self.refuse(sides.1.at, format!("`{tree}` is never true: nothing is in the list"));
+            }
+            if list.iter().all(number) {
+                return self.among_numbers(tree, &sides.0, list);
+            }
+        }
+        let (one, many) = (self.check(&sides.0), self.check(&sides.1));
+        let (one, many) = (one?, many?);
+        if many.kind != Type::Texts {
+            let message = format!(
+                "`{}` is {}, not a list; strings are compared with `==` and `.contains()`",
+                sides.1,
+                a(many.kind)
+            );
+            return self.refuse(sides.1.at, message);
+        }
+        if one.kind != Type::Text {
+            let message = format!("`{tree}`: a list holds strings, and `{}` is {}", sides.0, a(one.kind));
+            return self.refuse(tree.at, message);
+        }
+        let mut wrong = self.check_word(&many.node, sides.0.at, &one.node);
+        if let Node::Texts(texts) = &many.node {
+            for (index, text) in texts.iter().enumerate() {
+                let at = match &sides.1.shape {
+                    Shape::List(list) => list.get(index).map_or(sides.1.at, |element| element.at),
+                    _ => sides.1.at,
+                };
+                wrong |= self.check_word(&one.node, at, &Node::Text(text.clone()));
+            }
+        }
+        let part = self.folded(tree, Node::In(Box::new((one.node, many.node))), Type::Bool)?;
+        Some(self.certain_leaf(
+            tree,
+            Typed {
+                reported: wrong,
+                ..part
+            },
+        ))
+    }
+
+    /// `gc.generation in [0, 1]`: the same as `gc.generation == 0 || gc.generation == 1`.
+    fn among_numbers(&mut self, tree: &'a Tree, one: &'a Tree, list: &'a [Tree]) -> Option<Typed> {
+        let part = self.number(one)?;
+        if !matches!(part.node, Node::Field(_) | Node::Window(_)) {
+            return self.refuse(
+                one.at,
+                format!("`{tree}`: only a field or a window can be looked for among numbers"),
+            );
+        }
+        let mut nodes = Vec::with_capacity(list.len());
+        for element in list {
+            let number = self.number(element)?;
+            let node = Node::Compare(Comparison::Equal, Box::new((part.node.clone(), number.node)));
+            if self.certain && lint::certain(&node, self.names.measures) == Some(false) {
+                let why = lint::reason(&node, self.names.measures)
+                    .map_or_else(String::new, |(_, range)| format!(": it is {range}"));
+                return self.refuse(element.at, format!("`{one}` is never `{element}`{why}"));
+            }
+            nodes.push(node);
+        }
+        let node = match nodes.len() {
+            1 => nodes.pop()?,
+            _ => Node::Or(nodes.into()),
+        };
+        Some(self.certain_leaf(tree, Typed::new(node, Type::Bool)))
+    }
+
+    // Functions: those that rules have, and what is said of others.
+
+    fn call(&mut self, tree: &'a Tree, call: &'a Call) -> Option<Typed> {
+        let arguments = call.arguments.as_slice();
+        match (&*call.name, call.receiver.as_deref(), arguments) {
+            ("has", None, [argument]) => self.has(tree, argument),
+            ("size", None, [argument]) | ("size", Some(argument), []) => self.size(tree, argument),
+            ("double", None, [argument]) => {
+                let part = self.number(argument)?;
+                match part.kind {
+                    Type::Double => Some(part),
+                    _ => self.folded(tree, Node::ToDouble(Box::new(part.node)), Type::Double),
+                }
+            }
+            ("int", None, [argument]) => {
+                let part = self.number(argument)?;
+                match part.kind {
+                    Type::Int => Some(part),
+                    _ => self.folded(tree, Node::ToInt(Box::new(part.node)), Type::Int),
+                }
+            }
+            ("matches", Some(receiver), [pattern]) => self.matches(tree, receiver, pattern),
+            ("contains" | "startsWith" | "endsWith", Some(receiver), [argument]) => {
+                self.text_test(tree, &call.name, receiver, argument)
+            }
+            _ => {
+                let message = refusal(call);
+                self.refuse(tree.at, message)
+            }
+        }
+    }
+
+    /// `has(gc.trigger)`
+    fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
+        let known = match &argument.shape {
+            Shape::Name(name) => !self.names.macros.contains_key(&**name) && !self.names.lists.contains_key(&**name),
+            Shape::Index(_) => true,
+            _ => false,
+        };
+        if !known {
+            let message = format!("`{tree}`: `has` asks of a field, an attribute or a window whether it is known");
+            return self.refuse(tree.at, message);
+        }
+        let part = self.check(argument)?;
+        Some(Typed::new(Node::Has(Box::new(part.node)), Type::Bool))
+    }
+
+    /// `size(a)`
+    fn size(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
+        let part = self.check(argument)?;
+        if !matches!(part.kind, Type::Text | Type::Texts) {
+            let message = format!(
+                "`{tree}`: only strings and lists have a size; `{argument}` is {}",
+                a(part.kind)
+            );
+            return self.refuse(tree.at, message);
+        }
+        self.folded(tree, Node::Size(Box::new(part.node)), Type::Int)
+    }
+
+    /// `a.contains(b)` and its like.
+    fn text_test(&mut self, tree: &'a Tree, name: &str, receiver: &'a Tree, argument: &'a Tree) -> Option<Typed> {
+        let whole = self.check(receiver);
+        let part = self.text(argument);
+        let whole = self.receiver(tree, receiver, whole?)?;
+        let part = Box::new(part?.node);
+        let test = match name {
+            "contains" => TextTest::Contains(part),
+            "startsWith" => TextTest::StartsWith(part),
+            _ => TextTest::EndsWith(part),
+        };
+        self.test(tree, whole, test)
+    }
+
+    /// `a.matches('...')`
+    fn matches(&mut self, tree: &'a Tree, receiver: &'a Tree, pattern: &'a Tree) -> Option<Typed> {
+        let whole = self.check(receiver);
+        let Shape::Text(text) = &pattern.shape else {
+            return self.refuse(
+                pattern.at,
+                "a pattern has to stand in quotes: it is compiled when the file is read",
+            );
+        };
+        let regex = RegexBuilder::new(text)
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(PATTERN_BYTES)
+            .nest_limit(32)
+            .build();
+        let whole = self.receiver(tree, receiver, whole?)?;
+        match regex {
+            Ok(regex) => self.test(tree, whole, TextTest::Matches(Box::new(Pattern(regex)))),
+            Err(error) => {
+                let error = error.to_string();
+                let last = error.lines().last().unwrap_or("").trim_start_matches("error: ");
+                self.refuse(pattern.at, format!("{pattern} is no pattern: {last}"))
+            }
+        }
+    }
+
+    fn receiver(&mut self, tree: &Tree, receiver: &Tree, part: Typed) -> Option<Node> {
+        match part.kind {
+            Type::Text => Some(part.node),
+            Type::Texts => self.refuse(
+                tree.at,
+                format!("`{tree}`: `{receiver}` is a list; write `'a' in {receiver}`"),
+            ),
+            kind => self.refuse(tree.at, format!("`{tree}`: `{receiver}` is {}, not a string", a(kind))),
+        }
+    }
+
+    fn test(&mut self, tree: &Tree, whole: Node, test: TextTest) -> Option<Typed> {
+        let part = self.folded(tree, Node::Test(Box::new(whole), test), Type::Bool)?;
+        Some(self.certain_leaf(tree, part))
+    }
 }
 
 /// `an int`
@@ -375,4 +922,87 @@ fn a(kind: Type) -> &'static str {
         Type::Text => "a string",
         Type::Texts => "a list of strings",
     }
+}
+
+/// The name of a root in rule files.
+fn prefixes(root: Root) -> &'static [&'static str] {
+    match root {
+        Root::Gc => &["gc.*"],
+        Root::Suspension => &["suspension.*"],
+        Root::Process => &["process.*", "settings.*", "container.*"],
+        Root::Stream => &["stream.*", "open.*"],
+        Root::Service => &["service.*"],
+        Root::Watcher => &["watcher.*"],
+    }
+}
+
+/// What a number is that hardly is meant to be compared with that constant.
+fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<String> {
+    let below = |most: f64| constant > 0.0 && constant < most;
+    Some(match measure.unit {
+        Unit::Share if constant > 1.0 => "a share, 0 to 1; 5 percent is 0.05".to_owned(),
+        Unit::Named("percent") if below(1.0) => "a percentage, 0 to 100; 90 percent is 90".to_owned(),
+        Unit::Named("bytes") if below(1024.0) => "in bytes; 100 MB is 100000000".to_owned(),
+        Unit::Named("ns") if below(1e4) => "in ns; 200 ms is 200000000".to_owned(),
+        Unit::Named("ms") if constant >= 1e7 => "in ms; 1 s is 1000".to_owned(),
+        Unit::Count if is_window && below(1.0) => {
+            "a count, 0, 1, 2 and so on; a share of the samples is `fn: ratio`".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// The first of many words, and how many more there are.
+fn listed(words: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<&str> = words.iter().take(SHOWN).copied().collect();
+    match words.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// What is said of a call that rules do not have.
+fn refusal(call: &Call) -> String {
+    let name = &*call.name;
+    match name {
+        "has" => "`has` is written `has(gc.trigger)`".to_owned(),
+        "size" | "double" | "int" => format!("`{name}` is written `{name}(a)`: it takes one value"),
+        "contains" | "startsWith" | "endsWith" | "matches" => {
+            format!("`{name}` is written `a.{name}('b')`: it looks for one string in another")
+        }
+        "all" | "exists" | "exists_one" | "existsOne" | "map" | "filter" => {
+            format!("rules do not go through lists (`{name}`): write `'a' in b`, or a window for several collections")
+        }
+        "duration" => {
+            let number = match call.arguments.as_slice() {
+                [argument] => match &argument.shape {
+                    Shape::Text(text) => milliseconds(text),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let number = number.unwrap_or_else(|| "1000.0".to_owned());
+            format!("durations are numbers; beside a field in ms write `{number}`")
+        }
+        "timestamp" | "now" => "rules have no points in time; a window says how far back it reaches".to_owned(),
+        "string" | "bool" | "uint" | "bytes" | "dyn" | "type" => {
+            format!("rules do not convert with `{name}`; `double(a)` and `int(a)` convert numbers")
+        }
+        _ => {
+            let hint = did_you_mean(name, FUNCTIONS);
+            let hint = hint.unwrap_or_else(|| format!("there are {}", FUNCTIONS.join(", ")));
+            format!("unknown function `{name}`; {hint}")
+        }
+    }
+}
+
+/// `1.5s` as `1500.0`.
+fn milliseconds(text: &str) -> Option<String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
+    UNITS.iter().find_map(|(unit, factor)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        let number = number * factor;
+        number.is_finite().then(|| format!("{number:?}"))
+    })
 }

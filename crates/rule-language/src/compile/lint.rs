@@ -15,8 +15,8 @@ use gc_rules::value::{Texts, Type, Value};
 use super::measure::Measure;
 
 /// Whether a condition has one outcome whatever is known of one of its subjects: `Some(true)`, always true;
-/// `Some(false)`, never. `None`: both are possible, or it cannot be said.
-pub(super) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
+/// `Some(false)`, never. `None`: both are possible, or it cannot be said. `windows`: what they measure, by place.
+pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
     let any = Outcomes::of(condition, &mut |leaf| {
         leaves.push(leaf);
@@ -250,8 +250,9 @@ pub(super) fn is_constant(node: &Node) -> bool {
 pub(super) fn has_constant_operands(node: &Node) -> bool {
     match node {
         Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),
-        Node::Compare(_, sides) | Node::Compute(_, sides) => is_constant(&sides.0) && is_constant(&sides.1),
-        Node::In(sides) => is_constant(&sides.0) && is_constant(&sides.1),
+        Node::Compare(_, sides) | Node::Compute(_, sides) | Node::In(sides) => {
+            is_constant(&sides.0) && is_constant(&sides.1)
+        }
         Node::Test(a, test) => is_constant(a) && test.part().is_none_or(is_constant),
         _ => false,
     }

@@ -2,6 +2,7 @@
 
 use gc_rules::expression::{Arithmetic, Node};
 use gc_rules::field::Field;
+use gc_rules::rule::{Extent, Function};
 use gc_rules::value::Type;
 
 /// What a number measures.
@@ -109,8 +110,43 @@ impl Measure {
         }
     }
 
+    /// That of a window; `of`: that of its samples.
+    pub(crate) fn of_window(function: Function, of: Option<Self>, extent: Extent) -> Self {
+        let of = of.unwrap_or_default();
+        let up_to = |measure: Self, high: f64| Self {
+            high: Some(high),
+            ..measure
+        };
+        let count = match extent {
+            Extent::Last(most) => up_to(Self::positive(Unit::Count), f64::from(most)),
+            Extent::Over(_) => Self::positive(Unit::Count),
+        };
+        match function {
+            Function::Count | Function::Turns => count,
+            Function::Ratio | Function::R2 => up_to(Self::positive(Unit::Share), 1.0),
+            // A pause that began before the window can be longer than it.
+            Function::Share => Self::positive(Unit::Share),
+            Function::Rate => Self::positive(Unit::Named("per second")),
+            Function::Min | Function::Max | Function::Mean | Function::Median | Function::Newest => of,
+            Function::Mad => Self::positive(unlimited(of.unit)),
+            Function::Sum => Self {
+                unit: unlimited(of.unit),
+                low: of.low.filter(|low| *low >= 0.0).map(|_| 0.0),
+                high: None,
+            },
+            Function::Change => Self::unlimited(unlimited(of.unit)),
+            Function::RelativeChange => Self {
+                unit: Unit::Named("ratio"),
+                low: of.low.filter(|low| *low >= 0.0).map(|_| -1.0),
+                high: None,
+            },
+            Function::Slope => Self::unlimited(per_hour(of.unit)),
+            Function::RelativeSlope => Self::unlimited(Unit::Named("ratio per hour")),
+        }
+    }
+
     /// A number of this unit of which nothing else is known.
-    pub(crate) fn unlimited(unit: Unit) -> Self {
+    fn unlimited(unit: Unit) -> Self {
         Self {
             unit,
             ..Self::default()
@@ -157,7 +193,7 @@ fn joined(a: Unit, b: Unit) -> Unit {
     }
 }
 
-/// A sum or a multiple of shares can exceed 1.
+/// A sum, a difference or a multiple of shares can exceed 1.
 fn unlimited(unit: Unit) -> Unit {
     match unit {
         Unit::Share => Unit::Named("ratio"),
@@ -199,4 +235,59 @@ fn scaled(unit: Unit, factor: Option<f64>) -> Unit {
         of_ten || of_two || of_time.contains(&factor)
     });
     if converts { Unit::Unknown } else { unlimited(unit) }
+}
+
+fn per_hour(unit: Unit) -> Unit {
+    match unit {
+        Unit::Named("bytes") => Unit::Named("bytes per hour"),
+        Unit::Named("ms") => Unit::Named("ms per hour"),
+        Unit::Named("ns") => Unit::Named("ns per hour"),
+        Unit::Count => Unit::Named("a number per hour"),
+        _ => Unit::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: each function over samples in ms that are not negative.
+    /// Guarantee: what it yields has the unit and the ends of its function.
+    #[test]
+    fn a_window_has_the_unit_of_its_function() {
+        let of = Measure::positive(Unit::Named("ms"));
+        let say = |function: &Function| {
+            let measure = Measure::of_window(*function, Some(of), Extent::Last(5));
+            let end = |end: Option<f64>| end.map_or("..".to_owned(), |end| end.to_string());
+            format!(
+                "{} {:?} {} {}",
+                function.name(),
+                measure.unit,
+                end(measure.low),
+                end(measure.high)
+            )
+        };
+        let said: Vec<String> = Function::ALL.iter().map(say).collect();
+        assert_eq!(
+            said.join("\n"),
+            "\
+count Count 0 5
+ratio Share 0 1
+rate Named(\"per second\") 0 ..
+sum Named(\"ms\") 0 ..
+share Share 0 ..
+min Named(\"ms\") 0 ..
+max Named(\"ms\") 0 ..
+mean Named(\"ms\") 0 ..
+median Named(\"ms\") 0 ..
+mad Named(\"ms\") 0 ..
+slope Named(\"ms per hour\") .. ..
+relative_slope Named(\"ratio per hour\") .. ..
+r2 Share 0 1
+change Named(\"ms\") .. ..
+relative_change Named(\"ratio\") -1 ..
+newest Named(\"ms\") 0 ..
+turns Count 0 5"
+        );
+    }
 }

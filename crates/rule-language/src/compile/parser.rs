@@ -300,12 +300,10 @@ impl<'a, 't> Parser<'a, 't> {
         Err(self.misplaced(Open::Bracket(open.pop().unwrap_or(brace))))
     }
 
-    /// The next word.
     fn peek(&self) -> Option<Token<'a>> {
         self.tokens.get(self.next).copied()
     }
 
-    /// The word before it.
     fn before(&self) -> Option<Token<'a>> {
         self.tokens.get(self.next.checked_sub(1)?).copied()
     }

@@ -8,9 +8,11 @@ mod texts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 use std::{fs, thread};
 
-use gc_rules::field::{NoWindows, ProcessFacts, Scope, StreamFacts};
+use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
+use gc_rules::time::Moment;
 
 use super::*;
 
@@ -21,18 +23,7 @@ const SUSPENSION: [Root; 1] = [Root::Suspension];
 static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
 
 /// What the windows of the tests measure.
-const MEASURES: [Measure; 2] = [
-    Measure {
-        unit: Unit::Share,
-        low: Some(0.0),
-        high: None,
-    },
-    Measure {
-        unit: Unit::Count,
-        low: Some(0.0),
-        high: None,
-    },
-];
+static MEASURES: LazyLock<[Measure; 2]> = LazyLock::new(|| [Unit::Share, Unit::Count].map(Measure::positive));
 
 /// What the texts of the tests may name besides fields.
 struct Known {
@@ -75,7 +66,7 @@ impl Known {
             macros: &self.macros,
             lists: &self.lists,
             windows: &self.windows,
-            measures: &MEASURES,
+            measures: &*MEASURES,
             params: &NO_PARAMS,
             roots,
         }
@@ -171,13 +162,10 @@ fn macros_do_not_grow_without_bound() {
             let text = step(&format!("m{}", number - 1));
             macros.insert(format!("m{number}"), parse_macro(&text).unwrap());
         }
+        let known = Known::new();
         let names = Names {
             macros: &macros,
-            lists: &BTreeMap::new(),
-            windows: &BTreeMap::new(),
-            measures: &[],
-            params: &NO_PARAMS,
-            roots: &GC,
+            ..known.names(&GC)
         };
         compile("m30", &names, Wanted::Bool).unwrap_err()
     };
@@ -205,18 +193,14 @@ fn macros_do_not_grow_without_bound() {
 #[test]
 fn the_deepest_tree_is_evaluated_on_a_small_stack() {
     let mut macros = BTreeMap::from([("m0".to_owned(), parse_macro("settings.server").unwrap())]);
-    let mut deepest = None;
+    let (known, mut deepest) = (Known::new(), None);
     for number in 1..=MAX_DEPTH {
         let below = number - 1;
         let text = format!("!(settings.concurrent || m{below})");
         macros.insert(format!("m{number}"), parse_macro(&text).unwrap());
         let names = Names {
             macros: &macros,
-            lists: &BTreeMap::new(),
-            windows: &BTreeMap::new(),
-            measures: &[],
-            params: &NO_PARAMS,
-            roots: &PROCESS,
+            ..known.names(&PROCESS)
         };
         let text = format!("m{number}");
         match compile(&text, &names, Wanted::Bool) {
@@ -228,15 +212,7 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
     assert!((30..MAX_DEPTH).contains(&number), "{number}");
     let thread = thread::Builder::new().stack_size(256 << 10).spawn(move || {
         let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
-        let scope = Scope {
-            gc: None,
-            suspension: None,
-            process: &process,
-            stream: &stream,
-            windows: &NoWindows,
-            now: gc_rules::time::Moment::FIRST,
-        };
-        expression.holds(&scope)
+        expression.holds(&Scope::new(&process, &stream, Moment::FIRST))
     });
     assert_eq!(thread.unwrap().join().unwrap(), Ok(None));
 }

@@ -23,7 +23,6 @@ pub(super) enum Kind {
 /// A word and where it begins, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token<'a> {
-    /// What it is.
     pub(super) kind: Kind,
     /// As it is written.
     pub(super) text: &'a str,

@@ -1,77 +1,115 @@
 //! From a draft to a rule.
 
-mod condition;
-mod exception;
-mod params;
-pub(super) mod role;
-mod sample;
-mod wording;
-
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
-use gc_rules::field::{Field, Root};
-use gc_rules::rule::{Emit, On, Role, Rule, Severity, Status, Template, TemplatePart, Texts};
+use gc_rules::expression::{Double, Expression, Node};
+use gc_rules::field::{EXPECTED, Root};
+use gc_rules::rule::{
+    By, Emit, Exception, Extent, Function, HarmUnit, On, Param, Role, Rule, Severity, Template, TemplatePart, Texts,
+    Window,
+};
+use gc_rules::value::Type;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
 use strict_yaml::units::HumanDuration;
+use strict_yaml::yaml::{Entry, Position, Scalar};
 
 use super::draft::Draft;
-use super::file::Words;
+use super::file::{Words, typed};
 use super::groups::Groups;
 use super::memory::Origin;
-use super::partial_rule::PartialRule;
-use super::report::Report;
-use super::text::{entries, scalar};
+use super::partial_rule::{LocalWindow, PartialRule};
+use super::report::{Place, Placed, Report};
+use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
-use super::{Problem, lint};
-use crate::document;
+use super::{Level, Problem, lint};
+use crate::compile::{Compiled, Measure, Unit, Wanted, compile};
 use crate::document::schema::schema;
+use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
+use crate::template;
 
-/// Keys whose values are neither expressions nor templates.
-const PLAIN: [&str; 21] = [
-    "id",
-    "title",
-    "status",
-    "role",
-    "of",
-    "consequence_of",
-    "on",
-    "for",
-    "keep_firing_for",
-    "cooldown",
-    "group",
-    "severity",
-    "description",
-    "remedy",
-    "source",
-    "runbook_url",
-    "emit",
-    "evidence",
-    "expect",
-    "by",
-    "enabled",
-];
 /// The annotation with the page of a rule.
 const RUNBOOK: &str = "runbook_url";
 /// The default of `keep_firing_for`.
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
+/// The default of `unknown_share`.
+const UNKNOWN_SHARE: f64 = 0.1;
+/// The interval of ticks, nanoseconds.
+const TICK_NS: u64 = 1_000_000_000;
+/// Maximum number of labels of a rule, and of annotations.
+const MOST_TEXTS: usize = 20;
+/// Labels that every alert has, and annotations that are keys of a rule.
+const TAKEN_LABELS: [&str; 7] = ["alertname", "group", "instance", "pid", "process", "rule", "severity"];
+const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
+/// Each key that goes with a role.
+const KEYS_OF_ROLES: [(&str, Role); 5] = [
+    ("harm", Role::Symptom),
+    ("lasting", Role::Symptom),
+    ("of", Role::Cause),
+    ("explains", Role::Cause),
+    ("consequence_of", Role::Cause),
+];
 
-/// Builds rules from drafts.
-pub(super) struct RuleBuilder<'c, 'f> {
+/// What rules have in common while they are built.
+pub(super) struct Common<'f> {
     /// Macros and lists by file.
-    pub(super) words: &'c mut [Words],
-    pub(super) groups: &'c Groups,
+    pub(super) words: Vec<Words>,
+    pub(super) groups: Groups,
     pub(super) used_groups: BTreeSet<usize>,
     /// Windows of the rules so far.
     pub(super) windows: Windows,
-    pub(super) report: &'c mut Report<'f>,
+    pub(super) report: Report<'f>,
     /// No file was refused.
     pub(super) complete: bool,
     /// When exceptions expire, and what is reported long after it.
     pub(super) expiries: Vec<(u64, Problem)>,
+}
+
+/// Builds one rule from its draft.
+struct RuleBuilder<'c, 'f, 'd> {
+    common: &'c mut Common<'f>,
+    partial: PartialRule<'d>,
+    /// The values of the keys that are no layers. Their faults were reported when the file was checked.
+    keys: document::Rule,
+    /// What fields may belong to in its conditions.
+    roots: &'static [Root],
+}
+
+/// The rule of a draft; `None` if it is invalid, which is reported.
+pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
+    let errors = common.report.errors();
+    let keys = keys_of(draft, &mut common.report);
+    let builder = RuleBuilder {
+        common,
+        partial: PartialRule::of(draft),
+        roots: match keys.on {
+            Some(On::Process) => &[Root::Process, Root::Stream],
+            Some(On::Service) => &[Root::Service, Root::Process],
+            Some(On::Watcher) => &[Root::Watcher, Root::Process],
+            Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
+        },
+        keys,
+    };
+    builder.build(errors)
+}
+
+fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
+    let value = |(key, placed): (&&str, &Placed<'_>)| {
+        let path = KeyPath::of("rules").index(0).key(key);
+        Some(((*key).to_owned(), schema().check(placed.node, &path).0?))
+    };
+    let values: Map<String, Value> = draft.keys.iter().filter_map(value).collect();
+    serde_json::from_value(Value::Object(values)).unwrap_or_else(|error| {
+        // What the check accepts, the types accept.
+        let message = format!("{}: the keys are inconsistent: {error}", draft.id);
+        report.error(draft.begin, message);
+        document::Rule::default()
+    })
 }
 
 /// The expressions of a rule as they are written.
@@ -80,25 +118,14 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
         let scalar = draft.keys.get(key).and_then(|placed| scalar(placed.node));
         scalar.map_or("", |scalar| scalar.text.trim()).into()
     };
-    let mut windows = Vec::new();
-    for window in draft
-        .keys
-        .get("let")
-        .map(|placed| entries(placed.node))
-        .unwrap_or_default()
-    {
+    let below = |key: &str| draft.keys.get(key).map(|placed| entries(placed.node));
+    let windows = below("let").unwrap_or_default().iter().map(|window| {
         let keys = entries(&window.value).iter();
         let keys = keys.filter_map(|own| Some(format!("{}: {}", own.key, scalar(&own.value)?.text.trim())));
-        windows.push((window.key.as_str().into(), keys.collect::<Vec<_>>().join(", ").into()));
-    }
-    let worse = draft
-        .keys
-        .get("worse")
-        .map(|placed| entries(placed.node))
-        .unwrap_or_default()
-        .iter();
+        (window.key.as_str().into(), keys.collect::<Vec<_>>().join(", ").into())
+    });
+    let worse = below("worse").unwrap_or_default().iter();
     let worse = worse.filter_map(|own| Some((own.key.as_str().into(), scalar(&own.value)?.text.trim().into())));
-    let worse = worse.collect();
     Texts {
         select: text("select"),
         when: text("when"),
@@ -106,59 +133,45 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
         harm: text("harm"),
         explains: text("explains"),
         lasting: text("lasting"),
-        worse,
-        windows,
+        worse: worse.collect(),
+        windows: windows.collect(),
     }
 }
 
-impl RuleBuilder<'_, '_> {
-    /// The rule; `None` if it is invalid, which is reported.
-    pub(super) fn rule(&mut self, draft: &Draft<'_>) -> Option<Rule> {
-        let errors = self.report.errors();
-        let keys = self.plain(draft);
-        let on = keys.on;
-        let mut partial = PartialRule {
-            id: &draft.id,
-            on,
-            places: BTreeMap::new(),
-            windows: Vec::new(),
-            measures: Vec::new(),
-            params: BTreeMap::new(),
-            params_at: BTreeMap::new(),
-            named: BTreeSet::new(),
-        };
-        let params = self.params_of(draft, &mut partial);
-        self.windows_of(draft, &mut partial);
+fn emit(destinations: &[Destination]) -> Emit {
+    Emit {
+        log: destinations.contains(&Destination::Log),
+        span: destinations.contains(&Destination::Span),
+        metric: destinations.contains(&Destination::Metric),
+        notify: destinations.contains(&Destination::Notify),
+    }
+}
 
-        let roots: &[Root] = match on {
-            Some(On::Process) => &[Root::Process, Root::Stream],
-            Some(On::Service) => &[Root::Service, Root::Process],
-            Some(On::Watcher) => &[Root::Watcher, Root::Process],
-            Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
-        };
-        let select = self.of_key(draft, &mut partial, "select", &[Root::Process]);
-        let select = self.expected(draft, &partial, &keys).or(select);
-        if let Some(placed) = draft.keys.get("by").filter(|_| keys.by.is_some()) {
-            let fault = match keys.on {
-                Some(On::Service) if keys.expect.is_empty() => None,
-                Some(On::Service) => Some("a service that is expected has no version; remove `by` or `expect`"),
-                _ => Some("only rules `on: service` divide services; remove it"),
-            };
-            if let Some(fault) = fault {
-                let message = format!("{}: by: {fault}", draft.id);
-                self.report.error(placed.file, placed.node.at, message);
-            }
-        }
-        let when = self.of_key(draft, &mut partial, "when", roots);
-        let clear = self.of_key(draft, &mut partial, "clear", roots);
-        let worse = self.worse(draft, &mut partial, &keys, roots);
-        let role = self.role(draft, &mut partial, &keys, roots);
-        let exceptions = self.exceptions(draft, &mut partial, roots);
+fn ns(duration: HumanDuration) -> u64 {
+    u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<'d> RuleBuilder<'_, '_, 'd> {
+    /// `errors`: how many there were before this rule.
+    fn build(mut self, errors: usize) -> Option<Rule> {
+        let (draft, roots) = (self.partial.draft, self.roots);
+        let params = self.params();
+        self.windows();
+        let select = self.of_key("select", &[Root::Process], Wanted::Bool);
+        let select = self.expected().or(select);
+        self.check_by();
+        let when = self.of_key("when", roots, Wanted::Bool);
+        let clear = self.of_key("clear", roots, Wanted::Bool);
+        let worse = self.worse();
+        self.check_role();
+        let (amount, unit) = self.amount().unzip();
+        let lasting = self.of_key("lasting", roots, Wanted::Number);
+        let exceptions = self.exceptions();
         let summary = draft.keys.get("summary").copied();
-        let summary = summary.and_then(|placed| self.template(placed, &mut partial, "summary", roots));
-        let labels = self.texts(draft, &mut partial, "labels", roots);
-        let mut annotations = self.texts(draft, &mut partial, "annotations", roots);
-        let runbook_url = keys.runbook_url.as_deref();
+        let summary = summary.and_then(|placed| self.template(placed, "summary"));
+        let labels = self.texts("labels");
+        let mut annotations = self.texts("annotations");
+        let runbook_url = self.keys.runbook_url.as_deref();
         let runbook_url = runbook_url.map(|url| Arc::from(url.trim().replace("{id}", &draft.id)));
         if let Some(url) = &runbook_url
             && !annotations.iter().any(|(name, _)| **name == *RUNBOOK)
@@ -166,20 +179,16 @@ impl RuleBuilder<'_, '_> {
             let parts = vec![TemplatePart::Text(Arc::<str>::as_ref(url).into())];
             annotations.push((RUNBOOK.into(), Template { parts }));
         }
-        self.timing(draft, &keys, on);
+        self.check_timing();
         // Causes and notes are in no group: that of the defaults is for the other rules of the file.
-        let is_harm = matches!(keys.role, None | Some(Role::Symptom));
-        let group = self.group(draft, &keys).filter(|_| is_harm);
-        if self.report.errors() > errors {
+        let is_harm = matches!(self.keys.role, None | Some(Role::Symptom));
+        let group = self.group().filter(|_| is_harm);
+        if self.common.report.errors() > errors {
             return None;
         }
 
-        let ns = |duration: Option<HumanDuration>, usual: u64| {
-            duration.map_or(usual, |duration| {
-                u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
-            })
-        };
         let text = |text: Option<String>| -> Arc<str> { text.as_deref().unwrap_or_default().trim().into() };
+        let keys = std::mem::take(&mut self.keys);
         let when = when?;
         let mut rule = Rule {
             id: draft.id.as_str().into(),
@@ -187,15 +196,15 @@ impl RuleBuilder<'_, '_> {
             description: text(keys.description),
             remedy: text(keys.remedy),
             source: text(keys.source),
-            status: keys.status.unwrap_or(Status::Experimental),
+            status: keys.status.unwrap_or_default(),
             role: keys.role,
             of: keys.of.iter().map(|id| id.0.as_str().into()).collect(),
-            amount: role.amount,
-            unit: role.unit,
-            lasting: role.lasting,
+            amount,
+            unit,
+            lasting: lasting.map(|compiled| compiled.expression),
             consequence_of: keys.consequence_of.iter().map(|id| id.0.as_str().into()).collect(),
-            severity: keys.severity.unwrap_or(Severity::Info),
-            on: on?,
+            severity: keys.severity.unwrap_or_default(),
+            on: keys.on?,
             select: select.map(|compiled| compiled.expression),
             expect: keys.expect.iter().map(|name| name.trim().into()).collect(),
             by: keys.by,
@@ -206,111 +215,100 @@ impl RuleBuilder<'_, '_> {
             texts: texts_of(draft),
             runbook_url,
             windows: Vec::new(),
-            hold_ns: ns(keys.hold, 0),
-            keep_firing_ns: ns(keys.keep_firing_for, KEEP_FIRING_NS),
-            cooldown_ns: ns(keys.cooldown, 0),
+            hold_ns: keys.hold.map_or(0, ns),
+            keep_firing_ns: keys.keep_firing_for.map_or(KEEP_FIRING_NS, ns),
+            cooldown_ns: keys.cooldown.map_or(0, ns),
             group,
             labels,
             summary: summary?.template,
             annotations,
             exceptions,
-            emit: keys.emit.map_or_else(Emit::default, Emit::from_iter),
+            emit: keys.emit.as_deref().map_or_else(Emit::default, emit),
             evidence: keys.evidence.into_iter().flatten().map(|name| name.0).collect(),
             enabled: keys.enabled.unwrap_or(true),
-            location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
+            location: format!("{}:{}", self.common.report.name(draft.begin.file), draft.begin.at).into(),
             meaning: 0,
         };
-        if let Some(select) = &rule.select {
-            lint::selected(draft, select, &rule, &partial, self.report);
-        }
-        lint::rule(draft, &rule, &when.fields, &partial, self.report);
-        self.settle(&mut rule, &partial);
+        lint::rule(&rule, &when.fields, &self.partial, &mut self.common.report);
+        self.settle(&mut rule);
         Some(rule)
     }
 
-    /// The keys that are neither expressions nor templates. Their faults were reported when the file was checked.
-    fn plain(&mut self, draft: &Draft<'_>) -> document::Rule {
-        let mut values = Map::new();
-        for key in PLAIN {
-            let value = draft.keys.get(key).and_then(|placed| {
-                let path = KeyPath::of("rules").index(0).key(key);
-                schema().check(placed.node, &path).0
-            });
-            values.extend(value.map(|value| (key.to_owned(), value)));
-        }
-        serde_json::from_value(Value::Object(values)).unwrap_or_else(|error| {
-            // What the check accepts, the types accept.
-            let message = format!("{}: the keys are inconsistent: {error}", draft.id);
-            self.report.error(draft.file, draft.at, message);
-            document::Rule::default()
-        })
+    /// Reports an error on a key of the rule.
+    fn fault(&mut self, key: &str, message: impl Display) {
+        let draft = self.partial.draft;
+        let message = format!("{}: {key}: {message}", draft.id);
+        self.common.report.error(draft.place(key), message);
     }
 
-    /// Keys that do not apply to the kind of rule.
-    fn timing(&mut self, draft: &Draft<'_>, keys: &document::Rule, on: Option<On>) {
-        if on != Some(On::Gc) {
+    /// Reports that something is missing.
+    fn missing(&mut self, message: impl Display) {
+        let draft = self.partial.draft;
+        self.common
+            .report
+            .error(draft.begin, format!("{}: {message}", draft.id));
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.partial.draft.keys.contains_key(key)
+    }
+
+    fn check_by(&mut self) {
+        match self.keys.on {
+            _ if self.keys.by.is_none() => {}
+            Some(On::Service) if self.keys.expect.is_empty() => {}
+            Some(On::Service) => self.fault(
+                "by",
+                "a service that is expected has no version; remove `by` or `expect`",
+            ),
+            _ => self.fault("by", "only rules `on: service` divide services; remove it"),
+        }
+    }
+
+    /// Keys that do not apply to rules `on: gc`.
+    fn check_timing(&mut self) {
+        if self.keys.on != Some(On::Gc) {
             return;
         }
-        let held = keys.hold.is_some_and(|hold| !hold.0.is_zero());
-        let faults = [
-            (
-                "for",
-                held,
-                "a rule `on: gc` fires at once; use `on: process` with a window",
-            ),
-            (
-                "clear",
-                true,
-                "the alert of a rule `on: gc` ends `keep_firing_for` after the last matching collection; use that",
-            ),
-        ];
-        for (key, applies, why) in faults {
-            if let Some(placed) = draft.keys.get(key).filter(|_| applies) {
-                let message = format!("{}: {key}: {why}", draft.id);
-                self.report.error(placed.file, placed.node.at, message);
-            }
+        if self.keys.hold.is_some_and(|hold| !hold.0.is_zero()) {
+            self.fault("for", "a rule `on: gc` fires at once; use `on: process` with a window");
+        }
+        if self.has("clear") {
+            let why =
+                "the alert of a rule `on: gc` ends `keep_firing_for` after the last matching collection; use that";
+            self.fault("clear", why);
         }
     }
 
-    fn group(&mut self, draft: &Draft<'_>, keys: &document::Rule) -> Option<usize> {
-        let name = &keys.group.as_ref()?.0;
-        let place = self.groups.places.get(name).copied();
+    fn group(&mut self) -> Option<usize> {
+        let name = &self.keys.group.as_ref()?.0;
+        let place = self.common.groups.places.get(name).copied();
         match place {
             Some(place) => {
-                self.used_groups.insert(place);
+                self.common.used_groups.insert(place);
             }
             // It may be in a file that was refused.
-            None if !self.complete => {}
-            None => {
-                let near = nearest(name, self.groups.places.keys().map(String::as_str));
-                let hint = near.map_or_else(
-                    || "add it to `groups`".to_owned(),
-                    |near| format!("did you mean `{near}`?"),
-                );
-                let message = format!("{}: group: there is no group {}; {hint}", draft.id, quoted(name));
-                let placed = draft.keys.get("group");
-                let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
-                self.report.error(file, at, message);
-            }
+            None if !self.common.complete => {}
+            None => self.fault("group", self.common.groups.unknown(name)),
         }
         place
     }
 
     /// Adds the windows that the rule uses to the set, and computes its digest.
-    fn settle(&mut self, rule: &mut Rule, partial: &PartialRule<'_>) {
+    fn settle(&mut self, rule: &mut Rule) {
         if !rule.enabled {
             // It is never evaluated: no process has to keep samples for it, and none of its windows is one of the set.
             move_rule(rule, &|_| usize::MAX);
             return;
         }
-        let mut places = vec![usize::MAX; partial.windows.len()];
-        for (local, place) in partial.windows.iter().zip(&mut places) {
+        let windows = &mut self.common.windows;
+        let mut places = vec![usize::MAX; self.partial.windows.len()];
+        for (local, place) in self.partial.windows.iter().zip(&mut places) {
             if let Some(window) = local.window.as_ref().filter(|_| local.used) {
-                *place = self.windows.place(window, || Origin {
-                    rule: partial.id.into(),
+                *place = windows.place(window, || Origin {
+                    rule: self.partial.draft.id.as_str().into(),
                     name: local.name.into(),
-                    file: local.file,
-                    at: local.at,
+                    place: local.place,
                 });
                 rule.windows.push((local.name.into(), *place));
             }
@@ -321,7 +319,7 @@ impl RuleBuilder<'_, '_> {
             clippy::cast_possible_truncation,
             reason = "a digest; half of it tells windows apart, too"
         )]
-        let meaning = |place: usize| self.windows.meaning(place) as usize;
+        let meaning = |place: usize| windows.meaning(place) as usize;
         let canonical = |expression| moved(expression, &meaning);
         rule.meaning = digest(&(
             (rule.on, rule.by),
@@ -333,16 +331,653 @@ impl RuleBuilder<'_, '_> {
             rule.cooldown_ns,
         ));
     }
+
+    // Expressions and templates; their faults are reported where they are written.
+
+    /// The expression under a key of the rule.
+    fn of_key(&mut self, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
+        let placed = *self.partial.draft.keys.get(key)?;
+        self.expression(placed, key, roots, wanted)
+    }
+
+    fn expression(&mut self, placed: Placed<'_>, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
+        let scalar = scalar(placed.node)?;
+        let text = scalar.text.as_str();
+        if text.is_empty() {
+            // Reported by the check.
+            return None;
+        }
+        let what = format!("{}: {key}", self.partial.draft.id);
+        let report = &mut self.common.report;
+        if let Some(trap) = condition_trap(report.lines(placed), placed, scalar) {
+            report.error(placed.place(), format!("{what}: {trap}"));
+            return None;
+        }
+        let words = self.common.words.get_mut(placed.file)?;
+        match compile(text, &self.partial.names(words, roots), wanted) {
+            Ok(compiled) => {
+                report.mistakes(placed, text, &what, &compiled.warnings, Level::Warning);
+                self.partial.uses(&compiled, words);
+                Some(compiled)
+            }
+            Err(mut mistakes) => {
+                mistakes.retain(|mistake| !words.is_reported(text, mistake));
+                report.mistakes(placed, text, &what, &mistakes, Level::Error);
+                None
+            }
+        }
+    }
+
+    fn template(&mut self, placed: Placed<'_>, key: &str) -> Option<template::Filling> {
+        let scalar = scalar(placed.node)?;
+        let what = format!("{}: {key}", self.partial.draft.id);
+        let report = &mut self.common.report;
+        if let Some(trap) = template_trap(report.lines(placed), placed, scalar) {
+            report.error(placed.place(), format!("{what}: {trap}"));
+            return None;
+        }
+        let words = self.common.words.get_mut(placed.file)?;
+        let names = self.partial.names(words, self.roots);
+        // A block ends with a line break, which is not a part of the string.
+        let text = scalar.text.trim_end();
+        let mut complete = true;
+        let is_value = |text: &str| compile(text, &names, Wanted::Any).is_ok();
+        let mut compile = |text: &str| {
+            compile(text, &names, Wanted::Any).map_err(|mut mistakes| {
+                mistakes.retain(|mistake| !words.is_reported(text, mistake));
+                complete = false;
+                mistakes
+            })
+        };
+        let filling = template::parse(text, &mut compile, &is_value);
+        report.mistakes(placed, text, &what, &filling.mistakes, Level::Error);
+        report.mistakes(placed, text, &what, &filling.warnings, Level::Warning);
+        for value in &filling.values {
+            self.partial.uses(value, words);
+            for warning in &value.warnings {
+                report.warning(placed.place(), format!("{what}: {}", warning.message));
+            }
+        }
+        (filling.mistakes.is_empty() && complete).then_some(filling)
+    }
+
+    /// Labels or annotations: the last one of each name is used.
+    fn texts(&mut self, key: &str) -> Vec<(Arc<str>, Template)> {
+        let draft = self.partial.draft;
+        let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
+        for layer in draft.layers(key) {
+            for entry in entries(layer.node) {
+                last.insert(&entry.key, (entry.at, layer.with(&entry.value)));
+            }
+        }
+        let mut texts = Vec::new();
+        if last.len() > MOST_TEXTS {
+            self.missing(format!("{key}: there are {}; at most {MOST_TEXTS}", last.len()));
+            return texts;
+        }
+        for (name, (at, placed)) in last {
+            if let Err(message) = text_name(name, key) {
+                let message = format!("{}: {key}: {message}", draft.id);
+                self.common.report.error(placed.at(at), message);
+                continue;
+            }
+            // An empty value removes that of the defaults or the rule.
+            let what = format!("{key}.{name}");
+            if let Some(filling) = self.template(placed, &what) {
+                if key == "labels" {
+                    let (what, report) = (format!("{}: {what}", draft.id), &mut self.common.report);
+                    lint::label_name(placed.at(at), &draft.id, name, report);
+                    lint::label(placed, &what, &filling.values, report);
+                }
+                texts.push((name.into(), filling.template));
+            }
+        }
+        texts
+    }
+
+    /// The condition under which a rule with `expect` is for a service; `None`: it has none, or it is invalid.
+    fn expected(&mut self) -> Option<Compiled> {
+        let placed = self.partial.draft.keys.get("expect");
+        let placed = placed.filter(|_| !self.keys.expect.is_empty())?;
+        let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
+        let fault = if self.keys.on != Some(On::Service) {
+            Some("only rules `on: service` expect services".to_owned())
+        } else if self.has("select") {
+            Some("it is for the services that it names; remove `select`".to_owned())
+        } else {
+            let bad = self.keys.expect.iter().find(bad);
+            bad.map(|name| format!("{} cannot be the name of a service", quoted(name)))
+        };
+        if let Some(fault) = fault {
+            self.fault("expect", fault);
+            return None;
+        }
+        let names: Vec<String> = self
+            .keys
+            .expect
+            .iter()
+            .map(|name| format!("'{}'", name.trim()))
+            .collect();
+        let text = format!(
+            "has(process.attributes['{EXPECTED}']) && process.service in [{}]",
+            names.join(", ")
+        );
+        let words = self.common.words.get(placed.file)?;
+        compile(&text, &self.partial.names(words, &[Root::Process]), Wanted::Bool).ok()
+    }
+
+    /// Conditions of higher severities, in their order.
+    fn worse(&mut self) -> Vec<(Severity, Expression)> {
+        let mut all = Vec::new();
+        let Some(placed) = self.partial.draft.keys.get("worse") else {
+            return all;
+        };
+        for severity in Severity::ALL.iter().copied() {
+            let Some(own) = entry(placed.node, severity.name()) else {
+                continue;
+            };
+            let key = format!("worse.{}", severity.name());
+            if self.keys.severity.is_some_and(|least| severity <= least) {
+                let message = format!(
+                    "{}: {key}: the alert is at least that by `severity`; set a higher one",
+                    self.partial.draft.id
+                );
+                self.common.report.error(placed.at(own.at), message);
+            }
+            let condition = self.expression(placed.with(&own.value), &key, self.roots, Wanted::Bool);
+            all.extend(condition.map(|condition| (severity, condition.expression)));
+        }
+        all
+    }
+
+    /// Conditions under which the rule does not fire.
+    fn exceptions(&mut self) -> Vec<Exception> {
+        let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
+        let draft = self.partial.draft;
+        let mut exceptions = Vec::new();
+        for layer in draft.layers("exceptions") {
+            for item in items(layer.node) {
+                let name = entry(item, "name").and_then(|name| scalar(&name.value));
+                let name = name.map_or("", |name| name.text.trim());
+                let key = if name.is_empty() {
+                    "exceptions".to_owned()
+                } else {
+                    format!("exceptions.{name}")
+                };
+                // Invalid keys are reported by the check.
+                let keys: ExceptionKeys = typed(item, &path).unwrap_or_default();
+                // That it is missing is reported by the check.
+                let Some(when) = entry(item, "when") else { continue };
+                let compiled = self.expression(layer.with(&when.value), &key, self.roots, Wanted::Bool);
+                let Some(condition) = compiled else { continue };
+                if let Some(Moment(until)) = keys.until {
+                    let message = format!("{}: {key}: until: it expired on {}; remove it", draft.id, day(until));
+                    let at = entry(item, "until").map_or(item.at, |until| until.value.at);
+                    let problem = self.common.report.problem(layer.at(at), message, Level::Warning);
+                    self.common.expiries.push((until, problem));
+                }
+                exceptions.push(Exception {
+                    name: name.into(),
+                    when: condition.expression,
+                    until_unix_ns: keys.until.map(|until| until.0),
+                });
+            }
+        }
+        exceptions
+    }
+
+    // What a rule is for.
+
+    /// The keys that go with a role.
+    fn check_role(&mut self) {
+        for (key, role) in KEYS_OF_ROLES {
+            if self.has(key) && self.keys.role != Some(role) {
+                self.fault(key, format!("only rules `role: {}` have it", role.name()));
+            }
+        }
+        match self.keys.role {
+            Some(Role::Cause | Role::Note) => {
+                for key in ["severity", "worse"] {
+                    if self.has(key) {
+                        self.fault(key, "a cause or a note is information; remove it");
+                    }
+                }
+            }
+            _ if self.keys.severity.is_none() && !self.has("severity") => {
+                self.missing("severity is missing; only causes and notes have none");
+            }
+            _ => {}
+        }
+        if self.keys.role == Some(Role::Cause) {
+            for key in ["of", "explains"] {
+                if !self.has(key) {
+                    self.missing(format!("{key} is missing: a cause explains symptoms"));
+                }
+            }
+        }
+    }
+
+    /// The expression under `harm` or `explains`, and its unit.
+    fn amount(&mut self) -> Option<(Expression, HarmUnit)> {
+        let key = match self.keys.role? {
+            Role::Symptom => "harm",
+            Role::Cause => "explains",
+            Role::Note => return None,
+        };
+        let compiled = self.of_key(key, self.roots, Wanted::Number)?;
+        let unit = match compiled.measure.unit {
+            Unit::Named("ns") => HarmUnit::Nanoseconds,
+            Unit::Named("bytes") => HarmUnit::Bytes,
+            Unit::Named("bytes per hour") => HarmUnit::BytesPerMinute,
+            other => {
+                let message = format!(
+                    "it is {}; a harm is measured in ns, bytes, or bytes per hour (a slope)",
+                    other.phrase()
+                );
+                self.fault(key, message);
+                return None;
+            }
+        };
+        Some((compiled.expression, unit))
+    }
+
+    // Parameters: one expression for each name. A parameter with one value is that constant, so conditions with it are
+    // checked as if it stood there. With other values for some processes it is a choice by their `select`, of which
+    // unknown is false.
+
+    /// Reads the parameters of the rule, for its expressions.
+    fn params(&mut self) -> Vec<Param> {
+        let draft = self.partial.draft;
+        let mut own: Values<'_> = BTreeMap::new();
+        for layer in draft.layers("params") {
+            own.extend(values(*layer));
+        }
+        for (name, (place, _)) in &own {
+            if let Some(fault) = self.name_fault(place.file, name) {
+                let message = format!("{}: params: {fault}", draft.id);
+                self.common.report.error(*place, message);
+            }
+        }
+        let special = self.special(&own);
+        let mut params = Vec::new();
+        for (name, (place, scalar)) in &own {
+            let others = special
+                .iter()
+                .filter_map(|special| Some((special, special.values.get(name)?)));
+            let mut kind = constant(scalar).0;
+            for (_, (place, scalar)) in others.clone() {
+                match (kind, constant(scalar).0) {
+                    (before, other) if before == other => {}
+                    (before, other) if before.is_number() && other.is_number() => kind = Type::Double,
+                    (before, now) => {
+                        let message = format!(
+                            "{}: params_for: `{name}` is of type {}, and of type {} here",
+                            draft.id,
+                            before.name(),
+                            now.name()
+                        );
+                        self.common.report.error(*place, message);
+                    }
+                }
+            }
+            let node = others
+                .clone()
+                .rev()
+                .fold(value(scalar, kind), |otherwise, (special, (_, scalar))| {
+                    let select = special.select.node.clone();
+                    let known = Node::Has(Box::new(select.clone()));
+                    let applies = Node::And([known, select].into());
+                    Node::If(Box::new((applies, value(scalar, kind), otherwise)))
+                });
+            let shown = |scalar: &Scalar| -> Arc<str> { scalar.text.trim().into() };
+            params.push(Param {
+                name: (*name).into(),
+                value: shown(scalar),
+                others: others
+                    .map(|(special, (_, scalar))| (special.text.trim().into(), shown(scalar)))
+                    .collect(),
+            });
+            let known = &mut self.partial;
+            known.params.insert((*name).to_owned(), Expression { kind, node });
+            known.params_at.insert((*name).to_owned(), *place);
+        }
+        params
+    }
+
+    /// The entries of `params_for`, those that take precedence first.
+    fn special(&mut self, own: &Values<'_>) -> Vec<Special<'d>> {
+        let draft = self.partial.draft;
+        let mut all = Vec::new();
+        for layer in draft.layers("params_for").iter().rev() {
+            for item in items(layer.node) {
+                let (Some(select), Some(params)) = (entry(item, "select"), entry(item, "params")) else {
+                    continue;
+                };
+                let values: Values<'d> = values(layer.with(&params.value)).collect();
+                for (name, (place, _)) in values.iter().filter(|(name, _)| !own.contains_key(*name)) {
+                    let hint = did_you_mean(name, own.keys().copied());
+                    let hint =
+                        hint.unwrap_or_else(|| "set its value for all other processes under `params`".to_owned());
+                    let message = format!(
+                        "{}: params_for: the rule has no parameter {}; {hint}",
+                        draft.id,
+                        quoted(name)
+                    );
+                    self.common.report.error(*place, message);
+                }
+                let text = scalar(&select.value).map_or("", |scalar| &scalar.text);
+                let of = layer.with(&select.value);
+                if let Some(compiled) = self.expression(of, "params_for.select", &[Root::Process], Wanted::Bool) {
+                    all.push(Special {
+                        select: compiled.expression,
+                        text,
+                        values,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// What is wrong with the name of a parameter or a window.
+    fn name_fault(&self, file: usize, name: &str) -> Option<String> {
+        let words = self.common.words.get(file);
+        let taken = words.is_some_and(|words| words.places.contains_key(name));
+        let fault = is_name(name).err();
+        fault.or_else(|| taken.then(|| format!("the file has a macro or list `{name}`")))
+    }
+
+    // The windows under `let`: what is sampled.
+
+    /// Reads the windows of the rule.
+    fn windows(&mut self) {
+        let draft = self.partial.draft;
+        let Some(placed) = draft.keys.get("let").copied() else {
+            return;
+        };
+        for own in entries(placed.node) {
+            let name = &own.key;
+            let place = placed.at(own.at);
+            let is_param = self.partial.params.contains_key(name);
+            let fault = self.name_fault(placed.file, name);
+            if let Some(fault) = fault.or_else(|| is_param.then(|| format!("the rule has a parameter `{name}`"))) {
+                self.common.report.error(place, format!("{}: let: {fault}", draft.id));
+                continue;
+            }
+            let (window, measure) = self.window(placed, own).unzip();
+            self.partial.measures.push(measure.unwrap_or_default());
+            self.partial.places.insert(name.clone(), self.partial.windows.len());
+            self.partial.windows.push(LocalWindow {
+                name,
+                place,
+                window,
+                used: false,
+            });
+        }
+    }
+
+    fn window(&mut self, placed: Placed<'_>, own: &Entry) -> Option<(Window, Measure)> {
+        let errors = self.common.report.errors();
+        let keys = self.keys.windows.remove(&own.key)?;
+        let on = self.keys.on;
+        let what = format!("let.{}", own.key);
+        let roots: &[Root] = match on {
+            Some(On::Service) => &[Root::Service, Root::Process],
+            Some(On::Watcher) => &[Root::Watcher, Root::Process],
+            Some(On::Gc | On::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
+        };
+        // Without windows, which cannot be nested.
+        let places = std::mem::take(&mut self.partial.places);
+        let mut expression = |key: &str, wanted| {
+            let of = placed.with(&entry(&own.value, key)?.value);
+            self.expression(of, &format!("{what}.{key}"), roots, wanted)
+        };
+        let of = expression("of", Wanted::Number);
+        let filter = expression("where", Wanted::Bool);
+        self.partial.places = places;
+
+        // An invalid function is reported already; nothing else can be checked.
+        let function = keys.function?;
+        let mut faults = faults_of_keys(function, &keys, of.as_ref(), own);
+        let sampled = sampled(on, of.as_ref(), filter.as_ref()).unwrap_or_else(|message| {
+            faults.push(("", message));
+            Root::Gc
+        });
+        let by = keys.by.unwrap_or_default();
+        if by != By::Nothing && !matches!(on, Some(On::Gc) | None) {
+            let on = on.map_or("process", On::name);
+            let message =
+                format!("a rule `on: {on}` has no current collection to compare with; remove `by`, or use `on: gc`");
+            faults.push(("by", message));
+        } else if by != By::Nothing && sampled != Root::Gc {
+            let message = "`by` distinguishes collections, which are not sampled here; remove it";
+            faults.push(("by", message.to_owned()));
+        }
+        let extent = match (keys.over, keys.last) {
+            (Some(over), None) => Some(Extent::Over(ns(over))),
+            (None, Some(last)) => Some(Extent::Last(last)),
+            _ => None,
+        };
+        let ticks = matches!(sampled, Root::Process | Root::Stream);
+        if let (Some(Extent::Over(ns)), true, Some(least)) = (extent, ticks, keys.min_samples)
+            && u64::from(least) > ns / TICK_NS + 1
+        {
+            let most = ns / TICK_NS + 1;
+            let message =
+                format!("it never has {least} samples: one is taken each second, at most {most} in this time");
+            faults.push(("min_samples", message));
+        }
+        for (key, message) in faults {
+            let at = entry(&own.value, key).map_or(own.at, |entry| entry.at);
+            let message = format!("{}: {what}: {message}", self.partial.draft.id);
+            self.common.report.error(placed.at(at), message);
+        }
+        if self.common.report.errors() > errors {
+            return None;
+        }
+        let extent = extent?;
+        let measure = Measure::of_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
+        let window = Window {
+            function,
+            of: of.map(|compiled| compiled.expression),
+            filter: filter.map(|compiled| compiled.expression),
+            sampled,
+            extent,
+            by,
+            min_samples: keys.min_samples.unwrap_or(usual_samples(function, keys.last)),
+            min_watched_ns: keys.min_watched.map_or(0, ns),
+            unknown_share: Double(keys.unknown_share.unwrap_or(UNKNOWN_SHARE)),
+        };
+        Some((window, measure))
+    }
 }
 
-/// The fields in an expression that determine when a window is sampled.
-fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
-    fields
-        .iter()
-        .filter_map(|field| match field.root {
-            Root::Gc => Some("gc"),
-            Root::Suspension => Some("suspension"),
-            Root::Process | Root::Stream | Root::Service | Root::Watcher => None,
-        })
-        .collect()
+/// Whether it is a valid name of a label or an annotation.
+fn text_name(name: &str, key: &str) -> Result<(), String> {
+    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let rest = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+    if !first || !rest || name.len() > 60 {
+        return Err(format!(
+            "{} is not a valid name; write letters, digits, `_` and `.`, at most 60",
+            quoted(name)
+        ));
+    }
+    match key {
+        "labels" if TAKEN_LABELS.contains(&name) => {
+            Err(format!("every alert has the label {}; use another name", quoted(name)))
+        }
+        "annotations" if TAKEN_ANNOTATIONS.contains(&name) => {
+            Err(format!("{} is a key of rules; use another name", quoted(name)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The last day of an exception, in UTC.
+fn day(until_unix_ns: u64) -> String {
+    let last = Timestamp::from_nanosecond(i128::from(until_unix_ns) - 1);
+    last.map_or_else(|_| String::new(), |last| last.strftime("%Y-%m-%d").to_string())
+}
+
+/// Values of parameters by name, each with the place of the name.
+type Values<'d> = BTreeMap<&'d str, (Place, &'d Scalar)>;
+
+/// Values for some processes.
+struct Special<'d> {
+    select: Expression,
+    text: &'d str,
+    values: Values<'d>,
+}
+
+fn values<'d>(placed: Placed<'d>) -> impl Iterator<Item = (&'d str, (Place, &'d Scalar))> {
+    entries(placed.node).iter().filter_map(move |entry| {
+        let value = (placed.at(entry.at), scalar(&entry.value)?);
+        Some((entry.key.as_str(), value))
+    })
+}
+
+/// The value of an unquoted number or boolean; else it is a string.
+fn constant(scalar: &Scalar) -> (Type, Node) {
+    let text = scalar.text.trim();
+    let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
+    let digit = text.contains(|c: char| c.is_ascii_digit());
+    match text {
+        _ if !scalar.plain => {}
+        "true" | "false" => return (Type::Bool, Node::Bool(text == "true")),
+        _ => {
+            if let Ok(number) = text.parse() {
+                return (Type::Int, Node::Int(number));
+            }
+            if let Some(number) = number().filter(|_| digit) {
+                return (Type::Double, Node::Double(Double(number)));
+            }
+        }
+    }
+    (Type::Text, Node::Text(text.into()))
+}
+
+/// The same; an integer as a double where that is the parameter's type.
+fn value(scalar: &Scalar, kind: Type) -> Node {
+    match constant(scalar).1 {
+        Node::Int(number) if kind == Type::Double => Node::Double(Double(number as f64)),
+        node => node,
+    }
+}
+
+/// The default of `min_samples`: at most `last`.
+fn usual_samples(function: Function, last: Option<u32>) -> u32 {
+    let traits = function.traits();
+    let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
+    traits.usual_samples.min(most)
+}
+
+/// Keys of a window that cannot be combined, each with what is reported there.
+fn faults_of_keys(
+    function: Function,
+    keys: &WindowKeys,
+    of: Option<&Compiled>,
+    own: &Entry,
+) -> Vec<(&'static str, String)> {
+    let (name, traits) = (function.name(), function.traits());
+    // Also invalid ones.
+    let has = |key: &str| entry(&own.value, key).is_some();
+    let mut faults = Vec::new();
+    match (traits.of, has("of")) {
+        (true, false) => faults.push(("fn", format!("`fn: {name}` requires `of`, a number"))),
+        (false, true) => {
+            let message = format!("`fn: {name}` counts samples; select them with `where`, and remove `of`");
+            faults.push(("of", message));
+        }
+        _ => {}
+    }
+    if traits.needs_where && !has("where") {
+        faults.push(("fn", format!("`fn: {name}` requires `where`, else all samples count")));
+    }
+    match (has("over"), has("last")) {
+        (false, false) => {
+            let ways = if traits.needs_over {
+                "`over`, as in `over: 5m`"
+            } else {
+                "`over` or `last`, as in `over: 5m`, `last: 20`"
+            };
+            faults.push(("fn", format!("the length of the window is missing; set {ways}")));
+        }
+        (true, true) => faults.push(("last", "only one of `over` and `last` can be set".to_owned())),
+        (false, true) if traits.needs_over => {
+            let message = format!("`fn: {name}` relates to time; use `over` instead of `last`");
+            faults.push(("last", message));
+        }
+        _ => {}
+    }
+    let least = keys.min_samples.unwrap_or(traits.least_samples);
+    if least < traits.least_samples {
+        let message = format!("min_samples: `fn: {name}` requires at least {}", traits.least_samples);
+        faults.push(("min_samples", message));
+    }
+    if let Some(last) = keys.last.filter(|last| *last < least) {
+        faults.push(("last", format!("a window of {last} samples cannot have {least}")));
+    }
+    if function == Function::Share
+        && let Some(of) = of
+        && (of.fields.is_empty() || of.fields.iter().any(|field| field.unit != "ns"))
+    {
+        let message = "`fn: share` is a share of time: `of` must be in nanoseconds, such as gc.pause_ns";
+        faults.push(("of", message.to_owned()));
+    }
+    faults
+}
+
+/// When a window is sampled, from its fields; those of services and of gcwatch at each tick.
+fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
+    if matches!(on, Some(On::Service | On::Watcher)) {
+        return Ok(Root::Process);
+    }
+    let mut fields = of.into_iter().chain(filter).flat_map(|compiled| &compiled.fields);
+    let uses = |root| fields.clone().any(|field| field.root == root);
+    match (uses(Root::Gc), uses(Root::Suspension)) {
+        (true, true) => Err("a window cannot use both `gc.*` and `suspension.*`".to_owned()),
+        (false, true) => Ok(Root::Suspension),
+        (false, false) if fields.next().is_some() => Ok(Root::Process),
+        (true, false) | (false, false) => Ok(Root::Gc),
+    }
+}
+
+/// Checks what causes name: that it is a symptom, and is measured in the same unit. `complete`: no file was refused.
+pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: bool, report: &mut Report<'_>) {
+    let symptoms = || rules.iter().filter(|rule| rule.role == Some(Role::Symptom));
+    for rule in rules.iter().filter(|rule| rule.role == Some(Role::Cause)) {
+        let Some(draft) = drafts.iter().find(|draft| *draft.id == *rule.id) else {
+            continue;
+        };
+        let named = rule.of.iter().map(|id| ("of", id));
+        for (key, id) in named.chain(rule.consequence_of.iter().map(|id| ("consequence_of", id))) {
+            let Some(symptom) = symptoms().find(|symptom| symptom.id == *id) else {
+                if complete {
+                    let hint = did_you_mean(id, symptoms().map(|symptom| &*symptom.id));
+                    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                    let message = format!("{}: {key}: there is no symptom `{id}`{hint}", rule.id);
+                    report.error(draft.place(key), message);
+                }
+                continue;
+            };
+            if key == "of" && symptom.on.subject() != rule.on.subject() {
+                let message = format!("{}: of: `{id}` is about something else than this cause", rule.id);
+                report.error(draft.place(key), message);
+            }
+            if key == "of"
+                && let (Some(unit), Some(wanted)) = (rule.unit, symptom.unit)
+                && unit != wanted
+            {
+                let message = format!(
+                    "{}: explains: it is in {}, and the harm of `{id}` in {}",
+                    rule.id,
+                    unit.name(),
+                    wanted.name()
+                );
+                report.error(draft.place("explains"), message);
+            }
+        }
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 use strict_yaml::pattern::Pattern;
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Node, Position};
 
-use super::report::{Placed, Report};
-use super::text::{entries, entry, items, scalar};
+use super::report::{Place, Placed, Report};
+use super::text::{entries, entries_of, entry, items_of, scalar};
 use crate::document::Id;
 
 /// Keys that overrides and defaults add to, not only replace.
@@ -19,12 +19,11 @@ const LAYERED: [&str; 5] = ["labels", "annotations", "exceptions", "params", "pa
 pub(super) struct Draft<'a> {
     pub(super) id: String,
     /// Where it begins.
-    pub(super) file: usize,
-    pub(super) at: Position,
+    pub(super) begin: Place,
     /// The value of each key.
     pub(super) keys: BTreeMap<&'a str, Placed<'a>>,
     /// The values of keys with layers, in ascending precedence.
-    pub(super) layers: BTreeMap<&'a str, Vec<Placed<'a>>>,
+    layers: BTreeMap<&'a str, Vec<Placed<'a>>>,
 }
 
 impl<'a> Draft<'a> {
@@ -46,6 +45,11 @@ impl<'a> Draft<'a> {
     pub(super) fn layers(&self, key: &str) -> &[Placed<'a>] {
         self.layers.get(key).map(Vec::as_slice).unwrap_or_default()
     }
+
+    /// Where the value of a key is; where the rule begins if it has none.
+    pub(super) fn place(&self, key: &str) -> Place {
+        self.keys.get(key).map_or(self.begin, |placed| placed.place())
+    }
 }
 
 /// Reads the rules of all files in order, and applies the overrides.
@@ -56,11 +60,11 @@ pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Repo
     let mut first: HashMap<String, (usize, Position)> = HashMap::new();
     for root in roots {
         let defaults = entry(root.node, "defaults").map(|defaults| &defaults.value);
-        let rules = entry(root.node, "rules").map(|rules| items(&rules.value));
-        for node in rules.unwrap_or_default() {
+        for node in items_of(root.node, "rules") {
             let Some(draft) = draft(Placed { node, ..*root }, defaults) else {
                 continue;
             };
+            let id_at = entry(node, "id").map_or(node.at, |id| id.value.at);
             if let Some((file, at)) = first.get(&draft.id) {
                 let place = if *file == root.file {
                     format!("in line {}", at.line)
@@ -71,22 +75,17 @@ pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Repo
                     "{}: duplicate id; first {place}; to change that rule, use `overrides`",
                     draft.id
                 );
-                report.error(root.file, id_place(node), message);
+                report.error(root.at(id_at), message);
                 continue;
             }
-            first.insert(draft.id.clone(), (root.file, id_place(node)));
+            first.insert(draft.id.clone(), (root.file, id_at));
             drafts.push(draft);
         }
-        let overrides = entry(root.node, "overrides").map(|overrides| items(&overrides.value));
-        for node in overrides.unwrap_or_default() {
+        for node in items_of(root.node, "overrides") {
             change(Placed { node, ..*root }, &mut drafts, complete, report);
         }
     }
     drafts
-}
-
-fn id_place(rule: &Node) -> Position {
-    entry(rule, "id").map_or(rule.at, |id| id.value.at)
 }
 
 fn draft<'a>(rule: Placed<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> {
@@ -94,28 +93,23 @@ fn draft<'a>(rule: Placed<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> 
     let id: Id = scalar(&entry(rule.node, "id")?.value)?.text.parse().ok()?;
     let mut draft = Draft {
         id: id.0,
-        file: rule.file,
-        at: rule.node.at,
+        begin: rule.place(),
         keys: BTreeMap::new(),
         layers: BTreeMap::new(),
     };
     for keys in defaults.into_iter().chain([rule.node]) {
         for entry in entries(keys).iter().filter(|entry| !entry.value.is_null()) {
-            let placed = Placed {
-                node: &entry.value,
-                ..rule
-            };
+            let node = &entry.value;
             if LAYERED.contains(&entry.key.as_str()) {
-                draft.add(&entry.key, placed);
+                draft.add(&entry.key, Placed { node, ..rule });
             } else {
-                draft.replace(&entry.key, placed);
+                draft.replace(&entry.key, Placed { node, ..rule });
             }
         }
     }
     Some(draft)
 }
 
-/// Applies an override.
 fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, report: &mut Report<'_>) {
     let (file, node) = (placed.file, placed.node);
     let Some(id) = entry(node, "id") else { return };
@@ -123,22 +117,20 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
         return;
     };
     let pattern = Pattern(text.to_owned());
-    let replace = entry(node, "replace").map(|replace| entries(&replace.value));
-    let add = entry(node, "add").map(|add| entries(&add.value));
-    if replace.is_none() && add.is_none() {
-        report.warning(file, node.at, "overrides: no change; set `replace` or `add`");
+    if entry(node, "replace").is_none() && entry(node, "add").is_none() {
+        report.warning(placed.place(), "overrides: no change; set `replace` or `add`");
     }
     let mut matched = false;
     for draft in drafts.iter_mut().filter(|draft| pattern.fits(&draft.id)) {
         matched = true;
-        for entry in replace.unwrap_or_default() {
+        for entry in entries_of(node, "replace") {
             // Refused by the check.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
                 draft.replace(&entry.key, Placed { file, node });
             }
         }
-        for entry in add.unwrap_or_default() {
+        for entry in entries_of(node, "add") {
             if LAYERED.contains(&entry.key.as_str()) && !entry.value.is_null() {
                 let node = &entry.value;
                 draft.add(&entry.key, Placed { file, node });
@@ -146,13 +138,12 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
         }
     }
     if !matched && complete {
-        let hint = nearest(text, drafts.iter().map(|draft| draft.id.as_str()))
-            .map(|near| format!("; did you mean `{near}`?"))
-            .unwrap_or_default();
+        let hint = did_you_mean(text, drafts.iter().map(|draft| draft.id.as_str()));
         let message = format!(
-            "overrides: {} matches no rule of this file and earlier ones{hint}",
-            quoted(text)
+            "overrides: {} matches no rule of this file and earlier ones{}",
+            quoted(text),
+            hint.map(|hint| format!("; {hint}")).unwrap_or_default()
         );
-        report.warning(file, id.value.at, message);
+        report.warning(placed.at(id.value.at), message);
     }
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gc_rules::field::{self, Field};
 use serde::de::DeserializeOwned;
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 use strict_yaml::path::{KeyPath, PathStep};
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
 
 use super::Level;
-use super::report::{Placed, Report};
-use super::text::{condition_trap, entries, entry, items, scalar};
+use super::report::{Place, Placed, Report};
+use super::text::{condition_trap, entries_of, entry, items, items_of, scalar};
 use crate::compile::{Macro, Mistake, parse_macro};
 use crate::document::schema::schema;
 use crate::document::{TextList, Version, is_name};
@@ -43,12 +43,13 @@ pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<N
         Ok(Some(root)) => Some(root),
         Ok(None) => {
             let message = "the file is empty; a rule file begins with `apiVersion: gcwatch/v1`";
-            report.error(file, Position::START, message);
+            let at = Position::START;
+            report.error(Place { file, at }, message);
             None
         }
         Err(faults) => {
             for fault in faults {
-                report.error(file, fault.at, fault.message);
+                report.error(Place { file, at: fault.at }, fault.message);
             }
             None
         }
@@ -61,25 +62,26 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
         && let Some(scalar) = scalar(&entry.value)
         && let Err(message) = scalar.text.parse::<Version>()
     {
-        report.error(root.file, entry.value.at, format!("apiVersion: {message}"));
+        report.error(root.at(entry.value.at), format!("apiVersion: {message}"));
         return false;
     }
-    let fields = entry(root.node, "requires").and_then(|requires| entry(&requires.value, "fields"));
+    let requires = entry(root.node, "requires").map(|requires| &requires.value);
     let mut known = true;
-    for node in fields.map(|fields| items(&fields.value)).unwrap_or_default() {
+    for node in requires
+        .map(|requires| items_of(requires, "fields"))
+        .unwrap_or_default()
+    {
         let Some(name) = scalar(node).map(|scalar| scalar.text.as_str()) else {
             continue;
         };
         if Field::of(name).is_none() {
-            let near = nearest(name, field::ALL.iter().map(|field| field.name));
-            let hint = near
-                .map(|near| format!("did you mean `{near}`?"))
-                .unwrap_or_else(|| "use a newer gcwatch".to_owned());
+            let hint = did_you_mean(name, field::ALL.iter().map(|field| field.name));
+            let hint = hint.unwrap_or_else(|| "use a newer gcwatch".to_owned());
             let message = format!(
                 "requires.fields: this gcwatch does not have the required field {}; {hint}",
                 quoted(name)
             );
-            report.error(root.file, node.at, message);
+            report.error(root.at(node.at), message);
             known = false;
         }
     }
@@ -96,7 +98,7 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
         } else {
             format!("{what}: {}", finding.fault.message)
         };
-        report.error(root.file, finding.fault.at, message);
+        report.error(root.at(finding.fault.at), message);
     }
     let lists = ["rules", "overrides"].map(|key| entry(root.node, key).map(|entry| &entry.value.kind));
     // What is not a list is reported already.
@@ -104,7 +106,7 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
         |kind: &Option<&Kind>| kind.is_none_or(|kind| matches!(kind, Kind::Sequence(items) if items.is_empty()));
     if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) && entry(root.node, "follows").is_none() {
         let message = "the file has neither `rules` nor `overrides`";
-        report.error(root.file, root.node.at, message);
+        report.error(root.place(), message);
     }
 }
 
@@ -137,14 +139,11 @@ pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<
     serde_json::from_value(value?).ok()
 }
 
-/// Reads macros and lists.
 pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
     let mut words = Words::default();
-    let file = root.file;
-    let lists = entry(root.node, "lists").map(|lists| entries(&lists.value));
-    for list in lists.unwrap_or_default() {
+    for list in entries_of(root.node, "lists") {
         if let Err(message) = is_name(&list.key) {
-            report.error(file, list.at, format!("lists: {message}"));
+            report.error(root.at(list.at), format!("lists: {message}"));
             continue;
         }
         words.places.insert(list.key.clone(), list.at);
@@ -156,43 +155,38 @@ pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
             None => words.broken.push(list.key.clone()),
         }
     }
-    let macros = entry(root.node, "macros").map(|macros| entries(&macros.value));
-    for entry in macros.unwrap_or_default() {
+    for entry in entries_of(root.node, "macros") {
         let name = &entry.key;
         let what = format!("macros.{}", short(name));
-        let placed = Placed {
-            file,
-            node: &entry.value,
-        };
         if let Err(message) = is_name(name) {
-            report.error(file, entry.at, format!("macros: {message}"));
+            report.error(root.at(entry.at), format!("macros: {message}"));
             continue;
         }
         if words.places.contains_key(name) {
-            report.error(file, entry.at, format!("{what}: there is a list with this name"));
+            report.error(root.at(entry.at), format!("{what}: there is a list with this name"));
             continue;
         }
         words.places.insert(name.clone(), entry.at);
-        let Some(scalar) = scalar(&entry.value) else {
-            words.broken.push(name.clone());
-            continue;
-        };
-        if let Some(trap) = condition_trap(report.lines(file), placed, scalar) {
-            report.error(file, entry.value.at, format!("{what}: {trap}"));
-            words.broken.push(name.clone());
-            continue;
-        }
-        match parse_macro(&scalar.text) {
-            Ok(read) => {
+        match read_macro(root.with(&entry.value), &what, report) {
+            Some(read) => {
                 words.macros.insert(name.clone(), read);
             }
-            Err(mistakes) => {
-                report.mistakes(placed, &scalar.text, &what, &mistakes, Level::Error);
-                words.broken.push(name.clone());
-            }
+            None => words.broken.push(name.clone()),
         }
     }
     words
+}
+
+/// A macro; `None` if it is invalid, which is reported here or by the check.
+fn read_macro(placed: Placed<'_>, what: &str, report: &mut Report<'_>) -> Option<Macro> {
+    let scalar = scalar(placed.node)?;
+    if let Some(trap) = condition_trap(report.lines(placed), placed, scalar) {
+        report.error(placed.place(), format!("{what}: {trap}"));
+        return None;
+    }
+    let read = parse_macro(&scalar.text);
+    read.map_err(|mistakes| report.mistakes(placed, &scalar.text, what, &mistakes, Level::Error))
+        .ok()
 }
 
 impl Words {

@@ -3,49 +3,64 @@
 use std::collections::BTreeMap;
 
 use gc_rules::rule::Group;
-use strict_yaml::check::nearest;
+use strict_yaml::check::did_you_mean;
 use strict_yaml::quote::quoted;
-use strict_yaml::yaml::Position;
 
-use super::report::{Placed, Report};
-use super::text::{entries, entry, items, scalar};
+use super::report::{Place, Placed, Report};
+use super::text::{entries_of, items, scalar};
 use crate::document::Name;
 
 /// All groups and their positions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Groups {
-    pub(super) all: Vec<(Group, usize, Position)>,
+    pub(super) all: Vec<(Group, Place)>,
     pub(super) places: BTreeMap<String, usize>,
+}
+
+impl Groups {
+    /// What is reported of a name that no group has.
+    pub(super) fn unknown(&self, name: &str) -> String {
+        let hint = did_you_mean(name, self.places.keys().map(String::as_str));
+        let hint = hint.unwrap_or_else(|| "add it to `groups`".to_owned());
+        format!("there is no group {}; {hint}", quoted(name))
+    }
+
+    /// The place of a group that `follows` names.
+    fn followed(&self, name: &str, place: Place, report: &mut Report<'_>) -> Option<usize> {
+        let found = self.places.get(name).copied();
+        if found.is_none() {
+            report.error(place, format!("follows: {}", self.unknown(name)));
+        }
+        found
+    }
 }
 
 /// Reads the groups of all files.
 pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
-    let mut groups = Groups {
-        all: Vec::new(),
-        places: BTreeMap::new(),
-    };
+    let mut groups = Groups::default();
     for root in roots {
-        let own = entry(root.node, "groups").map(|groups| entries(&groups.value));
-        for entry in own.unwrap_or_default() {
+        for entry in entries_of(root.node, "groups") {
+            let place = root.at(entry.at);
             if let Err(message) = entry.key.parse::<Name>() {
-                report.error(root.file, entry.at, format!("groups: {message}"));
+                report.error(place, format!("groups: {message}"));
                 continue;
             }
             let Some(title) = scalar(&entry.value).map(|scalar| scalar.text.trim()) else {
                 if entry.value.is_null() {
                     let message = format!("groups.{}: the description of the group is missing", entry.key);
-                    report.error(root.file, entry.at, message);
+                    report.error(place, message);
                 }
                 continue;
             };
-            if let Some((group, file, at)) = groups.places.get(&entry.key).and_then(|place| groups.all.get(*place)) {
+            if let Some((group, first)) = groups.places.get(&entry.key).and_then(|place| groups.all.get(*place)) {
                 if *group.title != *title {
                     let message = format!(
-                        "groups.{}: the group has another description in {}:{at}",
+                        "groups.{}: the group has another description in {}:{}",
                         entry.key,
-                        report.name(*file)
+                        report.name(first.file),
+                        first.at
                     );
-                    report.error(root.file, entry.at, message);
+                    report.error(place, message);
                 }
                 continue;
             }
@@ -55,7 +70,7 @@ pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
                 title: title.into(),
                 follows: Vec::new(),
             };
-            groups.all.push((group, root.file, entry.at));
+            groups.all.push((group, place));
         }
     }
     for root in roots {
@@ -66,37 +81,22 @@ pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
 
 /// Reads which groups of a file follow which others.
 fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
-    let own = entry(root.node, "follows").map(|follows| entries(&follows.value));
-    for entry in own.unwrap_or_default() {
-        let place = group_place(&entry.key, (root.file, entry.at), groups, report);
+    for entry in entries_of(root.node, "follows") {
+        let follower = groups.followed(&entry.key, root.at(entry.at), report);
         for item in items(&entry.value) {
             let Some(cause) = scalar(item) else { continue };
-            let cause = group_place(&cause.text, (root.file, item.at), groups, report);
-            let (Some(place), Some(cause)) = (place, cause) else {
+            let cause = groups.followed(&cause.text, root.at(item.at), report);
+            let (Some(follower), Some(cause)) = (follower, cause) else {
                 continue;
             };
-            if place == cause {
+            if follower == cause {
                 let message = format!("follows.{}: a group does not follow itself", entry.key);
-                report.error(root.file, item.at, message);
-            } else if let Some((group, ..)) = groups.all.get_mut(place)
+                report.error(root.at(item.at), message);
+            } else if let Some((group, _)) = groups.all.get_mut(follower)
                 && !group.follows.contains(&cause)
             {
                 group.follows.push(cause);
             }
         }
     }
-}
-
-/// The place of a group that `follows` names.
-fn group_place(name: &str, (file, at): (usize, Position), groups: &Groups, report: &mut Report<'_>) -> Option<usize> {
-    let place = groups.places.get(name).copied();
-    if place.is_none() {
-        let near = nearest(name, groups.places.keys().map(String::as_str));
-        let hint = near.map_or_else(
-            || "add it to `groups`".to_owned(),
-            |near| format!("did you mean `{near}`?"),
-        );
-        report.error(file, at, format!("follows: there is no group {}; {hint}", quoted(name)));
-    }
-    place
 }

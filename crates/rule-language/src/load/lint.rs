@@ -8,14 +8,13 @@ use gc_rules::expression::{Expression, Node};
 use gc_rules::field::{Field, Root};
 use gc_rules::rule::{On, Rule, Severity};
 use gc_rules::value::Type;
-use strict_yaml::check::nearest;
-use strict_yaml::yaml::Position;
+use strict_yaml::check::did_you_mean;
 
 use super::draft::Draft;
 use super::file::Words;
 use super::groups::Groups;
 use super::partial_rule::PartialRule;
-use super::report::{Placed, Report};
+use super::report::{Place, Placed, Report};
 use super::text::scalar;
 use crate::compile::{Compiled, attribute_of_label, certain};
 
@@ -29,31 +28,25 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// A valid rule.
-pub(super) fn rule(
-    draft: &Draft<'_>,
-    rule: &Rule,
-    in_when: &[&'static Field],
-    partial: &PartialRule<'_>,
-    report: &mut Report<'_>,
-) {
-    let key = |key: &str| {
-        let placed = draft.keys.get(key);
-        placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at))
-    };
-    let mut warn = |(file, at), message: &str| report.warning(file, at, format!("{}: {message}", draft.id));
-    for local in partial.windows.iter().filter(|local| !local.used) {
-        warn(
-            (local.file, local.at),
-            &format!("let: the window `{}` is not used", local.name),
-        );
-    }
-    for (name, at) in partial
-        .params_at
-        .iter()
-        .filter(|(name, _)| !partial.named.contains(*name))
+/// A valid rule. That `select` and `when` exclude each other is an error.
+pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRule<'_>, report: &mut Report<'_>) {
+    let draft = partial.draft;
+    let key = |key: &str| draft.place(key);
+    let measures = partial.measures.as_slice();
+    let all = |nodes: Vec<Node>| certain(&Node::And(nodes.into()), measures);
+    if let Some(select) = &rule.select
+        && all(vec![select.node.clone(), rule.when.node.clone()]) == Some(false)
     {
-        warn(*at, &format!("params: the parameter `{name}` is not used"));
+        let message = format!("{}: when: it is never true for the processes of `select`", draft.id);
+        report.error(key("when"), message);
+    }
+    let mut warn = |place: Place, message: &str| report.warning(place, format!("{}: {message}", draft.id));
+    for local in partial.windows.iter().filter(|local| !local.used) {
+        warn(local.place, &format!("let: the window `{}` is not used", local.name));
+    }
+    let unused = |(name, _): &(&String, &Place)| !partial.named.contains(*name);
+    for (name, place) in partial.params_at.iter().filter(unused) {
+        warn(*place, &format!("params: the parameter `{name}` is not used"));
     }
     if rule.description.is_empty() {
         warn(key("id"), "`description` is missing: what the alert means");
@@ -76,8 +69,6 @@ pub(super) fn rule(
             warn(key(text), &message);
         }
     }
-    let measures = partial.measures.as_slice();
-    let all = |nodes: Vec<Node>| certain(&Node::And(nodes.into()), measures);
     let not = |expression: &Expression| Node::Not(Box::new(expression.node.clone()));
     if let Some(clear) = &rule.clear {
         if *clear == rule.when {
@@ -98,18 +89,12 @@ pub(super) fn rule(
         }
     }
     for (severity, condition) in &rule.worse {
-        let key = format!("worse.{}", severity.name());
-        let at = draft
-            .keys
-            .get("worse")
-            .map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+        let (place, severity) = (key("worse"), severity.name());
         if all(vec![rule.when.node.clone(), condition.node.clone()]) == Some(false) {
-            warn(at, &format!("{key}: it is never true while `when` is"));
+            warn(place, &format!("worse.{severity}: it is never true while `when` is"));
         } else if all(vec![rule.when.node.clone(), not(condition)]) == Some(false) {
-            warn(
-                at,
-                &format!("{key}: it holds whenever `when` does; set `severity` instead"),
-            );
+            let message = format!("worse.{severity}: it holds whenever `when` does; set `severity` instead");
+            warn(place, &message);
         }
     }
     let hysteresis = rule.clear.as_ref().is_some_and(|clear| {
@@ -161,48 +146,28 @@ pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &
             if about_processes().any(|known| *known.id == *id) {
                 continue;
             }
-            let near = nearest(&id, about_processes().map(|known| &*known.id));
-            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            let placed = draft.keys.get("when");
-            let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+            let hint = did_you_mean(&id, about_processes().map(|known| &*known.id));
             let message = format!(
-                "{}: service.firing: there is no rule `{id}` about processes{hint}",
-                draft.id
+                "{}: service.firing: there is no rule `{id}` about processes{}",
+                draft.id,
+                hint.map(|hint| format!("; {hint}")).unwrap_or_default()
             );
-            report.error(file, at, message);
+            report.error(draft.place("when"), message);
         }
     }
 }
 
-/// `select` and `when` that exclude each other; an error.
-pub(super) fn selected(
-    draft: &Draft<'_>,
-    select: &Expression,
-    rule: &Rule,
-    partial: &PartialRule<'_>,
-    report: &mut Report<'_>,
-) {
-    let both = Node::And([select.node.clone(), rule.when.node.clone()].into());
-    if certain(&both, &partial.measures) == Some(false) {
-        let placed = draft.keys.get("when");
-        let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
-        let message = format!("{}: when: it is never true for the processes of `select`", draft.id);
-        report.error(file, at, message);
-    }
-}
-
 /// A label that alerts have already, from the resource of the process.
-pub(super) fn label_name(file: usize, at: Position, id: &str, name: &str, report: &mut Report<'_>) {
+pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report<'_>) {
     if let Some(attribute) = attribute_of_label(name) {
         let message = format!(
             "{id}: labels: alerts have the label `{name}` from the attribute {attribute}, which would be called \
              `{name}_2`; use another name"
         );
-        report.warning(file, at, message);
+        report.warning(place, message);
     }
 }
 
-/// A label's template.
 pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report: &mut Report<'_>) {
     let many = |field: &&&'static Field| {
         field.kind == Type::Double || (field.kind == Type::Int && !FEW_VALUES.contains(&field.name))
@@ -214,7 +179,7 @@ pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report:
         let message = format!(
             "{what}: {name} has many values, and labels identify alerts; use it in the summary or an annotation"
         );
-        report.warning(placed.file, placed.node.at, message);
+        report.warning(placed.place(), message);
     }
 }
 
@@ -230,16 +195,15 @@ pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
             } else {
                 "macros: the macro"
             };
-            report.warning(file, *at, format!("{kind} `{name}` is not used"));
+            report.warning(Place { file, at: *at }, format!("{kind} `{name}` is not used"));
         }
     }
 }
 
-/// Groups without a rule.
 pub(super) fn unused_groups(groups: &Groups, used: &BTreeSet<usize>, report: &mut Report<'_>) {
-    for (place, (group, file, at)) in groups.all.iter().enumerate() {
-        if !used.contains(&place) {
-            report.warning(*file, *at, format!("groups: no rule uses the group `{}`", group.name));
+    for (index, (group, place)) in groups.all.iter().enumerate() {
+        if !used.contains(&index) {
+            report.warning(*place, format!("groups: no rule uses the group `{}`", group.name));
         }
     }
 }

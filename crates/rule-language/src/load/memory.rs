@@ -2,9 +2,8 @@
 
 use gc_rules::engine::Engine;
 use gc_rules::rule_set::RuleSet;
-use strict_yaml::yaml::Position;
 
-use super::report::Report;
+use super::report::{Place, Report};
 
 /// Bytes that the windows of all rules together may take for one process, when all of them are full. A process costs
 /// the daemon at most 16 MB; what ships takes a fiftieth of this.
@@ -15,8 +14,7 @@ pub const MOST_WINDOW_BYTES: usize = 4_000_000;
 pub(super) struct Origin {
     pub(super) rule: Box<str>,
     pub(super) name: Box<str>,
-    pub(super) file: usize,
-    pub(super) at: Position,
+    pub(super) place: Place,
 }
 
 /// Reports the window with which there is too much, in the order of the files. `origins`: of each window of the set.
@@ -44,7 +42,7 @@ pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>
         megabytes(MOST_WINDOW_BYTES),
         *bytes as f64 / 1e3,
     );
-    report.error(origin.file, origin.at, message);
+    report.error(origin.place, message);
 }
 
 #[cfg(test)]
@@ -67,10 +65,7 @@ mod tests {
             }
             text += &format!("    when: {}\n", when.join(" && "));
         }
-        SourceFile {
-            name: "many.yaml".to_owned(),
-            text,
-        }
+        SourceFile::new("many.yaml", text)
     }
 
     /// Scenario: 400 rules with 16 windows of 4,096 samples each; the same switched off; as many as have room.

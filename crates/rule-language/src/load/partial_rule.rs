@@ -3,45 +3,69 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gc_rules::expression::Expression;
-use gc_rules::rule::{On, Window};
-use strict_yaml::yaml::Position;
+use gc_rules::field::Root;
+use gc_rules::rule::Window;
 
-use crate::compile::{Compiled, Measure};
+use super::draft::Draft;
+use super::file::Words;
+use super::report::Place;
+use crate::compile::{Compiled, Measure, Names};
 
-/// The state of the rule that is being built.
+/// The names of the rule that is being built, and which of them it uses.
 pub(super) struct PartialRule<'d> {
-    pub(super) id: &'d str,
-    /// When it is evaluated; `None` if that is invalid.
-    pub(super) on: Option<On>,
+    pub(super) draft: &'d Draft<'d>,
     /// Its windows: for now, places are those in `windows`.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<LocalWindow<'d>>,
     /// What they measure.
     pub(super) measures: Vec<Measure>,
-    /// Parameters.
     pub(super) params: BTreeMap<String, Expression>,
-    /// Their places.
-    pub(super) params_at: BTreeMap<String, (usize, Position)>,
+    pub(super) params_at: BTreeMap<String, Place>,
     /// Macros, lists and parameters that its expressions name.
     pub(super) named: BTreeSet<String>,
 }
 
-impl PartialRule<'_> {
-    /// What a compiled expression uses of its windows is used.
-    pub(super) fn use_windows(&mut self, compiled: &Compiled) {
+impl<'d> PartialRule<'d> {
+    pub(super) fn of(draft: &'d Draft<'d>) -> Self {
+        Self {
+            draft,
+            places: BTreeMap::new(),
+            windows: Vec::new(),
+            measures: Vec::new(),
+            params: BTreeMap::new(),
+            params_at: BTreeMap::new(),
+            named: BTreeSet::new(),
+        }
+    }
+
+    /// What an expression can name, with the macros and lists of its file.
+    pub(super) fn names<'n>(&'n self, words: &'n Words, roots: &'n [Root]) -> Names<'n> {
+        Names {
+            macros: &words.macros,
+            lists: &words.lists,
+            windows: &self.places,
+            measures: &self.measures,
+            params: &self.params,
+            roots,
+        }
+    }
+
+    /// What a compiled expression names is used.
+    pub(super) fn uses(&mut self, compiled: &Compiled, words: &mut Words) {
         for place in &compiled.windows {
             if let Some(local) = self.windows.get_mut(*place) {
                 local.used = true;
             }
         }
+        self.named.extend(compiled.used.iter().cloned());
+        words.used.extend(compiled.used.iter().cloned());
     }
 }
 
 /// A window of the rule that is being built.
 pub(super) struct LocalWindow<'d> {
     pub(super) name: &'d str,
-    pub(super) file: usize,
-    pub(super) at: Position,
+    pub(super) place: Place,
     /// `None` if it is invalid.
     pub(super) window: Option<Window>,
     pub(super) used: bool,

@@ -9,11 +9,35 @@ use super::place::Lines;
 use super::{Level, Problem, SourceFile};
 use crate::compile::Mistake;
 
+/// A file and a position in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) file: usize,
+    pub(super) at: Position,
+}
+
 /// A value and its file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed<'a> {
     pub(super) file: usize,
     pub(super) node: &'a Node,
+}
+
+impl Placed<'_> {
+    /// Where it begins.
+    pub(super) fn place(self) -> Place {
+        self.at(self.node.at)
+    }
+
+    /// A position in the same file.
+    pub(super) fn at(self, at: Position) -> Place {
+        Place { file: self.file, at }
+    }
+
+    /// A value in the same file.
+    pub(super) fn with(self, node: &Node) -> Placed<'_> {
+        Placed { file: self.file, node }
+    }
 }
 
 /// The files by their place in the load, and their problems.
@@ -34,68 +58,47 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(super) fn error(&mut self, file: usize, at: Position, message: impl Into<String>) {
+    pub(super) fn error(&mut self, place: Place, message: impl Into<String>) {
         self.errors += 1;
-        self.push(file, at, message.into(), Level::Error);
+        let problem = self.problem(place, message, Level::Error);
+        self.problems.push((place.file, problem));
     }
 
-    pub(super) fn warning(&mut self, file: usize, at: Position, message: impl Into<String>) {
-        self.push(file, at, message.into(), Level::Warning);
+    pub(super) fn warning(&mut self, place: Place, message: impl Into<String>) {
+        let problem = self.problem(place, message, Level::Warning);
+        self.problems.push((place.file, problem));
     }
 
-    /// A warning that is not reported yet.
-    pub(super) fn at(&self, file: usize, at: Position, message: String) -> Problem {
+    /// A problem that is not reported yet.
+    pub(super) fn problem(&self, place: Place, message: impl Into<String>, severity: Level) -> Problem {
         Problem {
-            file: self.name(file),
-            line: at.line,
-            column: at.column,
-            message,
-            severity: Level::Warning,
-        }
-    }
-
-    fn push(&mut self, file: usize, at: Position, message: String, severity: Level) {
-        let problem = Problem {
-            file: self.name(file),
-            line: at.line,
-            column: at.column,
-            message,
+            file: self.name(place.file),
+            line: place.at.line,
+            column: place.at.column,
+            message: message.into(),
             severity,
-        };
-        self.problems.push((file, problem));
+        }
     }
 
     /// Mistakes inside a value, at their positions in the file.
     pub(super) fn mistakes(&mut self, placed: Placed<'_>, text: &str, what: &str, mistakes: &[Mistake], level: Level) {
         for mistake in mistakes {
-            let at = self.place(placed, text, mistake);
+            let lines = self.lines(placed);
+            let inside = lines.map(|lines| lines.inside(placed.node.at, text, mistake.line, mistake.column));
+            let place = placed.at(inside.unwrap_or(placed.node.at));
             let message = format!("{what}: {}", mistake.message);
             match level {
-                Level::Error => self.error(placed.file, at, message),
-                Level::Warning => self.warning(placed.file, at, message),
+                Level::Error => self.error(place, message),
+                Level::Warning => self.warning(place, message),
             }
         }
     }
 
-    /// Warnings on a part of a value, at the value.
-    pub(super) fn mistakes_anywhere(&mut self, placed: Placed<'_>, what: &str, warnings: &[Mistake]) {
-        for warning in warnings {
-            self.warning(placed.file, placed.node.at, format!("{what}: {}", warning.message));
-        }
+    /// The lines of a value's file.
+    pub(super) fn lines(&self, placed: Placed<'_>) -> Option<&Lines<'a>> {
+        self.lines.get(placed.file)
     }
 
-    fn place(&self, placed: Placed<'_>, text: &str, mistake: &Mistake) -> Position {
-        let at = placed.node.at;
-        let lines = self.lines.get(placed.file);
-        lines.map_or(at, |lines| lines.inside(at, text, mistake.line, mistake.column))
-    }
-
-    /// The lines of a file.
-    pub(super) fn lines(&self, file: usize) -> Option<&Lines<'a>> {
-        self.lines.get(file)
-    }
-
-    /// Its name.
     pub(super) fn name(&self, file: usize) -> Arc<str> {
         self.names.get(file).cloned().unwrap_or_else(|| "".into())
     }

@@ -30,10 +30,7 @@ fn file(keys: &str) -> SourceFile {
             writeln!(text, "    {key}: {value}").unwrap();
         }
     }
-    SourceFile {
-        name: "a.yaml".to_owned(),
-        text,
-    }
+    SourceFile::new("a.yaml", text)
 }
 
 /// What is reported of a rule, with lines and columns in these keys.

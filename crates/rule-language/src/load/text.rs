@@ -6,7 +6,7 @@ use super::place::Lines;
 use super::report::Placed;
 
 /// The scalar; `None` for null and for other values.
-pub(super) fn scalar(node: &Node) -> Option<&Scalar> {
+pub(crate) fn scalar(node: &Node) -> Option<&Scalar> {
     match &node.kind {
         Kind::Scalar(scalar) if !scalar.is_null() => Some(scalar),
         _ => None,
@@ -22,7 +22,7 @@ pub(super) fn entries(node: &Node) -> &[Entry] {
 }
 
 /// Elements of a list; empty for other values.
-pub(super) fn items(node: &Node) -> &[Node] {
+pub(crate) fn items(node: &Node) -> &[Node] {
     match &node.kind {
         Kind::Sequence(items) => items,
         _ => &[],
@@ -30,10 +30,20 @@ pub(super) fn items(node: &Node) -> &[Node] {
 }
 
 /// The entry of a key; `None` if it is missing or null.
-pub(super) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
+pub(crate) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
     entries(node)
         .iter()
         .find(|entry| entry.key == key && !entry.value.is_null())
+}
+
+/// The entries below a key.
+pub(super) fn entries_of<'n>(node: &'n Node, key: &str) -> &'n [Entry] {
+    entry(node, key).map(|entry| entries(&entry.value)).unwrap_or_default()
+}
+
+/// The elements of the list under a key.
+pub(crate) fn items_of<'n>(node: &'n Node, key: &str) -> &'n [Node] {
+    entry(node, key).map(|entry| items(&entry.value)).unwrap_or_default()
 }
 
 /// Why an unquoted condition is not what it looks like: YAML reads ` #` as a comment, and joins lines.

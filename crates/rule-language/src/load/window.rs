@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use gc_rules::expression::{Expression, Node, TextTest};
-use gc_rules::rule::TemplatePart;
-use gc_rules::rule::{Rule, Template, Window};
+use gc_rules::rule::{Rule, TemplatePart, Window};
 
 use super::memory::Origin;
 
@@ -37,7 +36,6 @@ impl Hasher for Fnv {
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     pub(super) windows: Vec<Window>,
-    pub(super) meanings: Vec<u64>,
     /// Where each stood first.
     pub(super) origins: Vec<Origin>,
     places: HashMap<Window, usize>,
@@ -51,7 +49,6 @@ impl Windows {
         }
         let place = self.windows.len();
         self.windows.push(window.clone());
-        self.meanings.push(digest(window));
         self.origins.push(origin());
         self.places.insert(window.clone(), place);
         place
@@ -59,7 +56,7 @@ impl Windows {
 
     /// The meaning of the window there.
     pub(super) fn meaning(&self, place: usize) -> u64 {
-        self.meanings.get(place).copied().unwrap_or_default()
+        self.windows.get(place).map(digest).unwrap_or_default()
     }
 }
 
@@ -75,26 +72,15 @@ pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
     let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
     let amounts = rule.amount.iter_mut().chain(&mut rule.lasting);
-    for expression in rule
-        .select
-        .iter_mut()
-        .chain(&mut rule.clear)
-        .chain(amounts)
-        .chain(worse)
-    {
+    let exceptions = rule.exceptions.iter_mut().map(|exception| &mut exception.when);
+    let keys = rule.select.iter_mut().chain(&mut rule.clear).chain(amounts);
+    for expression in keys.chain(worse).chain(exceptions) {
         move_node(&mut expression.node, to);
-    }
-    for exception in &mut rule.exceptions {
-        move_node(&mut exception.when.node, to);
     }
     let texts = rule.labels.iter_mut().chain(&mut rule.annotations);
     for template in texts.map(|(_, template)| template).chain([&mut rule.summary]) {
-        move_template(template, to);
+        move_parts(&mut template.parts, to);
     }
-}
-
-fn move_template(template: &mut Template, to: &impl Fn(usize) -> usize) {
-    move_parts(&mut template.parts, to);
 }
 
 /// Clauses have no clauses in them: two calls deep at most.

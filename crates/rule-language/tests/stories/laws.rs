@@ -187,7 +187,7 @@ proptest! {
             for transition in transitions {
                 match transition {
                     Transition::Fired(alert) => {
-                        assert!(alert.number > last_number && alert.is_firing());
+                        assert!(alert.number > last_number && alert.ended.is_none());
                         assert!(alert.active <= alert.started);
                         last_number = alert.number;
                         firing.insert(alert.number, alert.rule.id.to_string());

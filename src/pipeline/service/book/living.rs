@@ -44,7 +44,7 @@ impl Living {
     pub(super) fn observe(&mut self, transition: &Transition, now: Moment) {
         let alert = transition.alert();
         let rule: &Arc<Rule> = &alert.rule;
-        let is_severe = alert.severity() >= Severity::Error;
+        let is_severe = alert.severity >= Severity::Error;
         match transition {
             Transition::Fired(_) => {
                 if self.firing.len() < MAX_FIRING {

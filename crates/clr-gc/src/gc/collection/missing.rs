@@ -21,7 +21,8 @@ pub enum Missing {
 }
 
 impl Missing {
-    pub(crate) const ALL: [Self; 6] = [
+    /// All of them, in a fixed order.
+    pub const ALL: [Self; 6] = [
         Self::Start,
         Self::End,
         Self::HeapStats,

@@ -140,14 +140,6 @@ impl FoundCensus {
 }
 
 impl FoundLiving {
-    /// Its growth in bytes that would go, else in own ones; of one dump, what it keeps.
-    fn weight(&self) -> (Option<i64>, u64) {
-        (
-            self.grown_retained.max(self.grown_bytes),
-            self.retained.unwrap_or(self.bytes),
-        )
-    }
-
     /// Worth a word: a list that holds what grew has no more objects than before.
     fn is_subject(&self) -> bool {
         self.grown_objects.is_none_or(|objects| objects > 0)
@@ -156,19 +148,12 @@ impl FoundLiving {
     fn text(&self) -> String {
         let held = self.root.as_ref().map(|root| format!(", held by {root}"));
         let held = held.unwrap_or_default();
-        match (self.grown_objects, self.weight()) {
-            (Some(objects), (Some(grown), _)) => {
-                format!("{} {objects:+} objects, {}{held}", self.r#type, more(grown))
-            }
-            (_, (_, kept)) => {
-                format!(
-                    "{} of {}, {}{held}",
-                    plural(self.objects, "object"),
-                    self.r#type,
-                    mib(kept)
-                )
-            }
+        // In bytes that would go, else in own ones.
+        if let (Some(objects), Some(grown)) = (self.grown_objects, self.grown_retained.max(self.grown_bytes)) {
+            return format!("{} {objects:+} objects, {}{held}", self.r#type, more(grown));
         }
+        let (count, kept) = (plural(self.objects, "object"), self.retained.unwrap_or(self.bytes));
+        format!("{count} of {}, {}{held}", self.r#type, mib(kept))
     }
 }
 

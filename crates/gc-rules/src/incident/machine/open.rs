@@ -3,12 +3,9 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::place::{AlertGroup, follows, group_name, group_place};
 use crate::alert::Alert;
 use crate::incident::black_box::Recorder;
-use crate::incident::{
-    AFTERMATH_NS, EXPLAINED_EVERY_NS, EXPLAINS_ENOUGH, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member,
-};
+use crate::incident::{AFTERMATH_NS, EXPLAINED_EVERY_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Severity};
 use crate::rule_set::RuleSet;
@@ -34,11 +31,11 @@ impl Open {
     /// The groups of its members, by place in the set.
     pub(super) fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
         let members = self.incident.members.iter();
-        members.filter_map(|member| group_place(rules, member.group.as_deref()?))
+        members.filter_map(|member| rules.group_place(member.group.as_deref()?))
     }
 
     /// Adds a member, or the newest state of one.
-    pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &AlertGroup) {
+    pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>) {
         let mut known = self.incident.members.iter();
         if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
             return;
@@ -51,7 +48,7 @@ impl Open {
             .find(|member| member.rule().id == alert.rule.id)
         {
             Some(known) => known.observe(alert),
-            None => incident.members.push(member(rules, alert, place)),
+            None => incident.members.push(member(rules, alert)),
         }
     }
 
@@ -72,7 +69,7 @@ impl Open {
 
     /// A cause that holds: a member with its share of the harm, if this has a symptom that it is of. The harm is over
     /// when its process exited.
-    pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &AlertGroup) {
+    pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>) {
         if self.incident.process_ended.is_some() {
             return;
         }
@@ -80,7 +77,7 @@ impl Open {
         let Some(harm) = self.incident.harms().find(of).map(|member| member.alert.amount) else {
             return;
         };
-        self.put(rules, alert, place);
+        self.put(rules, alert);
         let share = alert.amount.zip(harm).filter(|(_, harm)| *harm > 0.0);
         let share = share.map(|(explained, harm)| (explained / harm).min(1.0));
         let known = self.incident.members.iter().position(|member| is_of(member, alert));
@@ -115,7 +112,7 @@ impl Open {
         (now, wall): (Moment, Wall),
         changes: &mut Vec<IncidentChange>,
     ) {
-        let worst = self.incident.harms().map(|member| member.alert.severity()).max();
+        let worst = self.incident.harms().map(|member| member.alert.severity).max();
         let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at, worst));
         let incident = Arc::make_mut(&mut self.incident);
         if let Some(best) = best.filter(|best| *best > 0 && *best < incident.members.len()) {
@@ -141,13 +138,13 @@ impl Open {
         let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
             return (true, true, usize::MAX, None, usize::MAX);
         };
-        let explains = Some(member.alert.severity()) == worst || member.alert.severity() > Severity::Info;
-        let group = member.group.as_deref().and_then(|group| group_place(rules, group));
+        let explains = Some(member.alert.severity) == worst || member.alert.severity > Severity::Info;
+        let group = member.group.as_deref().and_then(|group| rules.group_place(group));
         let followed = group.map_or(0, |group| {
-            self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
+            self.groups(rules).filter(|cause| rules.follows(group, *cause)).count()
         });
         let is_consequence = member.rule().role.is_some() && member.group != self.incident.group;
-        let gravity = member.rule().role.map(|_| Reverse(member.alert.severity()));
+        let gravity = member.rule().role.map(|_| Reverse(member.alert.severity));
         (!explains, is_consequence, followed, gravity, member.rank)
     }
 
@@ -165,47 +162,17 @@ impl Open {
     }
 }
 
-impl Incident {
-    pub(super) fn is_over(&self) -> bool {
-        self.harms().all(|member| member.until.is_some())
-    }
-
-    fn last_end(&self) -> Moment {
-        let ends = self.harms().filter_map(|member| member.until);
-        ends.max().unwrap_or(self.began)
-    }
-}
-
-impl Member {
-    pub(in crate::incident) fn explains_enough(&self) -> bool {
-        self.share.is_some_and(|share| share >= EXPLAINS_ENOUGH)
-    }
-
-    /// The newest state of an alert of its rule.
-    pub(super) fn observe(&mut self, alert: &Arc<Alert>) {
-        if alert.active != self.alert.active {
-            self.before = self.count;
-        }
-        self.count = self.before.saturating_add(alert.count);
-        self.peak = match (self.peak, alert.peak) {
-            (Some(known), Some(new)) => Some(known.max(new)),
-            (known, new) => known.or(new),
-        };
-        self.until = None;
-        self.alert = Arc::clone(alert);
-    }
-}
-
-pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &AlertGroup) -> Member {
+pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>) -> Member {
+    let rank = rules.rules.iter().position(|rule| rule.id == alert.rule.id);
     Member {
         alert: Arc::clone(alert),
         count: alert.count,
         peak: alert.peak,
         share: None,
-        group: group_name(rules, place.group),
+        group: rules.group_name(rules.group_of(alert)),
         since: alert.active,
         until: None,
-        rank: place.rank,
+        rank: rank.unwrap_or(usize::MAX),
         before: 0,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use cel::Context;
 use gc_rules::field::{FactValue, ProcessFacts, Scope, StreamFacts};
+use gc_rules::time::Moment;
 use proptest::prelude::*;
 use proptest::{option, sample};
 
@@ -12,87 +13,81 @@ use proptest::{option, sample};
 pub(super) struct Facts {
     pid: Option<u32>,
     major: Option<u32>,
-    user: Option<&'static str>,
-    service: Option<&'static str>,
-    attribute: Option<&'static str>,
-    pub(super) server: Option<bool>,
-    pub(super) concurrent: Option<bool>,
-    pub(super) large_pages: Option<bool>,
-    pub(super) adaptation: Option<bool>,
-    hard_limit: Option<i64>,
-    memory_limit: Option<i64>,
-    cpu_limit: Option<f64>,
     lag_ns: Option<u64>,
+    /// In the order of [`ATTRIBUTES`].
+    attributes: Vec<Option<FactValue>>,
     windows: [Option<f64>; 2],
 }
+
+/// The fields that are attributes: the root and the name of each, and the attribute.
+const ATTRIBUTES: [(&str, &str, &str); 10] = [
+    ("process", "user", "process.owner"),
+    ("process", "service", "service.name"),
+    ("attributes", "x", "x"),
+    ("settings", "server", "gcwatch.gc.settings.server"),
+    ("settings", "concurrent", "gcwatch.gc.settings.concurrent"),
+    ("settings", "large_pages", "gcwatch.gc.settings.large_pages"),
+    (
+        "settings",
+        "dynamic_adaptation",
+        "gcwatch.gc.settings.dynamic_adaptation",
+    ),
+    ("settings", "hard_limit", "gcwatch.gc.settings.hard_limit"),
+    ("container", "memory_limit", "gcwatch.container.memory.limit"),
+    ("container", "cpu_limit", "gcwatch.container.cpu.limit"),
+];
 
 const TEXTS: [&str; 4] = ["", "a", "ab", "b\u{e9}"];
 
 pub(super) fn facts() -> impl Strategy<Value = Facts> {
-    let text = || option::of(sample::select(TEXTS.to_vec()));
-    let truth = || option::of(any::<bool>());
+    let text = || option::of(sample::select(TEXTS.to_vec()).prop_map(|text| FactValue::Text(text.into())));
+    let truth = || option::of(any::<bool>().prop_map(FactValue::Bool));
     let small = || option::of((0..10u8).prop_map(|number| f64::from(number) / 2.0));
-    let whole = prop_oneof![-3..6i64, Just(i64::MAX), Just(i64::MIN)];
-    let texts = (text(), text(), text());
-    let truths = (truth(), truth(), truth(), truth());
-    let numbers = (
-        option::of(0..4u32),
-        option::of(0..12u32),
-        option::of(whole),
-        option::of(0..6i64),
+    let hard_limit = prop_oneof![-3..6i64, Just(i64::MAX), Just(i64::MIN)];
+    let int = |number: BoxedStrategy<i64>| option::of(number.prop_map(FactValue::Int));
+    let attributes = (
+        [text(), text(), text()],
+        [truth(), truth(), truth(), truth()],
+        [int(hard_limit.boxed()), int((0..6i64).boxed())],
+        small().prop_map(|number| [number.map(FactValue::Double)]),
     );
-    let doubles = (
-        small(),
-        option::of((0..10u64).prop_map(|half| half * 500_000_000)),
-        small(),
-        small(),
-    );
-    (texts, truths, numbers, doubles).prop_map(|(texts, truths, numbers, doubles)| Facts {
-        pid: numbers.0,
-        major: numbers.1,
-        user: texts.0,
-        service: texts.1,
-        attribute: texts.2,
-        server: truths.0,
-        concurrent: truths.1,
-        large_pages: truths.2,
-        adaptation: truths.3,
-        hard_limit: numbers.2,
-        memory_limit: numbers.3,
-        cpu_limit: doubles.0,
-        lag_ns: doubles.1,
-        windows: [doubles.2, doubles.3],
+    let attributes = attributes.prop_map(|(texts, truths, ints, doubles)| {
+        let all = texts.into_iter().chain(truths).chain(ints).chain(doubles);
+        all.collect()
+    });
+    let lag_ns = option::of((0..10u64).prop_map(|half| half * 500_000_000));
+    let numbers = (option::of(0..4u32), option::of(0..12u32), lag_ns);
+    (numbers, attributes, [small(), small()]).prop_map(|((pid, major, lag_ns), attributes, windows)| Facts {
+        pid,
+        major,
+        lag_ns,
+        attributes,
+        windows,
     })
 }
 
 impl Facts {
+    /// The fields that are attributes and known.
+    fn known(&self) -> impl Iterator<Item = (&'static (&'static str, &'static str, &'static str), &FactValue)> {
+        let all = ATTRIBUTES.iter().zip(&self.attributes);
+        all.filter_map(|(attribute, value)| Some((attribute, value.as_ref()?)))
+    }
+
+    /// A setting that is true or false.
+    pub(super) fn setting(&self, name: &str) -> Option<bool> {
+        let (_, value) = self.known().find(|((_, known, _), _)| *known == name)?;
+        Some(*value == FactValue::Bool(true))
+    }
+
     /// An integer of it has more bits than a double.
     pub(super) fn is_huge(&self) -> bool {
-        let known = [self.hard_limit, self.memory_limit].into_iter().flatten();
-        known.map(i64::unsigned_abs).any(|number| number > 1 << 53)
+        let mut known = self.known();
+        known.any(|(_, value)| matches!(value, FactValue::Int(number) if number.unsigned_abs() > 1 << 53))
     }
 
     /// What `each` makes of it.
     pub(super) fn evaluate<T>(&self, each: impl FnOnce(&Scope<'_>) -> T) -> T {
-        let text = |text: &str| FactValue::Text(text.into());
-        let attributes = [
-            ("process.owner", self.user.map(text)),
-            ("service.name", self.service.map(text)),
-            ("x", self.attribute.map(text)),
-            ("gcwatch.gc.settings.server", self.server.map(FactValue::Bool)),
-            ("gcwatch.gc.settings.concurrent", self.concurrent.map(FactValue::Bool)),
-            ("gcwatch.gc.settings.large_pages", self.large_pages.map(FactValue::Bool)),
-            (
-                "gcwatch.gc.settings.dynamic_adaptation",
-                self.adaptation.map(FactValue::Bool),
-            ),
-            ("gcwatch.gc.settings.hard_limit", self.hard_limit.map(FactValue::Int)),
-            ("gcwatch.container.memory.limit", self.memory_limit.map(FactValue::Int)),
-            ("gcwatch.container.cpu.limit", self.cpu_limit.map(FactValue::Double)),
-        ];
-        let resource = attributes
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.into(), value?)));
+        let resource = self.known().map(|((.., name), value)| ((*name).into(), value.clone()));
         let runtime = self.major.map(|major| format!("{major}.0.1"));
         let process = ProcessFacts::new(self.pid, None, runtime.as_deref(), resource);
         let stream = StreamFacts {
@@ -100,56 +95,39 @@ impl Facts {
             ..StreamFacts::default()
         };
         each(&Scope {
-            gc: None,
-            suspension: None,
-            process: &process,
-            stream: &stream,
             windows: &self.windows,
-            now: gc_rules::time::Moment::FIRST,
+            ..Scope::new(&process, &stream, Moment::FIRST)
         })
     }
 
     /// The same for the crate `cel`: what is not known is not there.
     pub(super) fn context(&self) -> Context<'static, 'static> {
-        type Map = HashMap<String, cel::Value>;
-        let map = |entries: Vec<(&str, Option<cel::Value>)>| -> Map {
-            entries
-                .into_iter()
-                .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        let below = |root: &str| -> HashMap<String, cel::Value> {
+            let own = self.known().filter(|((of, ..), _)| *of == root);
+            let value = |value: &FactValue| match value {
+                FactValue::Text(text) => cel::Value::from(&**text),
+                FactValue::Int(number) => cel::Value::Int(*number),
+                FactValue::Double(number) => cel::Value::Float(*number),
+                FactValue::Bool(truth) => cel::Value::Bool(*truth),
+            };
+            own.map(|((_, name, _), known)| ((*name).to_owned(), value(known)))
                 .collect()
         };
-        let (int, text) = (
-            |number: i64| cel::Value::Int(number),
-            |text: &str| cel::Value::from(text),
-        );
-        let attributes = map(vec![("x", self.attribute.map(text))]);
-        let process = vec![
-            ("pid", self.pid.map(|pid| int(pid.into()))),
-            ("runtime_major", self.major.map(|major| int(major.into()))),
-            ("user", self.user.map(text)),
-            ("service", self.service.map(text)),
-            ("attributes", Some(attributes.into())),
-        ];
-        let settings = vec![
-            ("server", self.server.map(cel::Value::Bool)),
-            ("concurrent", self.concurrent.map(cel::Value::Bool)),
-            ("large_pages", self.large_pages.map(cel::Value::Bool)),
-            ("dynamic_adaptation", self.adaptation.map(cel::Value::Bool)),
-            ("hard_limit", self.hard_limit.map(int)),
-        ];
-        let container = vec![
-            ("memory_limit", self.memory_limit.map(int)),
-            ("cpu_limit", self.cpu_limit.map(cel::Value::Float)),
-        ];
-        let stream = vec![("lag_s", self.lag_ns.map(|ns| cel::Value::Float(ns as f64 / 1e9)))];
+        let int = |number: u32| cel::Value::Int(number.into());
+        let mut process = below("process");
+        process.insert("attributes".to_owned(), below("attributes").into());
+        process.extend(self.pid.map(|pid| ("pid".to_owned(), int(pid))));
+        process.extend(self.major.map(|major| ("runtime_major".to_owned(), int(major))));
+        let lag_s = self.lag_ns.map(|ns| cel::Value::Float(ns as f64 / 1e9));
+        let stream: HashMap<String, cel::Value> = lag_s.map(|lag| ("lag_s".to_owned(), lag)).into_iter().collect();
         let mut context = Context::default();
         for (root, entries) in [
             ("process", process),
-            ("settings", settings),
-            ("container", container),
+            ("settings", below("settings")),
+            ("container", below("container")),
             ("stream", stream),
         ] {
-            context.add_variable_from_value(root, map(entries));
+            context.add_variable_from_value(root, entries);
         }
         for (name, value) in [("pause_share", self.windows[0]), ("collections", self.windows[1])] {
             if let Some(value) = value {

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use proptest::sample;
 
-pub(super) fn one_of(texts: &[&str]) -> BoxedStrategy<String> {
-    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    sample::select(texts).boxed()
+/// One of several texts, which have space between them.
+pub(super) fn one_of(texts: &str) -> BoxedStrategy<String> {
+    sample::select(texts.split(' ').map(str::to_owned).collect::<Vec<_>>()).boxed()
 }
 
 pub(super) const ORDERS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
@@ -19,41 +19,12 @@ pub(super) struct Texts {
 }
 
 pub(super) fn texts(depth: u32) -> Texts {
-    let truths = one_of(&[
-        "settings.server",
-        "settings.concurrent",
-        "true",
-        "has(process.user)",
-        "has(container.cpu_limit)",
-    ]);
-    let ints = one_of(&[
-        "0",
-        "2",
-        "-3",
-        "9223372036854775807",
-        "process.pid",
-        "process.runtime_major",
-        "settings.hard_limit",
-        "container.memory_limit",
-    ]);
-    let doubles = one_of(&[
-        "0.0",
-        "2.5",
-        "-1e3",
-        "container.cpu_limit",
-        "stream.lag_s",
-        "pause_share",
-        "collections",
-    ]);
-    let words = one_of(&[
-        "''",
-        "'a'",
-        "\"ab\"",
-        "r'b\u{e9}'",
-        "process.user",
-        "process.service",
-        "process.attributes['x']",
-    ]);
+    let truths = one_of("settings.server settings.concurrent true has(process.user) has(container.cpu_limit)");
+    let ints = one_of(
+        "0 2 -3 9223372036854775807 process.pid process.runtime_major settings.hard_limit container.memory_limit",
+    );
+    let doubles = one_of("0.0 2.5 -1e3 container.cpu_limit stream.lag_s pause_share collections");
+    let words = one_of("'' 'a' \"ab\" r'b\u{e9}' process.user process.service process.attributes['x']");
     if depth == 0 {
         return Texts {
             truth: truths,
