@@ -30,10 +30,7 @@ fn root() -> PathBuf {
 }
 
 fn file(name: &str, text: impl Into<String>) -> SourceFile {
-    SourceFile {
-        name: name.to_owned(),
-        text: text.into(),
-    }
+    SourceFile::new(name, text)
 }
 
 fn lines(problems: &[Problem]) -> String {

@@ -8,6 +8,7 @@ use gc_rules::rule::Function;
 use gc_rules::template::{MOST_LABEL_BYTES, MOST_TEXT_BYTES, UNKNOWN};
 use serde_json::Value;
 use strict_yaml::check;
+use strict_yaml::path::KeyPath;
 use strict_yaml::reference::{default, paragraph, uncapitalized, values};
 
 use super::compile::{MAX_NESTING, MAX_TEXT, MAX_TOKENS};
@@ -36,12 +37,6 @@ pub fn text() -> String {
     limits(&mut out);
     fields(&mut out);
     out
-}
-
-/// The example in the page.
-#[cfg(test)]
-fn example() -> &'static str {
-    EXAMPLE
 }
 
 /// The sections of a file: the heading, and the keys in the schema; `[]` and `NAME` stand for any element.
@@ -101,12 +96,12 @@ fn value_of(key: &str, property: &Value) -> String {
         return "template".to_owned();
     }
     if let Some(kind) = property.get("x-expression").and_then(Value::as_str) {
-        return if kind == "bool" {
+        let is_condition = kind == "bool";
+        return String::from(if is_condition {
             "condition"
         } else {
             "expression, a number"
-        }
-        .to_owned();
+        });
     }
     let words = rule.get("items").map(|items| check::words(schema().resolved(items)));
     if let Some(words) = words.filter(|words| !words.is_empty()) {
@@ -139,7 +134,7 @@ fn cell(text: &str) -> String {
 }
 
 fn functions(out: &mut String) {
-    let path = check_path();
+    let path = KeyPath::of("rules").index(0).key("let").key("NAME").key("fn");
     let words = schema()
         .at(&path)
         .map(|(rule, _)| check::words(rule))
@@ -172,11 +167,6 @@ fn functions(out: &mut String) {
         );
     }
     out.push('\n');
-}
-
-fn check_path() -> strict_yaml::path::KeyPath {
-    let rule = strict_yaml::path::KeyPath::of("rules").index(0);
-    rule.key("let").key("NAME").key("fn")
 }
 
 fn limits(out: &mut String) {
@@ -263,14 +253,9 @@ mod tests {
             .split("```yaml\n")
             .skip(1)
             .map(|rest| rest.split("```").next().unwrap());
-        let files: Vec<SourceFile> = examples
-            .map(|text| SourceFile {
-                name: "page".to_owned(),
-                text: text.to_owned(),
-            })
-            .collect();
+        let files: Vec<SourceFile> = examples.map(|text| SourceFile::new("page", text)).collect();
         assert_eq!(files.len(), 2);
-        assert_eq!(files[0].text, example());
+        assert_eq!(files[0].text, EXAMPLE);
         let loaded = load(&files).unwrap_or_else(|problems| panic!("{problems:#?}"));
         let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
         assert_eq!(warnings, Vec::<String>::new());

@@ -17,4 +17,4 @@ mod script;
 mod times;
 
 pub use file::{TestFile, schema_text};
-pub use run::{Difference, TestOutcome, run};
+pub use run::{Difference, run};

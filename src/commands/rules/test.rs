@@ -119,7 +119,7 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
     for (place, test) in file.document.tests.iter().enumerate() {
         tally.tests += 1;
         let at = file.place_of_test(place);
-        let outcome = match played(test, folder) {
+        let differences = match played(test, folder) {
             Ok(Some(recording)) => {
                 let (history, start, observed) = (&recording.0, recording.1, recording.2);
                 run_test(test, &rules, Some((history.history(), start, observed)))
@@ -131,7 +131,7 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
                 continue;
             }
         };
-        let ok = outcome.differences.is_empty();
+        let ok = differences.is_empty();
         tally.failed += u64::from(!ok);
         match output.format() {
             Format::Ndjson => output.record(&TestRecord {
@@ -140,14 +140,10 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
                 line: at.line,
                 name: &test.name,
                 ok,
-                differences: outcome
-                    .differences
-                    .iter()
-                    .map(|difference| difference.message.as_str())
-                    .collect(),
+                differences: differences.iter().map(|one| one.message.as_str()).collect(),
             })?,
             Format::Table => {
-                for difference in &outcome.differences {
+                for difference in &differences {
                     let at = difference
                         .expectation
                         .map_or(at, |expectation| file.place_of_expectation(place, expectation));

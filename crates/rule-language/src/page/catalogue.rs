@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use gc_rules::rule::Rule;
 use gc_rules::rule_set::RuleSet;
 use strict_yaml::reference::paragraph;
-use strict_yaml::yaml::{Bounds, Entry, Kind, Node, parse};
+use strict_yaml::yaml::{Bounds, parse};
 
-use crate::load::{SourceFile, load, shipped, shipped_tests};
+use crate::load::{SourceFile, entry, load, scalar, shipped, shipped_tests};
 use crate::test_file::TestFile;
 
 /// The page, as it is published.
@@ -49,7 +49,7 @@ pub fn text() -> String {
         let _ = write!(out, "\n## {title}\n\n{}\n", paragraph(&description));
         let here = |rule: &&Rule| rule.location.starts_with(&format!("{}:", file.name));
         for rule in loaded.rules.rules.iter().map(|rule| &**rule).filter(here) {
-            entry(&mut out, rule, &loaded.rules, &tests);
+            describe(&mut out, rule, &loaded.rules, &tests);
         }
     }
     out
@@ -61,7 +61,7 @@ const INTRODUCTION: &str = "\
 The rules that ship, with what they mean and what to do. `gcwatch rules show ID` prints one of them.
 ";
 
-fn entry(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]) {
+fn describe(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]) {
     let group = rule.group.and_then(|place| rules.groups.get(place));
     let group = group.map_or_else(String::new, |group| format!(", group `{}`", group.name));
     let role = rule.role.map_or_else(String::new, |role| format!("{}, ", role.name()));
@@ -164,25 +164,12 @@ fn duration(ns: u64) -> String {
 /// Title and description of the family that a file describes.
 fn family(text: &str) -> (String, String) {
     let root = parse(text, Bounds::default()).ok().flatten();
-    let family = root.as_ref().and_then(|root| below(root, "family"));
+    let family = root.as_ref().and_then(|root| entry(root, "family"));
     let text = |key: &str| {
-        let Kind::Scalar(scalar) = &below(family?, key)?.kind else {
-            return None;
-        };
-        Some(scalar.text.trim().to_owned())
+        let scalar = family.and_then(|family| scalar(&entry(&family.value, key)?.value));
+        scalar.map_or("", |scalar| scalar.text.trim()).to_owned()
     };
-    (
-        text("title").unwrap_or_default(),
-        text("description").unwrap_or_default(),
-    )
-}
-
-fn below<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    let Kind::Mapping(entries) = &node.kind else {
-        return None;
-    };
-    let mut entries: std::slice::Iter<'n, Entry> = entries.iter();
-    entries.find(|entry| entry.key == key).map(|entry| &entry.value)
+    (text("title"), text("description"))
 }
 
 #[cfg(test)]

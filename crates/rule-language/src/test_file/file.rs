@@ -8,10 +8,10 @@ use strict_yaml::check::Schema;
 use strict_yaml::path::KeyPath;
 use strict_yaml::schema::tidy;
 use strict_yaml::units::DURATION;
-use strict_yaml::yaml::{self, Bounds, Kind, Node, Position};
+use strict_yaml::yaml::{self, Bounds, Node, Position};
 
 use super::document::TestDocument;
-use crate::load::{Level, Problem};
+use crate::load::{Level, Problem, entry, items_of};
 
 /// The version of the format.
 const VERSION: &str = "gcwatch/v1";
@@ -48,34 +48,24 @@ impl TestFile {
     /// All errors, in the order of the file; never empty.
     pub fn read(name: &str, text: &str) -> Result<Self, Vec<Problem>> {
         let name: Arc<str> = name.into();
-        let problem = |at: Position, message: String| Problem {
-            file: Arc::clone(&name),
-            line: at.line,
-            column: at.column,
-            message,
-            severity: Level::Error,
-        };
+        let problem = |at: Position, message: String| problem(&name, at, message);
         let root = match yaml::parse(text, Bounds::default()) {
             Ok(Some(root)) => root,
-            Ok(None) => {
-                return Err(vec![problem(Position::START, "the file is empty".to_owned())]);
-            }
+            Ok(None) => return Err(vec![problem(Position::START, "the file is empty".to_owned())]),
             Err(faults) => {
-                return Err(faults
-                    .into_iter()
-                    .map(|fault| problem(fault.at, fault.message))
-                    .collect());
+                let problems = faults.into_iter().map(|fault| problem(fault.at, fault.message));
+                return Err(problems.collect());
             }
         };
         let (value, findings) = Schema::new(&SCHEMA, &[DURATION]).check(&root, &KeyPath::default());
         if !findings.is_empty() {
-            let with_path = |path: &KeyPath, message: String| match path.steps() {
-                [] => message,
-                _ => format!("{path}: {message}"),
-            };
             let problems = findings.into_iter().map(|finding| {
-                let message = with_path(&finding.path, finding.fault.message);
-                problem(finding.fault.at, message)
+                let (path, fault) = (&finding.path, finding.fault);
+                let message = match path.steps() {
+                    [] => fault.message,
+                    _ => format!("{path}: {}", fault.message),
+                };
+                problem(fault.at, message)
             });
             return Err(problems.collect());
         }
@@ -95,10 +85,10 @@ impl TestFile {
                 "apiVersion: `{}` is not supported; write `{VERSION}`",
                 self.document.api_version
             );
-            problems.push(self.problem(self.place(&["apiVersion"]), message));
+            problems.push(self.problem(self.place("apiVersion"), message));
         }
         if self.document.tests.is_empty() {
-            problems.push(self.problem(self.place(&["tests"]), "there is no test".to_owned()));
+            problems.push(self.problem(self.place("tests"), "there is no test".to_owned()));
         }
         for (place, test) in self.document.tests.iter().enumerate() {
             let at = self.place_of_test(place);
@@ -118,14 +108,7 @@ impl TestFile {
 
     /// A problem in this file.
     pub fn problem(&self, at: Position, message: String) -> Problem {
-        let file = Arc::clone(&self.name);
-        Problem {
-            file,
-            line: at.line,
-            column: at.column,
-            message,
-            severity: Level::Error,
-        }
+        problem(&self.name, at, message)
     }
 
     /// The position of a test.
@@ -135,34 +118,27 @@ impl TestFile {
 
     /// The position of an expectation.
     pub fn place_of_expectation(&self, test: usize, expectation: usize) -> Position {
-        let expect = self.node(test).and_then(|test| value_of(test, "expect"));
-        let place = expect
-            .and_then(|expect| element(expect, expectation))
-            .map(|node| node.at);
+        let expectations = self.node(test).map(|test| items_of(test, "expect"));
+        let place = expectations.and_then(|expectations| Some(expectations.get(expectation)?.at));
         place.unwrap_or_else(|| self.place_of_test(test))
     }
 
     fn node(&self, test: usize) -> Option<&Node> {
-        element(value_of(&self.root, "tests")?, test)
+        items_of(&self.root, "tests").get(test)
     }
 
-    fn place(&self, keys: &[&str]) -> Position {
-        let found = keys.iter().try_fold(&self.root, |node, key| value_of(node, key));
-        found.map_or(self.root.at, |node| node.at)
-    }
-}
-
-fn value_of<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    match &node.kind {
-        Kind::Mapping(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
-        _ => None,
+    fn place(&self, key: &str) -> Position {
+        entry(&self.root, key).map_or(self.root.at, |entry| entry.value.at)
     }
 }
 
-fn element(node: &Node, place: usize) -> Option<&Node> {
-    match &node.kind {
-        Kind::Sequence(items) => items.get(place),
-        _ => None,
+fn problem(file: &Arc<str>, at: Position, message: String) -> Problem {
+    Problem {
+        file: Arc::clone(file),
+        line: at.line,
+        column: at.column,
+        message,
+        severity: Level::Error,
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use strict_yaml::check::did_you_mean;
 
-/// An invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub(super) struct FieldError {

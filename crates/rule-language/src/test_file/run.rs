@@ -28,18 +28,25 @@ pub struct Difference {
     pub message: String,
 }
 
-/// The result of a test.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TestOutcome {
-    /// The differences; if there are none, the test passed.
-    pub differences: Vec<Difference>,
+/// Runs a test: its differences; if there are none, it passed. `recording`: the history of the process in the test's
+/// recording, its sync time in Unix nanoseconds, and how long it was observed.
+pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    if let Err(message) = play(test, rules, recording, &mut differences) {
+        let expectation = None;
+        differences.push(Difference { expectation, message });
+    }
+    differences
 }
 
-/// Runs a test. `recording`: the history of the process in the test's recording, its sync time in Unix nanoseconds, and
-/// how long it was observed.
-pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> TestOutcome {
-    let mut outcome = TestOutcome::default();
-    let mut fail = |expectation, message| outcome.differences.push(Difference { expectation, message });
+/// Plays a test, up to what makes that impossible.
+fn play(
+    test: &Test,
+    rules: &Arc<RuleSet>,
+    recording: Option<(History<'_>, i128, i64)>,
+    differences: &mut Vec<Difference>,
+) -> Result<(), String> {
+    let mut fail = |expectation, message| differences.push(Difference { expectation, message });
     for (place, expectation) in test.expect.iter().enumerate() {
         if rules.rule(&expectation.rule).is_none() {
             fail(Some(place), format!("there is no rule `{}`", expectation.rule));
@@ -48,38 +55,20 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
     for id in test.fires.iter().flatten().filter(|id| rules.rule(id).is_none()) {
         fail(None, format!("fires: there is no rule `{id}`"));
     }
-    let start = match &test.start {
-        None => DEFAULT_START,
-        Some(text) => match text.parse::<jiff::Timestamp>() {
-            Ok(time) => time.as_nanosecond(),
-            Err(_) => {
-                fail(
-                    None,
-                    format!("start: `{text}` is not a time such as 2026-01-01T00:00:00Z"),
-                );
-                return outcome;
-            }
-        },
-    };
+    let start = test.start.as_ref().map(|text| {
+        let time = text.parse::<jiff::Timestamp>();
+        time.map_err(|_| format!("start: `{text}` is not a time such as 2026-01-01T00:00:00Z"))
+    });
+    let start = start.transpose()?.map_or(DEFAULT_START, jiff::Timestamp::as_nanosecond);
     let known = facts(&test.process, &test.events);
-    let played = match played(&test.events, &known, start) {
-        Ok(played) => played,
-        Err(message) => {
-            fail(None, message);
-            return outcome;
-        }
-    };
+    let played = played(&test.events, &known, start)?;
     let start = recording.map_or(start, |(_, start, _)| start);
     let rounds = test.rounds.unwrap_or(1);
     let held = recording.map_or(0, |(history, _, _)| {
         history.collections.len() + history.suspensions.len()
     });
     if held.saturating_mul(rounds as usize) > MAX_EVENTS {
-        fail(
-            None,
-            format!("rounds: the test would have more than {MAX_EVENTS} events"),
-        );
-        return outcome;
+        return Err(format!("rounds: the test would have more than {MAX_EVENTS} events"));
     }
     let whole = recording.map(|(history, _, observed)| {
         (
@@ -116,14 +105,11 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
         review.step(when, &step);
     }
     review.until(end.saturating_add(test.until.map_or(0, |until| ns(until.0))));
-    if let Some(message) = test
-        .fires
-        .as_ref()
-        .and_then(|fires| compare_fires(fires, test.fires_from, &review))
-    {
-        fail(None, message);
+    let fires = test.fires.as_ref();
+    match fires.and_then(|fires| compare_fires(fires, test.fires_from, &review)) {
+        Some(message) => Err(message),
+        None => Ok(()),
     }
-    outcome
 }
 
 fn ns(duration: std::time::Duration) -> i64 {

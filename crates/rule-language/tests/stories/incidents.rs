@@ -9,9 +9,8 @@ use gc_rules::ledger::{Ledger, MemoryVerdict};
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
-use rule_language::load::{SourceFile, load};
 
-use super::story::{S, Story, What, moment};
+use super::story::{S, Story, What, moment, of_file};
 
 /// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.
 const RULES: &str = "\
@@ -25,25 +24,10 @@ rules:
      evidence: [ledger], summary: 'worse {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
   - {id: p.long, title: Long, on: gc, when: gc.pause_ms > 100.0, severity: info, group: pauses,
      summary: '{{ gc.pause_ms | ms }}', keep_firing_for: 20s}
-  - id: p.many
-    title: Many
-    on: process
-    let: { many: { fn: count, where: gc.generation == 0, over: 1m } }
-    when: many >= 3.0
-    clear: many < 1.0
-    keep_firing_for: 10s
-    severity: warning
-    evidence: [black-box]
-    summary: '{{ many }} collections in a minute'
+  - {id: p.many, title: Many, on: process, let: {many: {fn: count, where: gc.generation == 0, over: 1m}}, when: many >= 3.0,
+     clear: many < 1.0, keep_firing_for: 10s, severity: warning, evidence: [black-box],
+     summary: '{{ many }} collections in a minute'}
 ";
-
-fn rules() -> Arc<RuleSet> {
-    let file = SourceFile {
-        name: "test.yaml".to_owned(),
-        text: RULES.to_owned(),
-    };
-    Arc::new(load(&[file]).unwrap().rules)
-}
 
 struct Process {
     rules: Arc<RuleSet>,
@@ -53,7 +37,12 @@ struct Process {
 
 impl Process {
     fn new() -> Self {
-        let rules = rules();
+        Self::of(RULES)
+    }
+
+    /// One with the rules of this file.
+    fn of(text: &str) -> Self {
+        let rules = of_file(text);
         Self {
             story: Story::with(Arc::clone(&rules)),
             rules,
@@ -62,13 +51,15 @@ impl Process {
     }
 
     /// What changes at `at` seconds; the process is looked at each second, as the daemon does.
-    fn step(&mut self, at: f64, what: &What) -> String {
+    fn changes(&mut self, at: f64, what: &What) -> Vec<IncidentChange> {
         let transitions = self.story.step(at, what);
         let holding = self.story.engine.holding();
-        let changes = self
-            .incidents
-            .observe(&self.rules, &transitions, &holding, (moment(at), Wall::UNIX));
-        words(&changes)
+        let at = (moment(at), Wall::UNIX);
+        self.incidents.observe(&self.rules, &transitions, &holding, at)
+    }
+
+    fn step(&mut self, at: f64, what: &What) -> String {
+        words(&self.changes(at, what))
     }
 
     fn play(&mut self, lines: &[(f64, What, &str)]) {
@@ -168,18 +159,8 @@ fn a_cause_that_comes_later_joins() {
 /// Guarantee: one incident, whose head is the warning, then the cause.
 #[test]
 fn information_is_no_cause_of_a_warning() {
-    let file = SourceFile {
-        name: "test.yaml".to_owned(),
-        text: RULES
-            .replace("severity: warning, group: memory", "severity: info, group: memory")
-            .replace("    evidence: [black-box]", "    group: pauses"),
-    };
-    let rules = Arc::new(load(&[file]).unwrap().rules);
-    let mut process = Process {
-        story: Story::with(Arc::clone(&rules)),
-        rules,
-        incidents: Incidents::default(),
-    };
+    let text = RULES.replace("severity: warning, group: memory", "severity: info, group: memory");
+    let mut process = Process::of(&text.replace("evidence: [black-box]", "group: pauses"));
     let mut named = Vec::new();
     let story = [What::Full(5), What::Gc(150), What::Gc(1), What::Gc(1), What::Full(20)];
     for (at, what) in story.iter().enumerate() {
@@ -206,15 +187,7 @@ fn figures_do_not_freeze() {
     assert!((5..15).contains(&number), "{record:?}");
     assert_eq!(record.members[0].peak, Some(20.0));
 
-    let refreshed = |process: &mut Process, at| {
-        let transitions = process.story.step(at, &What::Gc(1));
-        let holding = process.story.engine.holding();
-        let changes = process
-            .incidents
-            .observe(&process.rules, &transitions, &holding, (moment(at), Wall::UNIX));
-        changes.len()
-    };
-    let times = (0..=20u32).map(|second| refreshed(&mut process, 71.0 + f64::from(second)));
+    let times = (0..=20u32).map(|second| process.changes(71.0 + f64::from(second), &What::Gc(1)).len());
     assert!((2..=3).contains(&times.sum::<usize>()));
 }
 
@@ -312,7 +285,7 @@ fn an_incident_carries_what_its_rules_gather() {
     let open = process.incidents.open().next().unwrap();
     let stored = serde_json::to_string(&StoredIncident::of(open, Wall::UNIX)).unwrap();
     let restored: StoredIncident = serde_json::from_str(&stored).unwrap();
-    for rules in [rules(), Arc::default()] {
+    for rules in [of_file(RULES), Arc::default()] {
         let restored = restored.restore(&rules, Wall::UNIX);
         assert_eq!(restored.ledger, Some(ledger(200)));
         assert!(restored.gathers(Evidence::Ledger));
@@ -354,7 +327,7 @@ fn a_crash_loop_is_recorded_once_in_ten_minutes() {
         keep(&mut process, pid, &recordings);
         process.play(&[(at, What::Full(20), "began m.worse critical")]);
         let open = process.incidents.open().next().unwrap();
-        let restored = StoredIncident::of(open, Wall::UNIX).restore(&rules(), Wall::UNIX);
+        let restored = StoredIncident::of(open, Wall::UNIX).restore(&of_file(RULES), Wall::UNIX);
         assert_eq!(restored.is_recorded_before, open.is_recorded_before);
         let record = process.records().remove(0);
         let text = record.evidence_text(Evidence::BlackBox).unwrap().to_owned();
@@ -409,7 +382,7 @@ fn severe_incidents_are_recorded() {
     ]);
     assert_eq!(places(&process), [first.clone(), first.clone()]);
     let stored = StoredIncident::of(process.incidents.open().next().unwrap(), Wall::UNIX);
-    let restored = stored.restore(&rules(), Wall::UNIX);
+    let restored = stored.restore(&of_file(RULES), Wall::UNIX);
     assert_eq!(restored.black_box.as_ref(), Some(&id));
     let mut resumed = Incidents::default();
     resumed.resume(restored, Moment::NEVER);
@@ -437,71 +410,26 @@ const ROLES: &str = "\
 apiVersion: gcwatch/v1
 groups: {stopped: It is stopped, short: Memory is short}
 rules:
-  - id: time.stopped
-    role: symptom
-    title: It is stopped
-    on: process
-    let: { stopped: { fn: sum, of: gc.pause_ns, over: 1m } }
-    when: stopped > 100000000.0
-    clear: stopped < 50000000.0
-    keep_firing_for: 1s
-    harm: stopped
-    lasting: 30.0
-    severity: warning
-    worse: { error: stopped > 1000000000.0 }
-    group: stopped
-    summary: '{{ stopped }}'
-  - id: memory.short
-    role: symptom
-    title: Memory is short
-    on: gc
-    when: gc.generation == 2 && gc.pause_ms < 55.0
-    keep_firing_for: 2m
-    severity: error
-    group: short
-    summary: short
-  - id: old
-    role: cause
-    of: [time.stopped]
-    title: Full collections
-    on: process
-    let: { full: { fn: sum, of: gc.pause_ns, where: gc.generation == 2, over: 1m } }
-    when: full > 0.0
-    explains: full
-    consequence_of: [memory.short]
-    remedy: Collect less.
-    summary: '{{ full }}'
-  - id: young
-    role: cause
-    of: [time.stopped]
-    title: Young collections
-    on: process
-    let: { young: { fn: sum, of: gc.pause_ns, where: gc.generation == 0, over: 1m } }
-    when: young > 0.0
-    explains: young
-    summary: '{{ young }}'
+  - {id: time.stopped, role: symptom, title: It is stopped, on: process, group: stopped, severity: warning,
+     let: {stopped: {fn: sum, of: gc.pause_ns, over: 1m}}, when: stopped > 100000000.0, clear: stopped < 50000000.0,
+     keep_firing_for: 1s, harm: stopped, lasting: 30.0, worse: {error: stopped > 1000000000.0}, summary: '{{ stopped }}'}
+  - {id: memory.short, role: symptom, title: Memory is short, on: gc, group: short, severity: error,
+     when: gc.generation == 2 && gc.pause_ms < 55.0, keep_firing_for: 2m, summary: short}
+  - {id: old, role: cause, of: [time.stopped], title: Full collections, on: process, consequence_of: [memory.short],
+     let: {full: {fn: sum, of: gc.pause_ns, where: gc.generation == 2, over: 1m}},
+     when: full > 0.0, explains: full, remedy: Collect less., summary: '{{ full }}'}
+  - {id: young, role: cause, of: [time.stopped], title: Young collections, on: process,
+     let: {young: {fn: sum, of: gc.pause_ns, where: gc.generation == 0, over: 1m}},
+     when: young > 0.0, explains: young, summary: '{{ young }}'}
   - {id: each, role: note, title: Each, on: gc, when: gc.pause_ms >= 1.0, summary: one, keep_firing_for: 10m}
 ";
-
-fn with_roles() -> Process {
-    let file = SourceFile {
-        name: "test.yaml".to_owned(),
-        text: ROLES.to_owned(),
-    };
-    let rules = Arc::new(load(&[file]).unwrap().rules);
-    Process {
-        story: Story::with(Arc::clone(&rules)),
-        rules,
-        incidents: Incidents::default(),
-    }
-}
 
 /// Scenario: a note and a cause hold before there is harm; then the harm, which another cause explains later.
 /// Guarantee: the incident begins with the harm and has its name and beginning; causes are listed by their share, never
 /// begin or prolong it, and one message each says the main one, at most one in five minutes; notes are no part of it.
 #[test]
 fn only_harm_begins_an_incident() {
-    let mut process = with_roles();
+    let mut process = Process::of(ROLES);
     process.play(&[
         (40.0, What::Full(60), ""),
         (41.0, What::Gc(80), "began time.stopped warning"),
@@ -551,7 +479,7 @@ fn only_harm_begins_an_incident() {
 /// are one incident, that of the memory, and whoever does not know of the other does not hear of its end.
 #[test]
 fn a_consequence_is_a_part_of_its_cause() {
-    let mut process = with_roles();
+    let mut process = Process::of(ROLES);
     process.play(&[
         (10.0, What::Full(50), "began memory.short error"),
         (11.0, What::Full(70), ""),
@@ -565,7 +493,7 @@ fn a_consequence_is_a_part_of_its_cause() {
     // What explains the stopped time does not explain the memory.
     let record = &process.records()[0];
     assert_eq!((record.title.as_str(), record.causes.len()), ("Memory is short", 0));
-    let mut process = with_roles();
+    let mut process = Process::of(ROLES);
     process.play(&[
         (10.0, What::Full(150), "began time.stopped warning"),
         (

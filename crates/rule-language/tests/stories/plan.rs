@@ -1,7 +1,9 @@
 //! Windows that share what they are fed.
 
 use gc_rules::plan::Plan;
-use rule_language::load::{SourceFile, load, shipped};
+use rule_language::load::{load, shipped};
+
+use super::story::of_file;
 
 /// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series
 /// and of others.
@@ -15,11 +17,7 @@ fn windows_share_series_and_conditions() {
         rate: {fn: rate, where: gc.generation == 2, over: 1h, min_samples: 3}\n      \
         other: {fn: r2, of: gc.suspend_ms, where: gc.generation == 2, over: 1h}\n    \
         when: slope > 1.0 && fit > 0.5 && full > 1.0 && rate > 1.0 && other > 0.5\n";
-    let file = SourceFile {
-        name: "a.yaml".to_owned(),
-        text: text.to_owned(),
-    };
-    let rules = load(&[file]).unwrap().rules;
+    let rules = of_file(text);
     let plan = Plan::new(&rules.windows);
     assert_eq!(rules.windows.len(), 5);
     assert_eq!(plan.series.len(), 3);

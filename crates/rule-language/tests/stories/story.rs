@@ -44,17 +44,13 @@ pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
         return Arc::default();
     }
     let header = "apiVersion: gcwatch/v1\ngroups: {g: One group, h: Another one}\nrules:\n";
-    let file = SourceFile {
-        name: "test.yaml".to_owned(),
-        text: format!("{header}{list}"),
-    };
-    match load(&[file]) {
-        Ok(loaded) => Arc::new(loaded.rules),
-        Err(problems) => {
-            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            panic!("{}", problems.join("\n"))
-        }
-    }
+    of_file(&format!("{header}{list}"))
+}
+
+/// The rules of a file.
+pub(crate) fn of_file(text: &str) -> Arc<RuleSet> {
+    let loaded = load(&[SourceFile::new("test.yaml", text)]);
+    Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).rules)
 }
 
 /// A process and its engine.

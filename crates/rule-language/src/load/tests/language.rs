@@ -5,19 +5,22 @@ use std::sync::Arc;
 use crate::load::{SourceFile, load};
 use crate::test_file::{TestFile, run};
 
+/// What is reported of a wrong file.
+fn problems(text: &str) -> Vec<String> {
+    let problems = load(&[SourceFile::new("a.yaml", text)]).unwrap_err();
+    problems.iter().map(ToString::to_string).collect()
+}
+
 /// Runs the tests of a rule file.
 fn passes(rules: &str, tests: &str) {
-    let source = |name: &str, text: &str| SourceFile {
-        name: name.to_owned(),
-        text: format!("apiVersion: gcwatch/v1\n{text}"),
-    };
+    let source = |name: &str, text: &str| SourceFile::new(name, format!("apiVersion: gcwatch/v1\n{text}"));
     let loaded = load(&[source("a.yaml", rules)]).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(loaded.warnings, []);
     let set = Arc::new(loaded.rules);
     let tests = source("a.test.yaml", &format!("rule_files: [a.yaml]\ntests:\n{tests}"));
     let file = TestFile::read(&tests.name, &tests.text).unwrap_or_else(|problems| panic!("{problems:#?}"));
     for test in &file.document.tests {
-        let differences = run(test, &set, None).differences;
+        let differences = run(test, &set, None);
         assert!(differences.is_empty(), "{}: {differences:?}", test.name);
     }
 }
@@ -25,20 +28,11 @@ fn passes(rules: &str, tests: &str) {
 /// A rule with a parameter, and processes of three namespaces.
 const PARAMS: &str = "\
 rules:
-  - id: shop.pause
-    title: A long pause
-    on: gc
-    params: {limit_ms: 200, kind: gc}
-    params_for:
-      - select: process.attributes['k8s.namespace.name'] == 'batch'
-        params: {limit_ms: 2000.5}
-      - select: process.service.startsWith('report')
-        params: {limit_ms: 1000}
-    when: gc.pause_ms > limit_ms && kind == 'gc'
-    severity: warning
-    summary: 'longer than {{ limit_ms | ms }}'
-    description: It is long.
-    remedy: Look.
+  - {id: shop.pause, title: A long pause, on: gc, severity: warning, when: gc.pause_ms > limit_ms && kind == 'gc',
+     params: {limit_ms: 200, kind: gc}, params_for: [
+       {select: process.attributes['k8s.namespace.name'] == 'batch', params: {limit_ms: 2000.5}},
+       {select: process.service.startsWith('report'), params: {limit_ms: 1000}}],
+     summary: 'longer than {{ limit_ms | ms }}', description: It is long., remedy: Look.}
 overrides:
   - id: shop.*
     add:
@@ -104,14 +98,8 @@ rules:
     description: D
     remedy: R
 ";
-    let file = SourceFile {
-        name: "a.yaml".to_owned(),
-        text: text.to_owned(),
-    };
-    let problems = load(&[file]).unwrap_err();
-    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        problems(text),
         [
             "a.yaml:7:40: a: params: the file has a macro or list `induced`",
             "a.yaml:9:17: a: params_for.select: `gc.pause_ms` belongs to one collection, and here is none (here: process.*, \
@@ -129,18 +117,9 @@ rules:
 fn an_exception_applies_until_it_expires() {
     let rules = "\
 rules:
-  - id: shop.collects
-    title: Something was collected
-    on: process
-    let:
-      n: {fn: count, over: 1h}
-    when: n >= 1.0
-    severity: warning
-    summary: collected
-    description: It collects.
-    remedy: Look.
-    exceptions:
-      - {name: only one, when: n < 2.0, until: 2026-11-20}
+  - {id: shop.collects, title: Something was collected, on: process, severity: warning, let: {n: {fn: count, over: 1h}},
+     when: n >= 1.0, summary: collected, description: It collects., remedy: Look.,
+     exceptions: [{name: only one, when: n < 2.0, until: 2026-11-20}]}
 ";
     let test = |name: &str, start: &str, after_one: &str| {
         format!(
@@ -164,14 +143,8 @@ rules:
 fn a_test_says_what_is_known_of_a_version() {
     let rules = "\
 rules:
-  - id: a.long
-    title: A long pause
-    on: gc
-    when: gc.pause_ms > 200.0
-    severity: warning
-    summary: long
-    description: It is long.
-    remedy: Look.
+  - {id: a.long, title: A long pause, on: gc, severity: warning, when: gc.pause_ms > 200.0, summary: long,
+     description: It is long., remedy: Look.}
   - id: a.version
     title: Several of a version
     on: service
@@ -223,14 +196,6 @@ rules:
   - {id: f, title: T, on: gc, when: gc.pause_ns > 1, harm: gc.pause_ns, summary: S, description: D, remedy: R}
   - {id: g, role: cause, title: T, on: gc, when: gc.pause_ns > 1, summary: S, description: D, remedy: R}
 ";
-    let problems = |text: &str| -> Vec<String> {
-        let file = SourceFile {
-            name: "r.yaml".to_owned(),
-            text: text.to_owned(),
-        };
-        let problems = load(&[file]).unwrap_err();
-        problems.iter().map(ToString::to_string).collect()
-    };
     let found = problems(text).join("\n");
     for expected in [
         "e: explains: it is in ms; a harm is measured in ns, bytes, or bytes per hour (a slope)",

@@ -1,8 +1,8 @@
 //! Comparison of a review with the expectations of a test.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use gc_rules::alert::Alert;
 use gc_rules::review::Review;
 use gc_rules::rule::Severity;
 use gc_rules::rule_set::RuleSet;
@@ -13,7 +13,7 @@ pub(super) fn compare_fires(fires: &[String], from: Option<Severity>, review: &R
     let least = from.unwrap_or(Severity::Info);
     let fired: BTreeSet<&str> = review
         .alerts()
-        .filter(|reviewed| reviewed.alert.severity() >= least)
+        .filter(|reviewed| reviewed.alert.severity >= least)
         .map(|reviewed| &*reviewed.alert.rule.id)
         .collect();
     let wanted: BTreeSet<&str> = fires.iter().map(String::as_str).collect();
@@ -65,42 +65,26 @@ pub(super) fn compare(expectation: &Expectation, review: &Review, rules: &RuleSe
     {
         differences.push(format!("summary is \"{}\", expected \"{summary}\"", alert.summary));
     }
-    compare_texts(
-        "labels",
-        expectation.labels.as_ref(),
-        &alert_labels(&alert),
-        &mut differences,
-    );
-    let annotations = alert
-        .annotations
-        .iter()
-        .map(|(name, text)| (&**name, &**text))
-        .collect();
+    compare_texts("labels", expectation.labels.as_ref(), &alert.labels, &mut differences);
     compare_texts(
         "annotations",
         expectation.annotations.as_ref(),
-        &annotations,
+        &alert.annotations,
         &mut differences,
     );
     (!differences.is_empty()).then(|| format!("{said}: {}", differences.join("; ")))
 }
 
-fn alert_labels(alert: &Alert) -> BTreeMap<&str, &str> {
-    alert.labels.iter().map(|(name, text)| (&**name, &**text)).collect()
-}
-
 fn compare_texts(
     what: &str,
     expected: Option<&BTreeMap<String, String>>,
-    found: &BTreeMap<&str, &str>,
+    found: &[(Arc<str>, Box<str>)],
     differences: &mut Vec<String>,
 ) {
     let Some(expected) = expected else { return };
-    let expected: BTreeMap<&str, &str> = expected
-        .iter()
-        .map(|(name, text)| (name.as_str(), text.as_str()))
-        .collect();
-    if expected != *found {
+    let expected: BTreeMap<&str, &str> = expected.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let found: BTreeMap<&str, &str> = found.iter().map(|(name, text)| (&**name, &**text)).collect();
+    if expected != found {
         differences.push(format!("{what} are {found:?}, expected {expected:?}"));
     }
 }
