@@ -3,15 +3,14 @@
 use clr_gc::event::*;
 
 use crate::cases::CASES;
-use crate::payload::Payload;
 
 /// Scenario: each event is decoded, asked for its fields, and refused when cut.
 /// Guarantee: no allocation in any of it.
 #[test]
 fn decoding_allocates_nothing() {
-    for case in CASES {
+    for case in CASES.iter() {
         let layout = Layout::of(case.provider, case.id, Some(case.version)).unwrap();
-        let payload = (case.build)(Payload::new(PointerSize::Eight)).bytes;
+        let payload = case.payload(PointerSize::Eight);
         let mut fields = 0;
         let allocations = allocation_counter::measure(|| {
             if let Ok(event) = decode(layout, &payload, PointerSize::Eight) {

@@ -1,816 +1,291 @@
-//! One payload for each event and version, byte by byte, with its sizes and with what must come out of it.
+//! One payload for each event and version, field by field, with its sizes and with what must come out of it.
 
-use clr_gc::event::{EVENTPIPE_PROVIDER, PRIVATE_PROVIDER, RUNDOWN_PROVIDER, RUNTIME_PROVIDER};
+use std::sync::LazyLock;
 
-use crate::payload::Payload;
+use clr_gc::event::{EVENTPIPE_PROVIDER, PRIVATE_PROVIDER, PointerSize, RUNDOWN_PROVIDER, RUNTIME_PROVIDER};
 
 /// A payload and what it must decode to.
 pub(crate) struct Case {
     pub(crate) provider: &'static str,
     pub(crate) id: u32,
+    pub(crate) name: &'static str,
     pub(crate) version: u32,
-    pub(crate) build: fn(Payload) -> Payload,
     /// Bytes of the payload in a 64-bit and in a 32-bit process.
     pub(crate) sizes: (usize, usize),
     /// The fields as text.
-    pub(crate) fields: &'static str,
+    pub(crate) fields: String,
+    /// The same with what each is on the wire.
+    text: String,
 }
 
-const R: &str = RUNTIME_PROVIDER;
-const P: &str = PRIVATE_PROVIDER;
-
-/// A payload without pointers: of the same size in both.
-const fn plain(
-    provider: &'static str,
-    id: u32,
-    version: u32,
-    size: usize,
-    build: fn(Payload) -> Payload,
-    fields: &'static str,
-) -> Case {
-    case(provider, id, version, (size, size), build, fields)
-}
-
-const fn case(
-    provider: &'static str,
-    id: u32,
-    version: u32,
-    sizes: (usize, usize),
-    build: fn(Payload) -> Payload,
-    fields: &'static str,
-) -> Case {
-    Case {
-        provider,
-        id,
-        version,
-        build,
-        sizes,
-        fields,
+impl Case {
+    pub(crate) fn payload(&self, pointer: PointerSize) -> Vec<u8> {
+        read(&self.text, pointer).0
     }
 }
 
-/// GCHeapStats version 0: 92 bytes.
-fn heap_stats(payload: Payload) -> Payload {
-    (1..=10)
-        .fold(payload, |payload, number| payload.u64(number << 33))
-        .u32(11)
-        .u32(12)
-        .u32(13)
+pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut provider = RUNTIME_PROVIDER;
+    let mut rows = TABLE.lines().peekable();
+    while let Some(row) = rows.next() {
+        provider = match row {
+            "runtime" => RUNTIME_PROVIDER,
+            "private" => PRIVATE_PROVIDER,
+            "rundown" => RUNDOWN_PROVIDER,
+            "eventpipe" => EVENTPIPE_PROVIDER,
+            _ => provider,
+        };
+        let Some((head, fields)) = row.split_once(':') else {
+            continue;
+        };
+        let mut fields = fields.to_owned();
+        while let Some(more) = rows.next_if(|row| row.starts_with(' ')) {
+            fields = format!("{fields} {}", more.trim_start());
+        }
+        let (event, versions) = head.split_once(" v").unwrap();
+        let (id, name) = event.split_once(' ').unwrap();
+        for version in versions.split(", v") {
+            let (version, sizes) = version.split_once(' ').unwrap();
+            let (wide, narrow) = sizes.split_once('/').unwrap_or((sizes, sizes));
+            let version = version.parse().unwrap();
+            let text = of_version(&fields, version);
+            cases.push(Case {
+                provider,
+                id: id.parse().unwrap(),
+                name,
+                version,
+                sizes: (wide.parse().unwrap(), narrow.parse().unwrap()),
+                fields: read(&text, PointerSize::Eight).1,
+                text,
+            });
+        }
+    }
+    cases
+});
+
+/// The fields that this version has.
+fn of_version(fields: &str, version: u32) -> String {
+    let (first, later) = fields.split_once('|').unwrap_or((fields, ""));
+    let later = later.split('|').filter_map(|part| part.split_once(' '));
+    let later = later.filter(|(since, _)| version >= since.parse().unwrap());
+    let parts = [first].into_iter().chain(later.map(|(_, part)| part));
+    parts
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-/// GCGlobalHeapHistory version 2: 38 bytes.
-fn global(payload: Payload) -> Payload {
-    payload
-        .u64(1 << 40)
-        .u32(2)
-        .u32(1)
-        .u32(3)
-        .u32(0x11)
-        .u32(0x16)
-        .u16(9)
-        .u32(3)
-        .u32(60)
+/// The bytes of these fields, independent of the tables that read them, and the fields without what they are on the
+/// wire.
+fn read(text: &str, pointer: PointerSize) -> (Vec<u8>, String) {
+    let (mut bytes, mut shown) = (Vec::new(), String::new());
+    let mut quoted = false;
+    let ends = |letter: char| {
+        quoted ^= letter == '"';
+        !quoted && " ,[]{}".contains(letter)
+    };
+    for piece in text.split_inclusive(ends) {
+        let word = piece.trim_end_matches([' ', ',', '[', ']', '{', '}']);
+        let (name, value) = word
+            .rsplit_once('=')
+            .map_or(("", word), |(_, value)| word.split_at(word.len() - value.len()));
+        let mut plain = value;
+        if let Some(filling) = value.strip_prefix('~') {
+            // What a C compiler leaves before an aligned field: anything.
+            bytes.extend(number(filling, "3735928559", pointer));
+            continue;
+        } else if let Some(text) = value.strip_prefix('"') {
+            plain = text.trim_end_matches('"');
+            bytes.extend(plain.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+        } else if let Some(digits) = value.strip_prefix('#') {
+            plain = digits;
+            let pair = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+            bytes.extend((0..digits.len()).step_by(2).map(pair));
+        } else if let Some(kind) = value.find(char::is_alphabetic) {
+            plain = &value[..kind];
+            bytes.extend(number(&value[kind..], plain, pointer));
+        }
+        shown.extend([name, plain, &piece[word.len()..]]);
+    }
+    (bytes, shown)
 }
 
-/// RuntimeStart as dotnet-trace records it.
-fn runtime(payload: Payload) -> Payload {
-    let versions = [9, 2, 10, 0, 14, 0, 10, 0, 1426, 52326];
-    let numbers = versions.into_iter().fold(payload, Payload::u16).u32(0x1001).u8(2);
-    numbers.text("app.dll").raw(&[0xAB; 16]).text("/x.so")
+fn number(kind: &str, number: &str, pointer: PointerSize) -> Vec<u8> {
+    let width = match (kind, pointer) {
+        ("f32", _) => return number.parse::<f32>().unwrap().to_le_bytes().to_vec(),
+        ("pad", PointerSize::Four) => 0,
+        ("u8", _) => 1,
+        ("u16" | "i16", _) => 2,
+        ("u32" | "i32" | "pad", _) | ("ptr", PointerSize::Four) => 4,
+        ("u64" | "i64" | "ptr", _) => 8,
+        _ => panic!("{kind}"),
+    };
+    number.parse::<i128>().unwrap().to_le_bytes()[..width].to_vec()
 }
 
-const RUNTIME_FIELDS: &str = "ClrInstanceID=9 Sku=2 BclMajorVersion=10 BclMinorVersion=0 BclBuildNumber=14 BclQfeNumber=0 \
-    VMMajorVersion=10 VMMinorVersion=0 VMBuildNumber=1426 VMQfeNumber=52326 StartupFlags=4097 StartupMode=2 \
-    CommandLine=app.dll ComObjectGuid=abababababababababababababababab RuntimeDllPath=/x.so";
-
-pub(crate) const CASES: &[Case] = &[
-    plain(R, 0, 0, 12, |p| p.text("ERROR"), "message=ERROR"),
-    plain(R, 1, 0, 8, |p| p.u32(7).u32(4), "Count=7 Reason=4"),
-    plain(
-        R,
-        1,
-        1,
-        18,
-        |p| p.u32(7).u32(2).u32(4).u32(1).u16(9),
-        "Count=7 Depth=2 Reason=4 Type=1 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        1,
-        2,
-        26,
-        |p| p.u32(7).u32(2).u32(4).u32(1).u16(9).u64(1 << 40),
-        "Count=7 Depth=2 Reason=4 Type=1 ClrInstanceID=9 ClientSequenceNumber=1099511627776",
-    ),
-    plain(R, 2, 0, 6, |p| p.u32(7).u16(1), "Count=7 Depth=1"),
-    plain(
-        R,
-        2,
-        1,
-        10,
-        |p| p.u32(7).u32(1).u16(9),
-        "Count=7 Depth=1 ClrInstanceID=9",
-    ),
-    plain(R, 3, 0, 0, |p| p, ""),
-    plain(R, 3, 1, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(
-        R,
-        4,
-        0,
-        92,
-        heap_stats,
-        "GenerationSize0=8589934592 TotalPromotedSize0=17179869184 GenerationSize1=25769803776 \
-         TotalPromotedSize1=34359738368 GenerationSize2=42949672960 TotalPromotedSize2=51539607552 \
-         GenerationSize3=60129542144 TotalPromotedSize3=68719476736 FinalizationPromotedSize=77309411328 \
-         FinalizationPromotedCount=85899345920 PinnedObjectCount=11 SinkBlockCount=12 GCHandleCount=13",
-    ),
-    plain(
-        R,
-        4,
-        1,
-        94,
-        |p| heap_stats(p).u16(9),
-        "GenerationSize0=8589934592 TotalPromotedSize0=17179869184 GenerationSize1=25769803776 \
-         TotalPromotedSize1=34359738368 GenerationSize2=42949672960 TotalPromotedSize2=51539607552 \
-         GenerationSize3=60129542144 TotalPromotedSize3=68719476736 FinalizationPromotedSize=77309411328 \
-         FinalizationPromotedCount=85899345920 PinnedObjectCount=11 SinkBlockCount=12 GCHandleCount=13 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        4,
-        2,
-        110,
-        |p| heap_stats(p).u16(9).u64(14).u64(15),
-        "GenerationSize0=8589934592 TotalPromotedSize0=17179869184 GenerationSize1=25769803776 \
-         TotalPromotedSize1=34359738368 GenerationSize2=42949672960 TotalPromotedSize2=51539607552 \
-         GenerationSize3=60129542144 TotalPromotedSize3=68719476736 FinalizationPromotedSize=77309411328 \
-         FinalizationPromotedCount=85899345920 PinnedObjectCount=11 SinkBlockCount=12 GCHandleCount=13 ClrInstanceID=9 \
-         GenerationSize4=14 TotalPromotedSize4=15",
-    ),
-    plain(
-        R,
-        5,
-        0,
-        20,
-        |p| p.u64(1).u64(4_194_264).u32(3),
-        "Address=1 Size=4194264 Type=3",
-    ),
-    plain(
-        R,
-        5,
-        1,
-        22,
-        |p| p.u64(1).u64(4_194_264).u32(3).u16(9),
-        "Address=1 Size=4194264 Type=3 ClrInstanceID=9",
-    ),
-    plain(R, 6, 0, 8, |p| p.u64(1), "Address=1"),
-    plain(R, 6, 1, 10, |p| p.u64(1).u16(9), "Address=1 ClrInstanceID=9"),
-    plain(R, 7, 0, 0, |p| p, ""),
-    plain(R, 7, 1, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(R, 8, 0, 0, |p| p, ""),
-    plain(R, 8, 1, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(R, 9, 0, 2, |p| p.u16(6), "Reason=6"),
-    plain(
-        R,
-        9,
-        1,
-        10,
-        |p| p.u32(6).u32(u32::MAX).u16(9),
-        "Reason=6 Count=4294967295 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        10,
-        0,
-        8,
-        |p| p.u32(102_400).u32(1),
-        "AllocationAmount=102400 AllocationKind=1",
-    ),
-    plain(
-        R,
-        10,
-        1,
-        10,
-        |p| p.u32(102_400).u32(1).u16(9),
-        "AllocationAmount=102400 AllocationKind=1 ClrInstanceID=9",
-    ),
-    case(
-        R,
-        10,
-        2,
-        (30 + 4, 26 + 4),
-        |p| p.u32(102_400).u32(1).u16(9).u64(1 << 32).ptr(5).text("T").u32(3),
-        "AllocationAmount=102400 AllocationKind=1 ClrInstanceID=9 AllocationAmount64=4294967296 TypeID=5 TypeName=T \
-         HeapIndex=3",
-    ),
-    case(
-        R,
-        10,
-        3,
-        (38 + 4, 30 + 4),
-        |p| p.u32(102_400).u32(1).u16(9).u64(1 << 32).ptr(5).text("T").u32(3).ptr(6),
-        "AllocationAmount=102400 AllocationKind=1 ClrInstanceID=9 AllocationAmount64=4294967296 TypeID=5 TypeName=T \
-         HeapIndex=3 Address=6",
-    ),
-    case(
-        R,
-        10,
-        4,
-        (74, 66),
-        |p| {
-            p.u32(102_400)
-                .u32(1)
-                .u16(9)
-                .u64(1 << 32)
-                .ptr(5)
-                .text("System.Byte[]")
-                .u32(3)
-                .ptr(6)
-                .u64(8016)
-        },
-        "AllocationAmount=102400 AllocationKind=1 ClrInstanceID=9 AllocationAmount64=4294967296 TypeID=5 \
-         TypeName=System.Byte[] HeapIndex=3 Address=6 ObjectSize=8016",
-    ),
-    plain(R, 11, 0, 0, |p| p, ""),
-    plain(R, 11, 1, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(R, 12, 0, 0, |p| p, ""),
-    plain(R, 12, 1, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(R, 13, 0, 4, |p| p.u32(70), "Count=70"),
-    plain(R, 13, 1, 6, |p| p.u32(70).u16(9), "Count=70 ClrInstanceID=9"),
-    plain(R, 14, 0, 0, |p| p, ""),
-    plain(R, 14, 1, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(
-        R,
-        15,
-        0,
-        6 + (29 + 4 + 16) + (29 + 2),
-        |p| {
-            let first = p
-                .u32(2)
-                .u16(9)
-                .u64(1)
-                .u64(2)
-                .u32(3)
-                .u32(8)
-                .u8(29)
-                .text("L")
-                .u32(2)
-                .u64(77)
-                .u64(78);
-            first.u64(4).u64(5).u32(6).u32(0).u8(18).text("").u32(0)
-        },
-        "Count=2 ClrInstanceID=9 Values=[{TypeID=1, ModuleID=2, TypeNameID=3, Flags=8, CorElementType=29, Name=L, \
-         TypeParameterCount=2, TypeParameters=[77, 78]}, {TypeID=4, ModuleID=5, TypeNameID=6, Flags=0, \
-         CorElementType=18, Name=, TypeParameterCount=0, TypeParameters=[]}]",
-    ),
-    case(
-        R,
-        16,
-        0,
-        (10 + 42, 10 + 26),
-        |p| {
-            p.u32(4)
-                .u32(2)
-                .u16(9)
-                .ptr(1)
-                .u8(2)
-                .u32(5)
-                .ptr(3)
-                .ptr(4)
-                .u8(0)
-                .u32(0)
-                .ptr(5)
-        },
-        "Index=4 Count=2 ClrInstanceID=9 Values=[{RootedNodeAddress=1, GCRootKind=2, GCRootFlag=5, GCRootID=3}, \
-         {RootedNodeAddress=4, GCRootKind=0, GCRootFlag=0, GCRootID=5}]",
-    ),
-    case(
-        R,
-        17,
-        0,
-        (10 + 24, 10 + 12),
-        |p| p.u32(4).u32(1).u16(9).ptrs(1, 3),
-        "Index=4 Count=1 ClrInstanceID=9 Values=[{GCKeyNodeID=1, GCValueNodeID=2, GCRootID=3}]",
-    ),
-    case(
-        R,
-        18,
-        0,
-        (10 + 32, 10 + 28),
-        |p| p.u32(4).u32(1).u16(9).ptr(1).u64(24).u64(3).u64(0),
-        "Index=4 Count=1 ClrInstanceID=9 Values=[{Address=1, Size=24, TypeID=3, EdgeCount=0}]",
-    ),
-    case(
-        R,
-        19,
-        0,
-        (10 + 24, 10 + 16),
-        |p| p.u32(4).u32(2).u16(9).ptr(1).u32(2).ptr(3).u32(4),
-        "Index=4 Count=2 ClrInstanceID=9 Values=[{Value=1, ReferencingFieldID=2}, {Value=3, ReferencingFieldID=4}]",
-    ),
-    case(
-        R,
-        20,
-        0,
-        (30, 22),
-        |p| p.ptrs(1, 2).u32(3).u64(4).u16(9),
-        "Address=1 TypeID=2 ObjectCountForTypeSample=3 TotalSizeForTypeSample=4 ClrInstanceID=9",
-    ),
-    case(
-        R,
-        21,
-        0,
-        (10 + 16, 10 + 12),
-        |p| p.u32(4).u32(1).u16(9).ptr(1).u64(2),
-        "Index=4 Count=1 ClrInstanceID=9 Values=[{RangeBase=1, RangeLength=2}]",
-    ),
-    case(
-        R,
-        22,
-        0,
-        (10 + 24, 10 + 16),
-        |p| p.u32(4).u32(1).u16(9).ptrs(1, 2).u64(3),
-        "Index=4 Count=1 ClrInstanceID=9 Values=[{OldRangeBase=1, NewRangeBase=2, RangeLength=3}]",
-    ),
-    case(
-        R,
-        23,
-        0,
-        (27, 23),
-        |p| p.u8(2).ptr(1).u64(3).u64(4).u16(9),
-        "Generation=2 RangeStart=1 RangeUsedLength=3 RangeReservedLength=4 ClrInstanceID=9",
-    ),
-    plain(R, 25, 0, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(R, 26, 0, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(R, 27, 0, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(R, 28, 0, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    case(
-        R,
-        29,
-        0,
-        (18, 10),
-        |p| p.ptrs(1, 2).u16(9),
-        "TypeID=1 ObjectID=2 ClrInstanceID=9",
-    ),
-    case(
-        R,
-        30,
-        0,
-        (34, 26),
-        |p| p.ptrs(1, 2).u32(3).u32(2).u64(u64::MAX).u16(9),
-        "HandleID=1 ObjectID=2 Kind=3 Generation=2 AppDomainID=18446744073709551615 ClrInstanceID=9",
-    ),
-    case(R, 31, 0, (10, 6), |p| p.ptr(1).u16(9), "HandleID=1 ClrInstanceID=9"),
-    case(
-        R,
-        32,
-        0,
-        (30, 22),
-        |p| p.ptrs(1, 2).u32(3).u64(4).u16(9),
-        "Address=1 TypeID=2 ObjectCountForTypeSample=3 TotalSizeForTypeSample=4 ClrInstanceID=9",
-    ),
-    case(
-        R,
-        33,
-        0,
-        (54, 46),
-        |p| p.ptrs(1, 2).u64(24).text("System.Object").u16(9),
-        "HandleID=1 ObjectID=2 ObjectSize=24 TypeName=System.Object ClrInstanceID=9",
-    ),
-    plain(R, 35, 0, 6, |p| p.u32(17).u16(9), "Reason=17 ClrInstanceID=9"),
-    plain(
-        R,
-        36,
-        0,
-        6 + 44,
-        |p| p.u32(1).u16(9).u64(1).u64(2).u64(3).u64(4).u32(5).u32(6).u32(7),
-        "Count=1 ClrInstanceID=9 Values=[{GCRootID=1, ObjectID=2, TypeID=3, IUnknown=4, RefCount=5, PeggedRefCount=6, \
-         Flags=7}]",
-    ),
-    plain(
-        R,
-        37,
-        0,
-        6 + 40,
-        |p| p.u32(1).u16(9).u64(1).u64(2).u64(3).u64(4).u32(5).u32(6),
-        "Count=1 ClrInstanceID=9 Values=[{ObjectID=1, TypeID=2, IUnknown=3, VTable=4, RefCount=5, Flags=6}]",
-    ),
-    plain(
-        R,
-        38,
-        0,
-        14 + 30 + 32,
-        |p| {
-            let first = p.u32(2).u64(8).u16(9).u64(1).u64(2).u64(3).u32(0).text("");
-            first.u64(4).u64(5).u64(6).u32(1).text("f")
-        },
-        "Count=2 AppDomainID=8 ClrInstanceID=9 Values=[{GCRootID=1, ObjectID=2, TypeID=3, Flags=0, FieldName=}, \
-         {GCRootID=4, ObjectID=5, TypeID=6, Flags=1, FieldName=f}]",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        78,
-        |p| {
-            p.text("CommittedUsage")
-                .u32(42)
-                .u16(1)
-                .u64(1 << 34)
-                .u64(2)
-                .u64(3)
-                .u64(4)
-                .u64(5)
-                .u16(9)
-        },
-        "Name=CommittedUsage DataSize=42 Version=1 TotalCommittedInUse=17179869184 TotalCommittedInGlobalDecommit=2 \
-         TotalCommittedInFree=3 TotalCommittedInGlobalFree=4 TotalBookkeepingCommitted=5 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        86,
-        |p| {
-            let data = p
-                .text("SizeAdaptationSample")
-                .u32(38)
-                .u16(1)
-                .u64(12)
-                .u32(1)
-                .u32(2)
-                .u32(3)
-                .u32(4);
-            data.u64(1 << 33).u32(5).u16(9)
-        },
-        "Name=SizeAdaptationSample DataSize=38 Version=1 GCIndex=12 ElapsedBetweenGCs=1 GCPause=2 SohMslWait=3 \
-         UohMslWait=4 TotalSohStableSize=8589934592 Gen0BudgetPerHeap=5 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        104,
-        |p| {
-            let data = p
-                .text("SizeAdaptationTuning")
-                .u32(56)
-                .u16(1)
-                .u16(2)
-                .u16(50)
-                .u16(1)
-                .u64(12)
-                .u64(1 << 33);
-            let data = data
-                .f32(1.5)
-                .f32(2.5)
-                .f32(-0.25)
-                .u16(3)
-                .f32(0.125)
-                .u32(4)
-                .u8(5)
-                .u16(6)
-                .u16(7);
-            data.u16(8).u16(10).u8(11).u16(9)
-        },
-        "Name=SizeAdaptationTuning DataSize=56 Version=1 NewHeapCount=2 MaxHeapCount=50 MinHeapCount=1 GCIndex=12 \
-         TotalSohStableSize=8589934592 MedianThroughputCostPercent=1.5 TcpToConsider=2.5 RecordedTcpAroundTarget=-0.25 \
-         RecordedCount=3 Slope=0.125 GCsSinceLastChange=4 AggFactor=5 ChangeDecision=6 AdjReason=7 \
-         HcChangeFreqFactor=8 HcFreqReason=10 AdjMetric=11 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        104,
-        |p| {
-            let data = p
-                .text("SizeAdaptationFullGCTuning")
-                .u32(44)
-                .u16(1)
-                .u16(2)
-                .u64(12)
-                .f32(1.5)
-                .u32(3);
-            data.u32(1).f32(0.5).u32(2).f32(0.75).u32(3).f32(1.0).u16(9)
-        },
-        "Name=SizeAdaptationFullGCTuning DataSize=44 Version=1 NewHeapCount=2 GCIndex=12 MedianGen2Tcp=1.5 \
-         Gen2sSinceLastChange=3 GCDistance0=1 GCPercent0=0.5 GCDistance1=2 GCPercent1=0.75 GCDistance2=3 GCPercent2=1 \
-         ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        74,
-        |p| {
-            let data = p.text("HeapCountTuning").u32(36).u16(1).u16(u16::MAX).u64(12);
-            (1..=6).fold(data, |data, number| data.f32(number as f32 / 2.0)).u16(9)
-        },
-        "Name=HeapCountTuning DataSize=36 Version=1 NewHeapCount=-1 GCIndex=12 MedianThroughputCostPercent=0.5 \
-         SmoothedMedianThroughputCostPercent=1 ThroughputCostPercentReductionPerStepUp=1.5 \
-         ThroughputCostPercentIncreasePerStepDown=2 SpaceCostPercentIncreasePerStepUp=2.5 \
-         SpaceCostPercentDecreasePerStepDown=3 ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        72,
-        |p| {
-            p.text("HeapCountSample")
-                .u32(34)
-                .u16(1)
-                .u64(12)
-                .u64(1)
-                .u64(2)
-                .u64(u64::MAX)
-                .u16(9)
-        },
-        "Name=HeapCountSample DataSize=34 Version=1 GCIndex=12 ElapsedTimeBetweenGCs=1 GCPauseTime=2 MslWaitTime=-1 \
-         ClrInstanceID=9",
-    ),
-    plain(
-        R,
-        39,
-        0,
-        20,
-        |p| p.text("OOM").u32(6).u16(1).u32(0x0403_0201).u16(9),
-        "Name=OOM DataSize=6 Data=010001020304 ClrInstanceID=9",
-    ),
-    plain(R, 187, 0, 41 + 16 + 12, runtime, RUNTIME_FIELDS),
-    plain(R, 200, 0, 10, |p| p.u64(1).u16(9), "BytesAllocated=1 ClrInstanceID=9"),
-    plain(R, 201, 0, 10, |p| p.u64(1).u16(9), "BytesFreed=1 ClrInstanceID=9"),
-    plain(
-        R,
-        202,
-        0,
-        18,
-        |p| p.u32(1).u16(9).u32(6).u64(1 << 35),
-        "HeapNum=1 ClrInstanceID=9 Type=6 Bytes=34359738368",
-    ),
-    plain(
-        R,
-        203,
-        2,
-        18,
-        |p| p.u32(100).u32(1).u32(2).u16(9).u32(u32::MAX),
-        "Heap=100 JoinTime=1 JoinType=2 ClrInstanceID=9 JoinID=-1",
-    ),
-    case(
-        R,
-        204,
-        3,
-        (86 + 80 * 2, 58 + 40 * 2),
-        |p| {
-            let heap = p
-                .u16(9)
-                .ptrs(1, 6)
-                .u32(70)
-                .u32(0x55)
-                .u32(4)
-                .u32(0x8000_0002)
-                .u32(0)
-                .u32(1)
-                .ptr(8)
-                .u32(2);
-            heap.ptrs(10, 10).ptrs(20, 10)
-        },
-        "ClrInstanceID=9 FreeListAllocated=1 FreeListRejected=2 EndOfSegAllocated=3 CondemnedAllocated=4 \
-         PinnedAllocated=5 PinnedAllocatedAdvance=6 RunningFreeListEfficiency=70 CondemnReasons0=85 CondemnReasons1=4 \
-         CompactMechanisms=2147483650 ExpandMechanisms=0 HeapIndex=1 ExtraGen0Commit=8 Count=2 Values=[{SizeBefore=10, \
-         FreeListBefore=11, FreeObjBefore=12, SizeAfter=13, FreeListAfter=14, FreeObjAfter=15, In=16, PinnedSurv=17, \
-         NonePinnedSurv=18, NewAllocation=19}, {SizeBefore=20, FreeListBefore=21, FreeObjBefore=22, SizeAfter=23, \
-         FreeListAfter=24, FreeObjAfter=25, In=26, PinnedSurv=27, NonePinnedSurv=28, NewAllocation=29}]",
-    ),
-    plain(
-        R,
-        205,
-        2,
-        38,
-        global,
-        "FinalYoungestDesired=1099511627776 NumHeaps=2 CondemnedGeneration=1 Gen0ReductionCount=3 Reason=17 \
-         GlobalMechanisms=22 ClrInstanceID=9 PauseMode=3 MemoryPressure=60",
-    ),
-    plain(
-        R,
-        205,
-        3,
-        46,
-        |p| global(p).u32(0x55).u32(4),
-        "FinalYoungestDesired=1099511627776 NumHeaps=2 CondemnedGeneration=1 Gen0ReductionCount=3 Reason=17 \
-         GlobalMechanisms=22 ClrInstanceID=9 PauseMode=3 MemoryPressure=60 CondemnReasons0=85 CondemnReasons1=4",
-    ),
-    plain(
-        R,
-        205,
-        4,
-        50 + 4 * 2,
-        |p| global(p).u32(0x55).u32(4).u32(2).u32(100).u32(u32::MAX),
-        "FinalYoungestDesired=1099511627776 NumHeaps=2 CondemnedGeneration=1 Gen0ReductionCount=3 Reason=17 \
-         GlobalMechanisms=22 ClrInstanceID=9 PauseMode=3 MemoryPressure=60 CondemnReasons0=85 CondemnReasons1=4 Count=2 \
-         Values=[{Time=100}, {Time=4294967295}]",
-    ),
-    plain(R, 206, 0, 6, |p| p.u32(7).u16(9), "Count=7 ClrInstanceID=9"),
-    plain(R, 207, 0, 6, |p| p.u32(7).u16(9), "Count=7 ClrInstanceID=9"),
-    case(
-        R,
-        208,
-        0,
-        (4 + 32 * 2, 4 + 20 * 2),
-        |p| {
-            let first = p.u16(9).u16(2).u32(5).u32(9783).u32(1).padding_to_ptr().ptr(30).ptr(10);
-            first.u32(6).u32(7).u32(8).padding_to_ptr().ptr(31).ptr(11)
-        },
-        "ClrInstanceID=9 Count=2 Values=[{TimePlan=5, TimeCompact=9783, TimeRelocate=1, TotalRefs=30, ZeroRefs=10}, \
-         {TimePlan=6, TimeCompact=7, TimeRelocate=8, TotalRefs=31, ZeroRefs=11}]",
-    ),
-    case(
-        R,
-        209,
-        0,
-        (14 + 16 * 2, 14 + 12 * 2),
-        |p| {
-            let first = p.u16(9).u16(1).u64(1 << 33).u16(2).u16(2).u16(0xBEEF).u32(23).ptr(600);
-            first.u16(3).u16(0xBEEF).u32(41).ptr(700)
-        },
-        "ClrInstanceID=9 BucketKind=1 TotalSize=8589934592 Count=2 Values=[{Index=2, Count=23, Size=600}, {Index=3, \
-         Count=41, Size=700}]",
-    ),
-    case(
-        R,
-        303,
-        0,
-        (42, 34),
-        |p| p.u32(2).u16(9).ptr(1).text("T").ptr(3).u64(24).u64(8),
-        "AllocationKind=2 ClrInstanceID=9 TypeID=1 TypeName=T Address=3 ObjectSize=24 SampledByteOffset=8",
-    ),
-    plain(P, 0, 0, 12, |p| p.text("ERROR"), "message=ERROR"),
-    plain(P, 1, 0, 4, |p| p.u32(1), "DoCompact=1"),
-    plain(P, 1, 1, 6, |p| p.u32(1).u16(9), "DoCompact=1 ClrInstanceID=9"),
-    plain(
-        P,
-        2,
-        0,
-        20,
-        |p| p.u64(1).u64(2).u32(1),
-        "SegmentSize=1 LargeObjectSegmentSize=2 ServerGC=1",
-    ),
-    plain(
-        P,
-        2,
-        1,
-        22,
-        |p| p.u64(1).u64(2).u32(1).u16(9),
-        "SegmentSize=1 LargeObjectSegmentSize=2 ServerGC=1 ClrInstanceID=9",
-    ),
-    plain(
-        P,
-        3,
-        0,
-        20,
-        |p| p.u64(1).u64(2).u32(1),
-        "DesiredAllocation=1 NewAllocation=2 GenerationNumber=1",
-    ),
-    plain(
-        P,
-        3,
-        1,
-        22,
-        |p| p.u64(1).u64(2).u32(1).u16(9),
-        "DesiredAllocation=1 NewAllocation=2 GenerationNumber=1 ClrInstanceID=9",
-    ),
-    plain(
-        P,
-        5,
-        0,
-        28,
-        |p| p.u64(1).u32(2).u32(1).u32(3).u32(4).u32(5),
-        "FinalYoungestDesired=1 NumHeaps=2 CondemnedGeneration=1 Gen0ReductionCount=3 Reason=4 GlobalMechanisms=5",
-    ),
-    plain(
-        P,
-        5,
-        1,
-        30,
-        |p| p.u64(1).u32(2).u32(1).u32(3).u32(4).u32(5).u16(9),
-        "FinalYoungestDesired=1 NumHeaps=2 CondemnedGeneration=1 Gen0ReductionCount=3 Reason=4 GlobalMechanisms=5 \
-         ClrInstanceID=9",
-    ),
-    plain(P, 6, 0, 12, |p| p.u32(1).u32(0).u32(2), "Heap=1 JoinTime=0 JoinType=2"),
-    plain(
-        P,
-        6,
-        1,
-        14,
-        |p| p.u32(1).u32(0).u32(2).u16(9),
-        "Heap=1 JoinTime=0 JoinType=2 ClrInstanceID=9",
-    ),
-    plain(P, 7, 0, 4, |p| p.u32(1), "HeapNum=1"),
-    plain(P, 7, 1, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(P, 8, 0, 4, |p| p.u32(1), "HeapNum=1"),
-    plain(P, 8, 1, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(P, 9, 0, 4, |p| p.u32(1), "HeapNum=1"),
-    plain(P, 9, 1, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(P, 10, 0, 4, |p| p.u32(1), "HeapNum=1"),
-    plain(P, 10, 1, 6, |p| p.u32(1).u16(9), "HeapNum=1 ClrInstanceID=9"),
-    plain(P, 11, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 12, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 13, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 14, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 15, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 16, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 17, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 18, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 19, 0, 2, |p| p.u16(9), "ClrInstanceID=9"),
-    plain(P, 20, 0, 10, |p| p.u64(35).u16(9), "Objects=35 ClrInstanceID=9"),
-    plain(
-        P,
-        21,
-        0,
-        22,
-        |p| p.u64(1).u64(2).u32(1).u16(9),
-        "Pages=1 Objects=2 IsLarge=1 ClrInstanceID=9",
-    ),
-    plain(
-        P,
-        22,
-        0,
-        30,
-        |p| p.u64(1).u64(2).u64(3).u32(0).u16(9),
-        "Min=1 Max=2 Objects=3 IsLarge=0 ClrInstanceID=9",
-    ),
-    plain(
-        P,
-        22,
-        1,
-        34,
-        |p| p.u64(1).u64(2).u64(3).u32(0).u16(9).u32(4),
-        "Min=1 Max=2 Objects=3 IsLarge=0 ClrInstanceID=9 GenNumber=4",
-    ),
-    plain(P, 23, 0, 6, |p| p.u32(11).u16(9), "Reason=11 ClrInstanceID=9"),
-    plain(P, 24, 0, 6, |p| p.u32(11).u16(9), "Reason=11 ClrInstanceID=9"),
-    plain(P, 25, 0, 8, |p| p.u32(2).u32(1), "GenNumber=2 IsAlloc=1"),
-    plain(
-        P,
-        25,
-        1,
-        10,
-        |p| p.u32(2).u32(1).u16(9),
-        "GenNumber=2 IsAlloc=1 ClrInstanceID=9",
-    ),
-    plain(P, 26, 0, 6, |p| p.u32(2).u16(9), "GenNumber=2 ClrInstanceID=9"),
-    case(
-        P,
-        192,
-        0,
-        (22, 14),
-        |p| p.ptrs(1, 2).u16(9).text("T"),
-        "TypeID=1 ObjectID=2 ClrInstanceID=9 TypeName=T",
-    ),
-    case(
-        P,
-        194,
-        0,
-        (34, 26),
-        |p| p.ptrs(1, 2).u32(3).u32(2).u64(8).u16(9),
-        "HandleID=1 ObjectID=2 Kind=3 Generation=2 AppDomainID=8 ClrInstanceID=9",
-    ),
-    case(P, 195, 0, (10, 6), |p| p.ptr(1).u16(9), "HandleID=1 ClrInstanceID=9"),
-    case(
-        P,
-        199,
-        0,
-        (26, 14),
-        |p| p.ptrs(1, 3).u16(9),
-        "PlugStart=1 PlugEnd=2 GapBeforeSize=3 ClrInstanceID=9",
-    ),
-    plain(
-        RUNDOWN_PROVIDER,
-        10,
-        0,
-        50,
-        |p| {
-            p.u64(0xC00_0000)
-                .u64(85_000)
-                .u64(3)
-                .u64(4)
-                .u64(5)
-                .u32(80)
-                .u32(0x1D)
-                .u16(9)
-        },
-        "HardLimit=201326592 LOHThreshold=85000 PhysicalMemoryConfig=3 Gen0MinBudgetConfig=4 Gen0MaxBudgetConfig=5 \
-        HighMemPercentConfig=80 BitSettings=29 ClrInstanceID=9",
-    ),
-    plain(RUNDOWN_PROVIDER, 187, 0, 69, runtime, RUNTIME_FIELDS),
-    plain(EVENTPIPE_PROVIDER, 1, 0, 4, |p| p.text("a"), "CommandLine=a"),
-    plain(
-        EVENTPIPE_PROVIDER,
-        1,
-        1,
-        24,
-        |p| p.text("a").text("Linux").text("x64"),
-        "CommandLine=a OSInformation=Linux ArchInformation=x64",
-    ),
-];
+/// `ID NAME vVERSION BYTES, vVERSION BYTES/BYTES ON 32 BITS: FIELDS`, longer ones in several lines. A field is
+/// `Name=value` with its type on the wire, of which `ptr` is as wide as a pointer. What follows `|2` is there since
+/// version 2; `~u16` is filling, `~pad` where pointers have 8 bytes; `#` begins bytes.
+const TABLE: &str = r#"runtime
+0 EventSourceMessage v0 12: message="ERROR"
+1 GCStart v0 8: Count=7u32 Reason=4u32
+1 GCStart v1 18, v2 26: Count=7u32 Depth=2u32 Reason=4u32 Type=1u32 ClrInstanceID=9u16
+    |2 ClientSequenceNumber=1099511627776u64
+2 GCEnd v0 6: Count=7u32 Depth=1u16
+2 GCEnd v1 10: Count=7u32 Depth=1u32 ClrInstanceID=9u16
+3 GCRestartEEEnd v0 0, v1 2: |1 ClrInstanceID=9u16
+4 GCHeapStats v0 92, v1 94, v2 110: GenerationSize0=8589934592u64 TotalPromotedSize0=17179869184u64
+    GenerationSize1=25769803776u64 TotalPromotedSize1=34359738368u64 GenerationSize2=42949672960u64
+    TotalPromotedSize2=51539607552u64 GenerationSize3=60129542144u64 TotalPromotedSize3=68719476736u64
+    FinalizationPromotedSize=77309411328u64 FinalizationPromotedCount=85899345920u64 PinnedObjectCount=11u32
+    SinkBlockCount=12u32 GCHandleCount=13u32 |1 ClrInstanceID=9u16 |2 GenerationSize4=14u64
+    TotalPromotedSize4=15u64
+5 GCCreateSegment v0 20, v1 22: Address=1u64 Size=4194264u64 Type=3u32 |1 ClrInstanceID=9u16
+6 GCFreeSegment v0 8, v1 10: Address=1u64 |1 ClrInstanceID=9u16
+7 GCRestartEEBegin v0 0, v1 2: |1 ClrInstanceID=9u16
+8 GCSuspendEEEnd v0 0, v1 2: |1 ClrInstanceID=9u16
+9 GCSuspendEEBegin v0 2: Reason=6u16
+9 GCSuspendEEBegin v1 10: Reason=6u32 Count=4294967295u32 ClrInstanceID=9u16
+10 GCAllocationTick v0 8, v1 10, v2 34/30, v3 42/34: AllocationAmount=102400u32 AllocationKind=1u32
+    |1 ClrInstanceID=9u16 |2 AllocationAmount64=4294967296u64 TypeID=5ptr TypeName="T" HeapIndex=3u32
+    |3 Address=6ptr
+10 GCAllocationTick v4 74/66: AllocationAmount=102400u32 AllocationKind=1u32 ClrInstanceID=9u16
+    AllocationAmount64=4294967296u64 TypeID=5ptr TypeName="System.Byte[]" HeapIndex=3u32 Address=6ptr
+    ObjectSize=8016u64
+11 GCCreateConcurrentThread v0 0, v1 2: |1 ClrInstanceID=9u16
+12 GCTerminateConcurrentThread v0 0, v1 2: |1 ClrInstanceID=9u16
+13 GCFinalizersEnd v0 4, v1 6: Count=70u32 |1 ClrInstanceID=9u16
+14 GCFinalizersBegin v0 0, v1 2: |1 ClrInstanceID=9u16
+15 BulkType v0 86: Count=2u32 ClrInstanceID=9u16 Values=[{TypeID=1u64, ModuleID=2u64, TypeNameID=3u32, Flags=8u32,
+    CorElementType=29u8, Name="L", TypeParameterCount=2u32, TypeParameters=[77u64, 78u64]}, {TypeID=4u64,
+    ModuleID=5u64, TypeNameID=6u32, Flags=0u32, CorElementType=18u8, Name="", TypeParameterCount=0u32,
+    TypeParameters=[]}]
+16 GCBulkRootEdge v0 52/36: Index=4u32 Count=2u32 ClrInstanceID=9u16 Values=[{RootedNodeAddress=1ptr, GCRootKind=2u8,
+    GCRootFlag=5u32, GCRootID=3ptr}, {RootedNodeAddress=4ptr, GCRootKind=0u8, GCRootFlag=0u32, GCRootID=5ptr}]
+17 GCBulkRootConditionalWeakTableElementEdge v0 34/22: Index=4u32 Count=1u32 ClrInstanceID=9u16
+    Values=[{GCKeyNodeID=1ptr, GCValueNodeID=2ptr, GCRootID=3ptr}]
+18 GCBulkNode v0 42/38: Index=4u32 Count=1u32 ClrInstanceID=9u16 Values=[{Address=1ptr, Size=24u64, TypeID=3u64,
+    EdgeCount=0u64}]
+19 GCBulkEdge v0 34/26: Index=4u32 Count=2u32 ClrInstanceID=9u16 Values=[{Value=1ptr, ReferencingFieldID=2u32},
+    {Value=3ptr, ReferencingFieldID=4u32}]
+20 GCSampledObjectAllocationHigh v0 30/22: Address=1ptr TypeID=2ptr ObjectCountForTypeSample=3u32
+    TotalSizeForTypeSample=4u64 ClrInstanceID=9u16
+21 GCBulkSurvivingObjectRanges v0 26/22: Index=4u32 Count=1u32 ClrInstanceID=9u16 Values=[{RangeBase=1ptr,
+    RangeLength=2u64}]
+22 GCBulkMovedObjectRanges v0 34/26: Index=4u32 Count=1u32 ClrInstanceID=9u16 Values=[{OldRangeBase=1ptr,
+    NewRangeBase=2ptr, RangeLength=3u64}]
+23 GCGenerationRange v0 27/23: Generation=2u8 RangeStart=1ptr RangeUsedLength=3u64 RangeReservedLength=4u64
+    ClrInstanceID=9u16
+25 GCMarkStackRoots v0 6: HeapNum=1u32 ClrInstanceID=9u16
+26 GCMarkFinalizeQueueRoots v0 6: HeapNum=1u32 ClrInstanceID=9u16
+27 GCMarkHandles v0 6: HeapNum=1u32 ClrInstanceID=9u16
+28 GCMarkOlderGenerationRoots v0 6: HeapNum=1u32 ClrInstanceID=9u16
+29 FinalizeObject v0 18/10: TypeID=1ptr ObjectID=2ptr ClrInstanceID=9u16
+30 SetGCHandle v0 34/26: HandleID=1ptr ObjectID=2ptr Kind=3u32 Generation=2u32 AppDomainID=18446744073709551615u64
+    ClrInstanceID=9u16
+31 DestroyGCHandle v0 10/6: HandleID=1ptr ClrInstanceID=9u16
+32 GCSampledObjectAllocationLow v0 30/22: Address=1ptr TypeID=2ptr ObjectCountForTypeSample=3u32
+    TotalSizeForTypeSample=4u64 ClrInstanceID=9u16
+33 PinObjectAtGCTime v0 54/46: HandleID=1ptr ObjectID=2ptr ObjectSize=24u64 TypeName="System.Object"
+    ClrInstanceID=9u16
+35 GCTriggered v0 6: Reason=17u32 ClrInstanceID=9u16
+36 GCBulkRootCCW v0 50: Count=1u32 ClrInstanceID=9u16 Values=[{GCRootID=1u64, ObjectID=2u64, TypeID=3u64,
+    IUnknown=4u64, RefCount=5u32, PeggedRefCount=6u32, Flags=7u32}]
+37 GCBulkRCW v0 46: Count=1u32 ClrInstanceID=9u16 Values=[{ObjectID=1u64, TypeID=2u64, IUnknown=3u64, VTable=4u64,
+    RefCount=5u32, Flags=6u32}]
+38 GCBulkRootStaticVar v0 76: Count=2u32 AppDomainID=8u64 ClrInstanceID=9u16 Values=[{GCRootID=1u64, ObjectID=2u64,
+    TypeID=3u64, Flags=0u32, FieldName=""}, {GCRootID=4u64, ObjectID=5u64, TypeID=6u64, Flags=1u32, FieldName="f"}]
+39 GCDynamicEvent v0 78: Name="CommittedUsage" DataSize=42u32 Version=1u16 TotalCommittedInUse=17179869184u64
+    TotalCommittedInGlobalDecommit=2u64 TotalCommittedInFree=3u64 TotalCommittedInGlobalFree=4u64
+    TotalBookkeepingCommitted=5u64 ClrInstanceID=9u16
+39 GCDynamicEvent v0 86: Name="SizeAdaptationSample" DataSize=38u32 Version=1u16 GCIndex=12u64 ElapsedBetweenGCs=1u32
+    GCPause=2u32 SohMslWait=3u32 UohMslWait=4u32 TotalSohStableSize=8589934592u64 Gen0BudgetPerHeap=5u32
+    ClrInstanceID=9u16
+39 GCDynamicEvent v0 104: Name="SizeAdaptationTuning" DataSize=56u32 Version=1u16 NewHeapCount=2u16
+    MaxHeapCount=50u16 MinHeapCount=1u16 GCIndex=12u64 TotalSohStableSize=8589934592u64
+    MedianThroughputCostPercent=1.5f32 TcpToConsider=2.5f32 RecordedTcpAroundTarget=-0.25f32 RecordedCount=3u16
+    Slope=0.125f32 GCsSinceLastChange=4u32 AggFactor=5u8 ChangeDecision=6u16 AdjReason=7u16 HcChangeFreqFactor=8u16
+    HcFreqReason=10u16 AdjMetric=11u8 ClrInstanceID=9u16
+39 GCDynamicEvent v0 104: Name="SizeAdaptationFullGCTuning" DataSize=44u32 Version=1u16 NewHeapCount=2u16
+    GCIndex=12u64 MedianGen2Tcp=1.5f32 Gen2sSinceLastChange=3u32 GCDistance0=1u32 GCPercent0=0.5f32 GCDistance1=2u32
+    GCPercent1=0.75f32 GCDistance2=3u32 GCPercent2=1f32 ClrInstanceID=9u16
+39 GCDynamicEvent v0 74: Name="HeapCountTuning" DataSize=36u32 Version=1u16 NewHeapCount=-1i16 GCIndex=12u64
+    MedianThroughputCostPercent=0.5f32 SmoothedMedianThroughputCostPercent=1f32
+    ThroughputCostPercentReductionPerStepUp=1.5f32 ThroughputCostPercentIncreasePerStepDown=2f32
+    SpaceCostPercentIncreasePerStepUp=2.5f32 SpaceCostPercentDecreasePerStepDown=3f32 ClrInstanceID=9u16
+39 GCDynamicEvent v0 72: Name="HeapCountSample" DataSize=34u32 Version=1u16 GCIndex=12u64 ElapsedTimeBetweenGCs=1u64
+    GCPauseTime=2u64 MslWaitTime=-1i64 ClrInstanceID=9u16
+39 GCDynamicEvent v0 20: Name="OOM" DataSize=6u32 Data=#010001020304 ClrInstanceID=9u16
+187 RuntimeStart v0 69: ClrInstanceID=9u16 Sku=2u16 BclMajorVersion=10u16 BclMinorVersion=0u16 BclBuildNumber=14u16
+    BclQfeNumber=0u16 VMMajorVersion=10u16 VMMinorVersion=0u16 VMBuildNumber=1426u16 VMQfeNumber=52326u16
+    StartupFlags=4097u32 StartupMode=2u8 CommandLine="app.dll" ComObjectGuid=#abababababababababababababababab
+    RuntimeDllPath="/x.so"
+200 IncreaseMemoryPressure v0 10: BytesAllocated=1u64 ClrInstanceID=9u16
+201 DecreaseMemoryPressure v0 10: BytesFreed=1u64 ClrInstanceID=9u16
+202 GCMarkWithType v0 18: HeapNum=1u32 ClrInstanceID=9u16 Type=6u32 Bytes=34359738368u64
+203 GCJoin v2 18: Heap=100u32 JoinTime=1u32 JoinType=2u32 ClrInstanceID=9u16 JoinID=-1i32
+204 GCPerHeapHistory v3 246/138: ClrInstanceID=9u16 FreeListAllocated=1ptr FreeListRejected=2ptr
+    EndOfSegAllocated=3ptr CondemnedAllocated=4ptr PinnedAllocated=5ptr PinnedAllocatedAdvance=6ptr
+    RunningFreeListEfficiency=70u32 CondemnReasons0=85u32 CondemnReasons1=4u32 CompactMechanisms=2147483650u32
+    ExpandMechanisms=0u32 HeapIndex=1u32 ExtraGen0Commit=8ptr Count=2u32 Values=[{SizeBefore=10ptr,
+    FreeListBefore=11ptr, FreeObjBefore=12ptr, SizeAfter=13ptr, FreeListAfter=14ptr, FreeObjAfter=15ptr, In=16ptr,
+    PinnedSurv=17ptr, NonePinnedSurv=18ptr, NewAllocation=19ptr}, {SizeBefore=20ptr, FreeListBefore=21ptr,
+    FreeObjBefore=22ptr, SizeAfter=23ptr, FreeListAfter=24ptr, FreeObjAfter=25ptr, In=26ptr, PinnedSurv=27ptr,
+    NonePinnedSurv=28ptr, NewAllocation=29ptr}]
+205 GCGlobalHeapHistory v2 38, v3 46, v4 58: FinalYoungestDesired=1099511627776u64 NumHeaps=2u32
+    CondemnedGeneration=1u32 Gen0ReductionCount=3u32 Reason=17u32 GlobalMechanisms=22u32 ClrInstanceID=9u16
+    PauseMode=3u32 MemoryPressure=60u32 |3 CondemnReasons0=85u32 CondemnReasons1=4u32 |4 Count=2u32
+    Values=[{Time=100u32}, {Time=4294967295u32}]
+206 GenAwareBegin v0 6: Count=7u32 ClrInstanceID=9u16
+207 GenAwareEnd v0 6: Count=7u32 ClrInstanceID=9u16
+208 GCLOHCompact v0 68/44: ClrInstanceID=9u16 Count=2u16 Values=[{TimePlan=5u32, TimeCompact=9783u32,
+    TimeRelocate=1u32, ~pad TotalRefs=30ptr, ZeroRefs=10ptr}, {TimePlan=6u32, TimeCompact=7u32, TimeRelocate=8u32,
+    ~pad TotalRefs=31ptr, ZeroRefs=11ptr}]
+209 GCFitBucketInfo v0 46/38: ClrInstanceID=9u16 BucketKind=1u16 TotalSize=8589934592u64 Count=2u16
+    Values=[{Index=2u16, ~u16 Count=23u32, Size=600ptr}, {Index=3u16, ~u16 Count=41u32, Size=700ptr}]
+303 AllocationSampled v0 42/34: AllocationKind=2u32 ClrInstanceID=9u16 TypeID=1ptr TypeName="T" Address=3ptr
+    ObjectSize=24u64 SampledByteOffset=8u64
+private
+0 EventSourceMessage v0 12: message="ERROR"
+1 GCDecision v0 4, v1 6: DoCompact=1u32 |1 ClrInstanceID=9u16
+2 GCSettings v0 20, v1 22: SegmentSize=1u64 LargeObjectSegmentSize=2u64 ServerGC=1u32 |1 ClrInstanceID=9u16
+3 GCOptimized v0 20, v1 22: DesiredAllocation=1u64 NewAllocation=2u64 GenerationNumber=1u32 |1 ClrInstanceID=9u16
+5 GCGlobalHeapHistory v0 28, v1 30: FinalYoungestDesired=1u64 NumHeaps=2u32 CondemnedGeneration=1u32
+    Gen0ReductionCount=3u32 Reason=4u32 GlobalMechanisms=5u32 |1 ClrInstanceID=9u16
+6 GCJoin v0 12, v1 14: Heap=1u32 JoinTime=0u32 JoinType=2u32 |1 ClrInstanceID=9u16
+7 PrvGCMarkStackRoots v0 4, v1 6: HeapNum=1u32 |1 ClrInstanceID=9u16
+8 PrvGCMarkFinalizeQueueRoots v0 4, v1 6: HeapNum=1u32 |1 ClrInstanceID=9u16
+9 PrvGCMarkHandles v0 4, v1 6: HeapNum=1u32 |1 ClrInstanceID=9u16
+10 PrvGCMarkCards v0 4, v1 6: HeapNum=1u32 |1 ClrInstanceID=9u16
+11 BGCBegin v0 2: ClrInstanceID=9u16
+12 BGC1stNonConEnd v0 2: ClrInstanceID=9u16
+13 BGC1stConEnd v0 2: ClrInstanceID=9u16
+14 BGC2ndNonConBegin v0 2: ClrInstanceID=9u16
+15 BGC2ndNonConEnd v0 2: ClrInstanceID=9u16
+16 BGC2ndConBegin v0 2: ClrInstanceID=9u16
+17 BGC2ndConEnd v0 2: ClrInstanceID=9u16
+18 BGCPlanEnd v0 2: ClrInstanceID=9u16
+19 BGCSweepEnd v0 2: ClrInstanceID=9u16
+20 BGCDrainMark v0 10: Objects=35u64 ClrInstanceID=9u16
+21 BGCRevisit v0 22: Pages=1u64 Objects=2u64 IsLarge=1u32 ClrInstanceID=9u16
+22 BGCOverflow v0 30, v1 34: Min=1u64 Max=2u64 Objects=3u64 IsLarge=0u32 ClrInstanceID=9u16 |1 GenNumber=4u32
+23 BGCAllocWaitBegin v0 6: Reason=11u32 ClrInstanceID=9u16
+24 BGCAllocWaitEnd v0 6: Reason=11u32 ClrInstanceID=9u16
+25 GCFullNotify v0 8, v1 10: GenNumber=2u32 IsAlloc=1u32 |1 ClrInstanceID=9u16
+26 BGC1stSweepEnd v0 6: GenNumber=2u32 ClrInstanceID=9u16
+192 PrvFinalizeObject v0 22/14: TypeID=1ptr ObjectID=2ptr ClrInstanceID=9u16 TypeName="T"
+194 PrvSetGCHandle v0 34/26: HandleID=1ptr ObjectID=2ptr Kind=3u32 Generation=2u32 AppDomainID=8u64
+    ClrInstanceID=9u16
+195 PrvDestroyGCHandle v0 10/6: HandleID=1ptr ClrInstanceID=9u16
+199 PinPlugAtGCTime v0 26/14: PlugStart=1ptr PlugEnd=2ptr GapBeforeSize=3ptr ClrInstanceID=9u16
+rundown
+10 GCSettingsRundown v0 50: HardLimit=201326592u64 LOHThreshold=85000u64 PhysicalMemoryConfig=3u64
+    Gen0MinBudgetConfig=4u64 Gen0MaxBudgetConfig=5u64 HighMemPercentConfig=80u32 BitSettings=29u32 ClrInstanceID=9u16
+187 RuntimeDCStart v0 69: ClrInstanceID=9u16 Sku=2u16 BclMajorVersion=10u16 BclMinorVersion=0u16 BclBuildNumber=14u16
+    BclQfeNumber=0u16 VMMajorVersion=10u16 VMMinorVersion=0u16 VMBuildNumber=1426u16 VMQfeNumber=52326u16
+    StartupFlags=4097u32 StartupMode=2u8 CommandLine="app.dll" ComObjectGuid=#abababababababababababababababab
+    RuntimeDllPath="/x.so"
+eventpipe
+1 ProcessInfo v0 4, v1 24: CommandLine="a" |1 OSInformation="Linux" ArchInformation="x64""#;

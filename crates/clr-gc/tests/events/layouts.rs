@@ -4,7 +4,6 @@ use clr_gc::event::*;
 use proptest::prelude::*;
 
 use crate::cases::{CASES, Case};
-use crate::payload::Payload;
 
 const POINTERS: [PointerSize; 2] = [PointerSize::Eight, PointerSize::Four];
 
@@ -14,7 +13,8 @@ fn payloads() -> impl Iterator<Item = (&'static Case, Layout, PointerSize, Vec<u
         let Some(layout) = Layout::of(case.provider, case.id, Some(case.version)) else {
             panic!("{} {} version {} is not known", case.provider, case.id, case.version);
         };
-        POINTERS.map(|pointer| (case, layout, pointer, (case.build)(Payload::new(pointer)).bytes))
+        assert_eq!(layout.name(), case.name);
+        POINTERS.map(|pointer| (case, layout, pointer, case.payload(pointer)))
     })
 }
 
@@ -201,7 +201,7 @@ fn a_count_is_checked_against_the_payload() {
             .unwrap();
         let layout = Layout::of(case.provider, id, Some(0)).unwrap();
         for count in [u32::MAX, 0x2000_0000, 0x1000_0001] {
-            let mut payload = (case.build)(Payload::new(PointerSize::Eight)).bytes;
+            let mut payload = case.payload(PointerSize::Eight);
             payload[at..at + 4].copy_from_slice(&count.to_le_bytes());
             let error = decode(layout, &payload, PointerSize::Eight).unwrap_err();
             assert_eq!(error.field, "Values", "{error}");
@@ -247,7 +247,7 @@ proptest! {
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let case = &CASES[case];
-        let mut payload = (case.build)(Payload::new(pointer)).bytes;
+        let mut payload = case.payload(pointer);
         for (index, byte) in damage {
             if !payload.is_empty() {
                 let index = index.index(payload.len());
