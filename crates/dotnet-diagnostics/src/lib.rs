@@ -7,7 +7,7 @@
 //!
 //! # Layers
 //!
-//! Each module uses only those above it; `tests/layers.rs` reads the imports and checks the order.
+//! Each module uses only those above it.
 //!
 //! | Module | What it is |
 //! |---|---|
