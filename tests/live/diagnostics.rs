@@ -55,11 +55,11 @@ fn found(target: &Target) -> Process {
 
 /// Reads until a collection must be in it, then to the end: the whole stream.
 async fn record(session: &mut Session) -> Vec<u8> {
-    session.set_idle_deadline(Some(START));
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     while bytes.len() < 4000 {
-        let count = session.read(&mut buffer).await.unwrap();
+        let read = tokio::time::timeout(START, session.read(&mut buffer)).await;
+        let count = read.expect("no byte comes").unwrap();
         assert_ne!(count, 0, "ended by itself after {} bytes", bytes.len());
         bytes.extend_from_slice(&buffer[..count]);
     }

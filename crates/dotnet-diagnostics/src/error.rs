@@ -276,21 +276,3 @@ impl Error {
         )
     }
 }
-
-/// For interfaces that have only an [`io::Error`], such as `tokio::io::AsyncRead`; this error is inside.
-impl From<Error> for io::Error {
-    fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::NoProcess { .. } | Error::NoSocket { .. } => io::ErrorKind::NotFound,
-            Error::Permission { .. } => io::ErrorKind::PermissionDenied,
-            Error::Refused { .. } => io::ErrorKind::ConnectionRefused,
-            Error::Silent { .. } => io::ErrorKind::TimedOut,
-            Error::Closed { .. } => io::ErrorKind::UnexpectedEof,
-            Error::Message { .. } => io::ErrorKind::InvalidData,
-            Error::Request { .. } => io::ErrorKind::InvalidInput,
-            Error::Proc { source, .. } | Error::Io { source, .. } => source.kind(),
-            _ => io::ErrorKind::Other,
-        };
-        Self::new(kind, error)
-    }
-}

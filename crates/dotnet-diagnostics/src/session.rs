@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
@@ -55,11 +54,10 @@ use crate::message::{CollectVersion, Command, Compromise};
 /// Read promptly: what is not read waits in the target's memory, up to the session's buffer, and then new events are
 /// dropped.
 ///
-/// # Three ways to read
+/// # Two ways to read
 ///
-/// [`read`](Self::read) for one buffer per session, [`AsyncRead`] for what copies streams
-/// (`tokio::io::copy(&mut session, &mut file)`), and [`poll_read`](Self::poll_read) where many sessions share a buffer:
-/// it is needed only during the call, not while waiting.
+/// [`read`](Self::read) for one buffer per session, and [`poll_read`](Self::poll_read) where many sessions share a
+/// buffer: it is needed only during the call, not while waiting.
 ///
 /// # Dropping
 ///
@@ -75,9 +73,7 @@ pub struct Session {
     held: Option<Box<dyn Held>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
-    idle: Option<Duration>,
-    last_byte: Instant,
-    /// Wakes the reader at the next deadline; made only where there is one.
+    /// Wakes the reader at the deadline of the stop.
     timer: Option<Pin<Box<Sleep>>>,
     stop: Option<Stop>,
     ended: bool,
@@ -101,7 +97,6 @@ impl Session {
         endpoint: Endpoint,
         deadlines: Deadlines,
     ) -> Self {
-        let last_byte = Instant::now();
         Self {
             id,
             version,
@@ -110,8 +105,6 @@ impl Session {
             held,
             endpoint,
             deadlines,
-            idle: None,
-            last_byte,
             timer: None,
             stop: None,
             ended: false,
@@ -160,27 +153,21 @@ impl Session {
         Ok(())
     }
 
-    /// How long no byte may come before reading is an error. By default there is no such deadline: a program that does
-    /// not collect sends nothing for any length of time.
-    pub fn set_idle_deadline(&mut self, idle: Option<Duration>) {
-        self.idle = idle;
-        self.last_byte = Instant::now();
-    }
-
     /// Reads bytes of the stream; 0 is its end (or an empty buffer). Whether the stream is whole can be seen from its
     /// own end tag: that of a process that was killed ends without one.
     ///
     /// Cancel safe: when the future is dropped, no byte is lost.
     ///
     /// # Errors
-    /// [`Error::Silent`] after the idle deadline, or when the stream has not ended within [`Deadlines::stop`] of
-    /// [`request_stop`](Self::request_stop); in the second case the error of StopTracing instead, if that failed.
+    /// [`Error::Silent`] when the stream has not ended within [`Deadlines::stop`] of
+    /// [`request_stop`](Self::request_stop); the error of StopTracing instead, if that failed. Without a request to stop
+    /// there is no deadline: a program that does not collect sends nothing for any length of time.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
 
     /// As [`read`](Self::read), as a poll: bytes are put into the buffer when they are there, else the task is woken
-    /// when they are, or when a deadline passes. The buffer is not kept, so that it may be another one, or shared, at
+    /// when they are, or when the deadline passes. The buffer is not kept, so that it may be another one, or shared, at
     /// each call:
     ///
     /// ```no_run
@@ -214,7 +201,6 @@ impl Session {
             Poll::Ready(Ok(())) => {
                 let count = buffer.filled().len();
                 self.ended = count == 0;
-                self.last_byte = Instant::now();
                 Poll::Ready(Ok(count))
             }
             // The process ended with something of ours unread: the end of a stream like any other.
@@ -225,13 +211,7 @@ impl Session {
             Poll::Ready(Err(error)) => Poll::Ready(Err(self.endpoint.io(Stage::Stream, error))),
             Poll::Pending => {
                 ready!(self.poll_deadline(cx));
-                Poll::Ready(Err(if self.stop_is_overdue() {
-                    self.not_stopped(cx)
-                } else {
-                    let collect = Command::CollectTracing(self.version);
-                    self.endpoint
-                        .silent(collect, Stage::Stream, self.idle.unwrap_or_default())
-                }))
+                Poll::Ready(Err(self.not_stopped(cx)))
             }
         }
     }
@@ -240,17 +220,12 @@ impl Session {
         self.stop.as_ref().is_some_and(|stop| stop.deadline <= Instant::now())
     }
 
-    /// Ready when a deadline has passed; never, where there is none.
+    /// Ready when the deadline of the stop has passed; never, where there is none.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let stop_at = self.stop.as_ref().map(|stop| stop.deadline);
-        let idle_at = self.idle.map(|idle| self.last_byte + idle);
-        let Some(deadline) = [stop_at, idle_at].into_iter().flatten().min() else {
+        let Some(deadline) = self.stop.as_ref().map(|stop| stop.deadline) else {
             return Poll::Pending;
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if timer.deadline() != deadline {
-            timer.as_mut().reset(deadline);
-        }
         timer.as_mut().poll(cx)
     }
 
@@ -333,15 +308,6 @@ impl Session {
             // Not answered, or dropped with an executor that is being shut down.
             Poll::Ready(Err(_)) | Poll::Pending => silent(Stage::Answer),
         }
-    }
-}
-
-/// The session's stream. Errors are those of [`Session::read`], inside of an [`io::Error`].
-impl AsyncRead for Session {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = ready!(self.get_mut().poll_read(cx, buffer.initialize_unfilled()));
-        buffer.advance(read.map_err(io::Error::from)?);
-        Poll::Ready(Ok(()))
     }
 }
 

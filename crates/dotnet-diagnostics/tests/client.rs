@@ -27,6 +27,19 @@ const SHORT: Duration = Duration::from_millis(50);
 /// Ends a test that would otherwise wait for ever for what does not happen.
 const LONG: Duration = Duration::from_secs(10);
 
+/// The payload with the session's id.
+const SESSION: [u8; 8] = [5, 0, 0, 0, 0, 0, 0, 0];
+
+/// Nothing came in time while this was done.
+fn assert_silent<T: std::fmt::Debug>(result: Result<T, Error>, expected: Stage) -> Error {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(&error, Error::Silent { stage, .. } if *stage == expected),
+        "{error}"
+    );
+    error
+}
+
 fn info(version: InfoVersion) -> Vec<u8> {
     // pid, cookie, then command line, os and arch empty, and what newer forms add.
     let fields = [[7, 0, 0, 0, 0, 0, 0, 0].as_slice(), &[9; 16], &[0; 12]].concat();
@@ -155,28 +168,12 @@ async fn refusals_are_final() {
 async fn silence_has_a_stage() {
     let fake = Fake::start(|_| Reaction::Hang(vec![]));
     let client = fake.client_with(Deadlines::uniform(SHORT));
-    let error = client.process_info().await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Silent {
-                stage: Stage::Answer,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let error = assert_silent(client.process_info().await, Stage::Answer);
     assert_eq!(error.obstacle().reason.as_str(), "silent");
 
     let fake = Fake::start(|_| Reaction::Hang(ok(&[0; 8])[..22].to_vec()));
     let client = fake.client_with(Deadlines::uniform(SHORT));
-    assert!(matches!(
-        client.resume_runtime().await,
-        Err(Error::Silent {
-            stage: Stage::Answer,
-            ..
-        })
-    ));
+    assert_silent(client.resume_runtime().await, Stage::Answer);
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
@@ -191,13 +188,7 @@ async fn silence_has_a_stage() {
     }
     let endpoint = Endpoint::socket(SocketAddress::chosen(&path), None);
     let client = Client::with_deadlines(endpoint, Deadlines::uniform(SHORT));
-    assert!(matches!(
-        client.process_info().await,
-        Err(Error::Silent {
-            stage: Stage::Connect,
-            ..
-        })
-    ));
+    assert_silent(client.process_info().await, Stage::Connect);
 }
 
 /// Scenario: no file, a file, a stale socket, and a socket on which another process listens than the one expected.
@@ -272,9 +263,7 @@ async fn the_environment_follows_its_answer() {
 async fn sessions_fall_back() {
     let runtime = |newest: CollectVersion| {
         Fake::start(move |request| match request {
-            Request::CollectTracing { version, .. } if version <= newest => {
-                Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0]))
-            }
+            Request::CollectTracing { version, .. } if version <= newest => Reaction::Hang(ok(&SESSION)),
             Request::StopTracing { .. } => Reaction::Close(ok(&[0; 8])),
             _ => Reaction::Close(refuse(RuntimeError::UnknownCommand)),
         })
@@ -347,7 +336,7 @@ fn streaming() -> Fake {
             Reaction::Own(Box::new(move |mut stream| {
                 tokio::spawn(async move {
                     stream
-                        .write_all(&[ok(&[5, 0, 0, 0, 0, 0, 0, 0]), b"Nettrace".to_vec()].concat())
+                        .write_all(&[ok(&SESSION), b"Nettrace".to_vec()].concat())
                         .await
                         .unwrap();
                     let done = stopped().await.unwrap();
@@ -364,7 +353,7 @@ fn streaming() -> Fake {
                     let (done, drained) = oneshot::channel();
                     stop.send(done).await.unwrap();
                     drained.await.unwrap();
-                    stream.write_all(&ok(&[5, 0, 0, 0, 0, 0, 0, 0])).await.unwrap();
+                    stream.write_all(&ok(&SESSION)).await.unwrap();
                 })
             }))
         }
@@ -377,11 +366,7 @@ fn streaming() -> Fake {
 #[tokio::test]
 async fn stopping_drains() {
     let fake = streaming();
-    let mut session = fake
-        .client()
-        .collect_tracing(&SessionConfig::garbage_collection())
-        .await
-        .unwrap();
+    let mut session = fake.session().await;
     let mut bytes = Vec::new();
     let drained = session.drain(|piece| bytes.extend_from_slice(piece)).await.unwrap();
     assert_eq!(drained, 8 + (4 << 20));
@@ -390,45 +375,14 @@ async fn stopping_drains() {
     assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
 }
 
-/// Scenario: a session as a stream of bytes for tokio's helpers: to its end, and until its idle deadline.
-/// Guarantee: all bytes are copied; the error of the deadline is inside of the I/O error.
-#[tokio::test]
-async fn streams_are_copied() {
-    let fake = streaming();
-    let config = SessionConfig::garbage_collection();
-    let mut session = fake.client().collect_tracing(&config).await.unwrap();
-    session.request_stop();
-    let mut bytes = Vec::new();
-    let copied = tokio::io::copy(&mut session, &mut bytes).await.unwrap();
-    assert_eq!((copied, bytes.len()), (8 + (4 << 20), 8 + (4 << 20)));
-    session.stopped().await.unwrap();
-
-    let fake = Fake::start(|_| Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])));
-    let mut session = fake.client().collect_tracing(&config).await.unwrap();
-    session.set_idle_deadline(Some(SHORT));
-    let error = tokio::io::copy(&mut session, &mut tokio::io::sink()).await.unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    let inner = error.into_inner().unwrap().downcast::<Error>().unwrap();
-    assert!(
-        matches!(
-            *inner,
-            Error::Silent {
-                stage: Stage::Stream,
-                ..
-            }
-        ),
-        "{inner}"
-    );
-}
-
 /// Scenario: two sessions that are polled at the same time with one buffer, of which one never sends a byte.
 /// Guarantee: the buffer is free while a session waits, and the other one's bytes come through it.
 #[tokio::test]
 async fn sessions_share_a_buffer() {
     let config = SessionConfig::garbage_collection();
     let silent = Fake::start(|request| match request {
-        Request::StopTracing { .. } => Reaction::Close(ok(&[5, 0, 0, 0, 0, 0, 0, 0])),
-        _ => Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])),
+        Request::StopTracing { .. } => Reaction::Close(ok(&SESSION)),
+        _ => Reaction::Hang(ok(&SESSION)),
     });
     let busy = streaming();
     let mut waiting = silent.client().collect_tracing(&config).await.unwrap();
@@ -458,29 +412,24 @@ async fn dropped_sessions_are_stopped() {
     let fake = Fake::start(move |request| match request {
         Request::StopTracing { session_id } => {
             seen.send(session_id).unwrap();
-            Reaction::Close(ok(&[5, 0, 0, 0, 0, 0, 0, 0]))
+            Reaction::Close(ok(&SESSION))
         }
-        _ => Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])),
+        _ => Reaction::Hang(ok(&SESSION)),
     });
-    drop(
-        fake.client()
-            .collect_tracing(&SessionConfig::garbage_collection())
-            .await
-            .unwrap(),
-    );
+    drop(fake.session().await);
     let stop = tokio::time::timeout(LONG, stops.recv()).await.expect("a stop is sent");
     assert_eq!(stop, Some(5));
 }
 
 /// Scenario: a stream that never ends, from a runtime that refuses to stop, and one that is silent.
-/// Guarantee: reading ends at the deadline with what StopTracing met; an idle deadline ends a silent stream.
+/// Guarantee: reading ends at the deadline with what StopTracing met, or with that the stream is silent.
 #[tokio::test]
 async fn a_stream_that_does_not_end_is_left() {
     let fake = Fake::start(|request| match request {
         Request::StopTracing { .. } => Reaction::Close(refuse(RuntimeError::Fail)),
         _ => Reaction::Own(Box::new(|mut stream| {
             tokio::spawn(async move {
-                stream.write_all(&ok(&[5, 0, 0, 0, 0, 0, 0, 0])).await.unwrap();
+                stream.write_all(&ok(&SESSION)).await.unwrap();
                 while stream.write_all(&[1; 1024]).await.is_ok() {}
             })
         })),
@@ -518,22 +467,9 @@ async fn a_stream_that_does_not_end_is_left() {
         "{error}"
     );
 
-    let fake = Fake::start(|_| Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])));
+    let fake = Fake::start(|_| Reaction::Hang(ok(&SESSION)));
     let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
-    session.set_idle_deadline(Some(SHORT));
-    let error = session.read(&mut [0; 16]).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Silent {
-                stage: Stage::Stream,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    let error = session.drain(|_| {}).await.unwrap_err();
-    assert!(matches!(error, Error::Silent { .. }), "{error}");
+    assert_silent(session.drain(|_| {}).await, Stage::Stream);
 }
 
 /// Scenario: the process is killed while a session runs.
@@ -542,13 +478,9 @@ async fn a_stream_that_does_not_end_is_left() {
 async fn a_killed_process_ends_its_stream() {
     let fake = Fake::start(|request| match request {
         Request::StopTracing { .. } => Reaction::Close(vec![]),
-        _ => Reaction::Close([ok(&[5, 0, 0, 0, 0, 0, 0, 0]), b"Nett".to_vec()].concat()),
+        _ => Reaction::Close([ok(&SESSION), b"Nett".to_vec()].concat()),
     });
-    let mut session = fake
-        .client()
-        .collect_tracing(&SessionConfig::garbage_collection())
-        .await
-        .unwrap();
+    let mut session = fake.session().await;
     session.request_stop();
     let mut bytes = Vec::new();
     assert_eq!(session.drain(|piece| bytes.extend_from_slice(piece)).await.unwrap(), 4);

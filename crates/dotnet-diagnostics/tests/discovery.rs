@@ -85,6 +85,14 @@ impl Host {
         }
     }
 
+    /// The same, with the runtime's library mapped.
+    fn dotnet(&self, pid: u32) -> Entry {
+        Entry {
+            maps: CORECLR,
+            ..self.entry(pid)
+        }
+    }
+
     fn add(&self, entry: &Entry) {
         let directory = self.path("proc").join(entry.pid.to_string());
         std::fs::create_dir_all(directory.join("ns")).unwrap();
@@ -149,13 +157,11 @@ fn the_socket_of_the_start_time_is_taken() {
     host.add(&host.entry(11));
     host.add(&Entry {
         flags: 0x0020_0000,
-        maps: CORECLR,
-        ..host.entry(12)
+        ..host.dotnet(12)
     });
     host.add(&Entry {
         state: 'Z',
-        maps: CORECLR,
-        ..host.entry(13)
+        ..host.dotnet(13)
     });
     std::fs::create_dir(host.path("proc/14")).unwrap();
     std::fs::create_dir(host.path("proc/acpi")).unwrap();
@@ -222,10 +228,7 @@ fn containers_are_searched_inside() {
 fn missing_sockets_have_reasons() {
     let host = Host::new();
     let tmp = host.path("tmp");
-    let dotnet = |pid| Entry {
-        maps: CORECLR,
-        ..host.entry(pid)
-    };
+    let dotnet = |pid| host.dotnet(pid);
     assert_eq!(host.reason(&dotnet(30)), Reason::NoSocket);
     assert_eq!(host.reason(&host.entry(31)), Reason::NotDotnet);
     let off = Entry {
@@ -249,18 +252,10 @@ fn missing_sockets_have_reasons() {
         }),
         Reason::Starting
     );
-    let listed: Vec<_> = host
-        .scan()
-        .list()
-        .unwrap()
-        .processes
-        .iter()
-        .map(|process| process.pid)
-        .collect();
-    assert_eq!(
-        listed,
-        [30, 32, 33, 34, 35, 36],
-        "a process that cannot be attached to is listed all the same"
+    let listed = host.scan().list().unwrap().processes;
+    assert!(
+        listed.iter().map(|process| process.pid).eq([30, 32, 33, 34, 35, 36]),
+        "a process that cannot be attached to is listed all the same: {listed:?}"
     );
     let library = host.scan().inspect(30).unwrap().evidence.unwrap();
     assert_eq!(library.version(), Some("8.0.1"));
@@ -308,10 +303,7 @@ fn sockets_that_are_listened_on_are_not_stale() {
 fn visible_causes_are_reported() {
     let host = Host::new();
     let tmp = host.path("tmp");
-    let dotnet = |pid| Entry {
-        maps: CORECLR,
-        ..host.entry(pid)
-    };
+    let dotnet = |pid| host.dotnet(pid);
     let old = "7f00-7f01 r-xp 00000000 08:01 9  /usr/share/dotnet/shared/Microsoft.NETCore.App/2.1.30/libcoreclr.so\n";
     assert_eq!(
         host.reason(&Entry {
@@ -376,9 +368,8 @@ fn an_unreadable_environment_is_made_up_for() {
     let path = elsewhere.join("dotnet-diagnostic-70-6000-socket");
     let line = format!("0: 00000002 00000000 00010000 0001 01    30 {}\n", path.display());
     let readable = Entry {
-        maps: CORECLR,
         net_unix: line.clone(),
-        ..host.entry(70)
+        ..host.dotnet(70)
     };
     host.add(&readable);
     let blind = |pid: u32| std::fs::remove_file(host.path("proc").join(pid.to_string()).join("environ")).unwrap();
@@ -409,10 +400,7 @@ fn an_unreadable_environment_is_made_up_for() {
         "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000080000\nCapBnd:\t0000000000080002\n",
     )
     .unwrap();
-    host.add(&Entry {
-        maps: CORECLR,
-        ..host.entry(71)
-    });
+    host.add(&host.dotnet(71));
     blind(71);
     let obstacle = host.scan().inspect(71).unwrap().obstacle.unwrap();
     assert_eq!(obstacle.reason, Reason::Permission);
@@ -471,10 +459,7 @@ fn named_sockets_are_used() {
     assert!(scan.inspect_named(SocketName { pid: 1, key: 777 }).is_some());
     assert_eq!(scan.inspect_named(SocketName { pid: 80, key: STARTED }), None);
 
-    host.add(&Entry {
-        maps: CORECLR,
-        ..host.entry(83)
-    });
+    host.add(&host.dotnet(83));
     let _without = host.socket(&host.path("tmp"), 83, 0);
     let process = host.scan().inspect(83).unwrap();
     assert_eq!(process.socket.unwrap().host_path(), at(&host.path("tmp"), 83, 0));

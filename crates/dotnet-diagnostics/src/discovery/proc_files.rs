@@ -189,12 +189,6 @@ impl ListeningSockets<'_> {
             Some((line.runtime()?, PathBuf::from(OsString::from_vec(line.path.to_vec()))))
         })
     }
-
-    /// The path with this file name, if a process listens on one.
-    pub fn path_of(self, name: SocketName) -> Option<PathBuf> {
-        self.runtimes()
-            .find_map(|(found, path)| (found == name).then_some(path))
-    }
 }
 
 #[cfg(test)]
@@ -331,7 +325,5 @@ mod tests {
             found,
             [(name(1, 2), PathBuf::from("/tmp/a  b/dotnet-diagnostic-1-2-socket"))]
         );
-        assert_eq!(sockets.path_of(name(1, 2)), Some(found[0].1.clone()));
-        assert_eq!(sockets.path_of(name(3, 4)), None);
     }
 }

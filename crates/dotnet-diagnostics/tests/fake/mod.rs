@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use dotnet_diagnostics::discovery::SocketAddress;
-use dotnet_diagnostics::message::{Answer, Progress, Request, RuntimeError, decode_frame};
-use dotnet_diagnostics::{Client, Deadlines, Endpoint};
+use dotnet_diagnostics::message::{Answer, Progress, Request, RuntimeError, SessionConfig, decode_frame};
+use dotnet_diagnostics::{Client, Deadlines, Endpoint, Session};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -71,6 +71,12 @@ impl Fake {
 
     pub(crate) fn client(&self) -> Client {
         Client::new(Endpoint::socket(SocketAddress::chosen(self.path()), None))
+    }
+
+    /// A session of the default client.
+    pub(crate) async fn session(&self) -> Session {
+        let config = SessionConfig::garbage_collection();
+        self.client().collect_tracing(&config).await.unwrap()
     }
 
     pub(crate) fn client_with(&self, deadlines: Deadlines) -> Client {
