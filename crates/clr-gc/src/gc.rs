@@ -49,6 +49,7 @@ mod stop;
 mod totals;
 mod trail;
 
+pub use crate::event::Phases;
 pub use account::{Account, AccountPart, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, PartKind};
 pub use allocated::{Allocated, AllocatedUnknown};
 pub use collection::{
@@ -58,7 +59,7 @@ pub use collection::{
 pub use compact::CompactCollection;
 pub use cpu_wait::CpuWait;
 pub use forming::MAX_HEAPS;
-pub use history::{GlobalHistory, Phases};
+pub use history::GlobalHistory;
 pub use impact::{RequestImpact, WorstRequest};
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;

@@ -211,7 +211,7 @@ impl GenerationHistory {
     }
 }
 
-/// How long each phase of a collection took, in microseconds. `None`: not sent, or the phase does not exist in this
+/// How long each phase of a collection took, in nanoseconds. `None`: not sent, or the phase does not exist in this
 /// kind of collection.
 ///
 /// **.NET 8** gives in `compact` of generations 1 and 2 not a duration but the absolute clock (5062 of 5062 collections
@@ -219,23 +219,86 @@ impl GenerationHistory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
     /// Marking from sized references.
-    pub mark_sized_refs: Option<u32>,
+    pub mark_sized_refs: Option<i64>,
     /// Marking from roots: usually the largest.
-    pub mark_roots: Option<u32>,
+    pub mark_roots: Option<i64>,
     /// Clearing short weak handles.
-    pub short_weak: Option<u32>,
+    pub short_weak: Option<i64>,
     /// Finding objects to finalize.
-    pub scan_finalization: Option<u32>,
+    pub scan_finalization: Option<i64>,
     /// Clearing long weak handles.
-    pub long_weak: Option<u32>,
+    pub long_weak: Option<i64>,
     /// Planning where survivors go; not in background collections.
-    pub plan: Option<u32>,
+    pub plan: Option<i64>,
     /// Updating references; when compacting.
-    pub relocate: Option<u32>,
+    pub relocate: Option<i64>,
     /// Moving survivors; when compacting.
-    pub compact: Option<u32>,
+    pub compact: Option<i64>,
     /// Making free lists; when sweeping (not in background collections, which sweep without a time).
-    pub sweep: Option<u32>,
+    pub sweep: Option<i64>,
+}
+
+impl Phases {
+    /// Each phase with its name, in the order in which they run.
+    pub fn named(&self) -> [(&'static str, Option<i64>); 9] {
+        [
+            ("mark_sized_refs", self.mark_sized_refs),
+            ("mark_roots", self.mark_roots),
+            ("short_weak", self.short_weak),
+            ("scan_finalization", self.scan_finalization),
+            ("long_weak", self.long_weak),
+            ("plan", self.plan),
+            ("relocate", self.relocate),
+            ("compact", self.compact),
+            ("sweep", self.sweep),
+        ]
+    }
+
+    /// All of marking: its phases, summed; `None` as long as one is unknown.
+    pub fn marking(&self) -> Option<i64> {
+        let marks = [
+            self.mark_sized_refs,
+            self.mark_roots,
+            self.short_weak,
+            self.scan_finalization,
+            self.long_weak,
+        ];
+        marks.iter().try_fold(0i64, |sum, ns| Some(sum.saturating_add((*ns)?)))
+    }
+
+    pub(crate) fn each_mut(&mut self) -> [&mut Option<i64>; 9] {
+        let Self {
+            mark_sized_refs,
+            mark_roots,
+            short_weak,
+            scan_finalization,
+            long_weak,
+            plan,
+            relocate,
+            compact,
+            sweep,
+        } = self;
+        [
+            mark_sized_refs,
+            mark_roots,
+            short_weak,
+            scan_finalization,
+            long_weak,
+            plan,
+            relocate,
+            compact,
+            sweep,
+        ]
+    }
+
+    /// Without those longer than the collection. .NET 8 sends the time of day of its compact phase, not the length, and
+    /// a background collection that ran before the session began has no start stamps.
+    pub(crate) fn within(mut self, duration_ns: Option<i64>) -> Self {
+        for phase in self.each_mut() {
+            *phase = phase.filter(|&ns| duration_ns.is_some_and(|duration| ns <= duration));
+        }
+        self
+    }
 }
 
 impl GlobalHeapHistory<'_> {
@@ -247,7 +310,7 @@ impl GlobalHeapHistory<'_> {
         };
         let mut times = values
             .iter()
-            .map(|phase| Some(phase.time).filter(|time| *time != u32::MAX));
+            .map(|phase| (phase.time != u32::MAX).then(|| i64::from(phase.time) * 1000));
         let mut next = || times.next().flatten();
         let mut phases = Phases {
             mark_sized_refs: next(),

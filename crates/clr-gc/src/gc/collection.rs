@@ -13,11 +13,11 @@ pub use missing::{Missing, MissingParts};
 pub use pause::Pause;
 pub use plausible::{FIGURES, Figure, Implausible};
 
-use crate::event::{GcReason, GcType, HeapStats, SuspendReason};
+use crate::event::{GcReason, GcType, HeapStats, Phases, SuspendReason};
 use crate::gc::account::{Account, Cause, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::cpu_wait::CpuWait;
-use crate::gc::history::{GlobalHistory, Phases};
+use crate::gc::history::GlobalHistory;
 use crate::gc::impact::RequestImpact;
 use crate::gc::stop::{PauseKind, StopEdges};
 

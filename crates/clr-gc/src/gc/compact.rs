@@ -107,7 +107,7 @@ impl Pass for Reader<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::blank::{NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
+    use super::blank::{NO_HEAP_STATS, no_global_history, no_pause};
     use super::*;
     use crate::event::{CondemnReasons1, GcType, HeapStats};
     use crate::gc::collection::{GenerationSizes, Missing, MissingParts, Pause};
@@ -130,7 +130,7 @@ mod tests {
                 thread: number,
                 ..StopEdges::default()
             },
-            ..NO_PAUSE
+            ..no_pause()
         };
         let mut missing = MissingParts::default();
         missing.add(Missing::HeapStats, some);
@@ -141,7 +141,7 @@ mod tests {
             start: some.then_some(time),
             end: Some(time.wrapping_add(1)),
             last_event: time,
-            pauses: vec![NO_PAUSE, pause],
+            pauses: vec![no_pause(), pause],
             heap_stats: some.then_some(HeapStats {
                 generation_size4: of(number),
                 gc_handle_count: u32::MAX,
@@ -154,7 +154,7 @@ mod tests {
             }; 5],
             global: (!some).then_some(GlobalHistory {
                 condemn_reasons1: Some(CondemnReasons1(number as u32)),
-                ..NO_GLOBAL_HISTORY
+                ..no_global_history()
             }),
             throughput_cost_percent: Some(number as f32),
             thread_created: !some,

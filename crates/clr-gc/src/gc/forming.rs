@@ -1,12 +1,12 @@
 //! A collection while its facts come in, in whatever order, and the record that is made of them.
 
-use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory};
+use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory, Phases};
 use crate::gc::account::{Account, Marking, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, Implausible, Missing, MissingParts, Pause, PerHeapSums, plausible,
 };
-use crate::gc::history::{GlobalHistory, Phases};
+use crate::gc::history::GlobalHistory;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{PauseKind, Stop, StopEdges, StopId, StopPart};
 

@@ -46,46 +46,28 @@ fn two_suspend_reasons_are_the_collectors() {
     assert_eq!(collectors, [1, 6]);
 }
 
-/// Scenario: mechanisms with bit 31, several reasons, none.
-/// Guarantee: without bit 31 nothing happened; with it the highest bit is the reason.
-#[test]
-fn the_highest_bit_of_a_mechanism_is_its_reason() {
-    assert_eq!(CompactMechanism(0).name(), None);
-    assert!(!CompactMechanism(2).is_compacting());
-    assert_eq!(CompactMechanism(2).number(), None);
-    assert_eq!(CompactMechanism(0x8000_0001).name(), Some("LowEphemeral"));
-    assert_eq!(CompactMechanism(0x8000_0023).to_string(), "InducedCompacting");
-    assert_eq!(CompactMechanism(0xC000_0000).to_string(), "Unknown(30)");
-    assert_eq!(CompactMechanism(0x8000_0000).to_string(), "Unspecified");
-    assert_eq!(CompactMechanism(0).to_string(), "None");
-    assert_eq!(ExpandMechanism(0x8000_0008).name(), Some("NewSegment"));
-    assert!(ExpandMechanism(0x8000_0008).is_expanding());
-}
-
 /// Scenario: bit sets of real collections, and bits without a name.
-/// Guarantee: each bit has its name; what has none is shown as a number.
+/// Guarantee: each bit has its name; what has none is left out.
 #[test]
 fn bits_have_names() {
     let background = GlobalMechanisms(0x15);
     assert!(background.is_concurrent() && !background.is_compaction());
-    assert_eq!(background.to_string(), "Concurrent, Promotion, CardBundles");
+    assert!(background.names().eq(["Concurrent", "Promotion", "CardBundles"]));
     assert!(GlobalMechanisms(0x16).is_compaction());
-    assert_eq!(GlobalMechanisms(0x8000_0002).to_string(), "Compaction, 0x80000000");
+    assert!(GlobalMechanisms(0x8000_0002).names().eq(["Compaction"]));
 
     let reasons = CondemnReasons1(1 << 2 | 1 << 9 | 1 << 29);
     assert_eq!(
         reasons.names().collect::<Vec<_>>(),
         ["HighMemory", "MaxHighFragmentationMemoryLoad", "Stress"]
     );
-    assert_eq!(CondemnReasons1(1 << 30).to_string(), "0x40000000");
-    assert!(CondemnReasons1(0).is_empty());
+    assert_eq!(CondemnReasons1(1 << 30).names().next(), None);
 
     let generations = CondemnReasons0(0b00_01_10_11);
     assert_eq!(generations.initial_generation(), 3);
     assert_eq!(generations.final_generation(), 2);
     assert_eq!(generations.allocation_budget_generation(), 1);
     assert_eq!(generations.time_tuning_generation(), 0);
-    assert_eq!(RootFlags(5).to_string(), "Pinning, Interior");
 }
 
 /// A GCGlobalHeapHistory version 4 with these mechanisms and phase times.
@@ -111,23 +93,23 @@ fn phases(mechanisms: u32, times: &[u32]) -> Phases {
 fn phases_are_named_by_their_place() {
     let marked = Phases {
         mark_sized_refs: Some(0),
-        mark_roots: Some(10),
-        short_weak: Some(20),
-        scan_finalization: Some(30),
-        long_weak: Some(40),
+        mark_roots: Some(10_000),
+        short_weak: Some(20_000),
+        scan_finalization: Some(30_000),
+        long_weak: Some(40_000),
         ..Phases::default()
     };
     assert_eq!(phases(0x15, &[0, 10, 20, 30, 40]), marked);
     let swept = Phases {
-        plan: Some(50),
-        sweep: Some(60),
+        plan: Some(50_000),
+        sweep: Some(60_000),
         ..marked
     };
     assert_eq!(phases(0x14, &[0, 10, 20, 30, 40, 50, 60]), swept);
     let compacted = Phases {
-        plan: Some(50),
-        relocate: Some(60),
-        compact: Some(70),
+        plan: Some(50_000),
+        relocate: Some(60_000),
+        compact: Some(70_000),
         ..marked
     };
     assert_eq!(phases(0x16, &[0, 10, 20, 30, 40, 50, 60, 70]), compacted);
@@ -147,7 +129,7 @@ fn an_unknown_phase_time_is_none() {
         (seen.mark_roots, seen.short_weak, seen.scan_finalization),
         (Some(0), None, None)
     );
-    assert_eq!(seen.long_weak, Some(52));
+    assert_eq!(seen.long_weak, Some(52_000));
     let payload = global(0x16, &[]);
     let ClrEvent::GlobalHeapHistory(old) = decoded(205, 2, &payload[..38]) else {
         panic!("another event")

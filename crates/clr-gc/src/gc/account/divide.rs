@@ -1,9 +1,9 @@
 //! Divides one stop, from the view of one collection.
 
+use crate::event::Phases;
 use crate::gc::account::cause::Cause;
 use crate::gc::account::marks::{Mark, Marking};
 use crate::gc::account::parts::Account;
-use crate::gc::history::Phases;
 use crate::gc::stop::{PauseKind, StopEdges};
 
 /// What marking a byte takes at most, nanoseconds: small objects, one miss of the cache each. Measured from 0.02 (large

@@ -1,29 +1,25 @@
 //! Collections and their parts without facts: what packed ones are read into.
 
-use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode};
+use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode, Phases};
 use crate::gc::allocated::Allocated;
 use crate::gc::collection::Pause;
-use crate::gc::history::{GlobalHistory, Phases};
+use crate::gc::history::GlobalHistory;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-pub(super) const NO_PAUSE: Pause = Pause {
-    start: None,
-    suspend_ns: None,
-    pause_ns: None,
-    spans: Vec::new(),
-    stopped_ns: None,
-    shared_with: Vec::new(),
-    kind: PauseKind::Blocking,
-    edges: StopEdges {
-        suspend_begin: None,
-        suspend_end: None,
-        restart_begin: None,
-        restart_end: None,
-        thread: 0,
-    },
-    account: None,
-    handles_ns: None,
-};
+pub(super) fn no_pause() -> Pause {
+    Pause {
+        start: None,
+        suspend_ns: None,
+        pause_ns: None,
+        spans: Vec::new(),
+        stopped_ns: None,
+        shared_with: Vec::new(),
+        kind: PauseKind::Blocking,
+        edges: StopEdges::default(),
+        account: None,
+        handles_ns: None,
+    }
+}
 
 pub(super) const NO_HEAP_STATS: HeapStats = HeapStats {
     generation_size0: 0,
@@ -51,27 +47,17 @@ pub(super) const NO_ALLOCATED: Allocated = Allocated {
     at_least: false,
 };
 
-const NO_PHASES: Phases = Phases {
-    mark_sized_refs: None,
-    mark_roots: None,
-    short_weak: None,
-    scan_finalization: None,
-    long_weak: None,
-    plan: None,
-    relocate: None,
-    compact: None,
-    sweep: None,
-};
-
-pub(super) const NO_GLOBAL_HISTORY: GlobalHistory = GlobalHistory {
-    heap_count: 0,
-    gen0_budget: 0,
-    condemned_generation: 0,
-    reason: GcReason(0),
-    mechanisms: GlobalMechanisms(0),
-    pause_mode: PauseMode(0),
-    memory_load_percent: 0,
-    condemn_reasons0: None,
-    condemn_reasons1: None,
-    phases: NO_PHASES,
-};
+pub(super) fn no_global_history() -> GlobalHistory {
+    GlobalHistory {
+        heap_count: 0,
+        gen0_budget: 0,
+        condemned_generation: 0,
+        reason: GcReason(0),
+        mechanisms: GlobalMechanisms(0),
+        pause_mode: PauseMode(0),
+        memory_load_percent: 0,
+        condemn_reasons0: None,
+        condemn_reasons1: None,
+        phases: Phases::default(),
+    }
+}

@@ -1,13 +1,13 @@
 //! Goes over the fields of a collection, in one order for writing and for reading.
 
-use super::blank::{NO_ALLOCATED, NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
+use super::blank::{NO_ALLOCATED, NO_HEAP_STATS, no_global_history, no_pause};
 use super::pass::{Pass, low_32};
-use crate::event::{GcType, HeapStats};
+use crate::event::{GcType, HeapStats, Phases};
 use crate::gc::account::Account;
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{Collection, Committed, GenerationSizes, Implausible, Missing, Pause};
 use crate::gc::cpu_wait::CpuWait;
-use crate::gc::history::{GlobalHistory, Phases};
+use crate::gc::history::GlobalHistory;
 use crate::gc::impact::{RequestImpact, WorstRequest};
 use crate::gc::stop::{PauseKind, StopEdges};
 
@@ -61,14 +61,14 @@ pub(super) trait Fields: Pass {
         self.optional_time(end);
         self.optional_unsigned(start_thread);
         self.time(last_event);
-        self.list(pauses, &NO_PAUSE, Self::pause);
+        self.list(pauses, &no_pause(), Self::pause);
         self.optional_signed(pause_ns);
         self.optional_signed(suspend_ns);
         self.present(heap_stats, NO_HEAP_STATS, Self::heap_stats);
         for sizes in heap {
             self.sizes(sizes);
         }
-        self.present(global, NO_GLOBAL_HISTORY, Self::global);
+        self.present(global, no_global_history(), Self::global);
         self.small(per_heap_histories);
         self.phases(phases);
         let Committed {
@@ -302,28 +302,7 @@ pub(super) trait Fields: Pass {
     }
 
     fn phases(&mut self, phases: &mut Phases) {
-        let Phases {
-            mark_sized_refs,
-            mark_roots,
-            short_weak,
-            scan_finalization,
-            long_weak,
-            plan,
-            relocate,
-            compact,
-            sweep,
-        } = phases;
-        for phase in [
-            mark_sized_refs,
-            mark_roots,
-            short_weak,
-            scan_finalization,
-            long_weak,
-            plan,
-            relocate,
-            compact,
-            sweep,
-        ] {
+        for phase in phases.each_mut() {
             self.optional_signed(phase);
         }
     }
