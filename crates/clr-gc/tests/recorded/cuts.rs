@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use clr_gc::gc::{Collection, Outcome, Settling};
-use clr_gc::stream::{GcStream, Scope};
+use clr_gc::gc::Collection;
+use clr_gc::stream::Scope;
 use nettrace::Ending;
 
 use crate::account::assert_adds_up;
@@ -15,30 +15,9 @@ const EVERY_BYTE: usize = 20_000;
 /// Places at which each larger one is cut.
 const PLACES: usize = 500;
 
-fn collections(bytes: &[u8], piece: usize) -> (Vec<Collection>, Option<Ending>) {
-    let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
-    for piece in bytes.chunks(piece) {
-        stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
-        stream.filled(piece.len());
-        stream.advance(|_| ()).unwrap();
-    }
-    stream.finish();
-    // Before its first eight bytes are there, it is not even known to be a stream.
-    let fine = stream.advance(|_| ());
-    assert!(fine.is_ok() || bytes.is_empty(), "{fine:?}");
-    stream.end();
-    let ending = stream.decoder().ending();
-    let mut collections = Vec::new();
-    while let Some((_, outcome)) = stream.next_outcome() {
-        if let Outcome::Collection(collection) = outcome {
-            collections.push(*collection);
-        }
-    }
-    (collections, ending)
-}
-
 fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>) -> usize {
-    let (collections, ending) = collections(&bytes[..cut], 64 * 1024);
+    let recording = Recording::of(&bytes[..cut], Scope::Collections, |_| ());
+    let (collections, ending) = (recording.collections(), recording.stream.decoder().ending());
     let clean = cut == bytes.len();
     assert_eq!(ending == Some(Ending::Clean), clean, "{name} cut at {cut}: {ending:?}");
     let mut whole = 0;
@@ -100,9 +79,16 @@ fn the_size_of_the_pieces_does_not_matter() {
         "net8-threads-dotnettrace-default",
     ]) {
         let bytes = recordings::bytes(name);
-        let expected = collections(&bytes, bytes.len());
+        let expected = Recording::in_pieces(&bytes, bytes.len(), Scope::Collections, |_| ());
         for piece in [1, 2, 3, 7, 64, 1_000, 4_096, 65_536] {
-            assert_eq!(collections(&bytes, piece), expected, "{name} in pieces of {piece}");
+            let recording = Recording::in_pieces(&bytes, piece, Scope::Collections, |_| ());
+            assert_eq!(
+                recording.collections(),
+                expected.collections(),
+                "{name} in pieces of {piece}"
+            );
+            let endings = [&recording, &expected].map(|one| one.stream.decoder().ending());
+            assert_eq!(endings[0], endings[1], "{name} in pieces of {piece}");
         }
     }
 }

@@ -91,8 +91,7 @@ impl OneCollect {
 
 fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
     let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
-    stream.space(bytes.len())[..bytes.len()].copy_from_slice(bytes);
-    stream.filled(bytes.len());
+    stream.push(bytes);
     stream.finish();
     stream.advance(|_| ()).unwrap();
     stream.end();

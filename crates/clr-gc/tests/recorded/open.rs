@@ -30,8 +30,7 @@ fn what_is_open_is_reported_from_its_beginning_to_its_end() {
         let mut stops: BTreeMap<u64, i64> = BTreeMap::new();
         let mut started: BTreeMap<u32, (i64, bool)> = BTreeMap::new();
         for piece in bytes.chunks(READ) {
-            stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
-            stream.filled(piece.len());
+            stream.push(piece);
             stream
                 .advance(|observed| match observed.decoded {
                     Ok(ClrEvent::SuspendEeBegin(begin)) if begin.reason.is_gc() => {

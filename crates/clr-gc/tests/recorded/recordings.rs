@@ -100,15 +100,21 @@ impl Recording {
         (are_all_there() || path.exists()).then(|| Self::of(&unpack(&path), Scope::Collections, |_| ()))
     }
 
-    pub(crate) fn of(bytes: &[u8], scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
+    pub(crate) fn of(bytes: &[u8], scope: Scope, observer: impl FnMut(&Observed<'_>)) -> Self {
+        Self::in_pieces(bytes, 64 * 1024, scope, observer)
+    }
+
+    /// The same, that comes in pieces of so many bytes.
+    pub(crate) fn in_pieces(bytes: &[u8], piece: usize, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
-        for piece in bytes.chunks(64 * 1024) {
-            stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
-            stream.filled(piece.len());
+        for piece in bytes.chunks(piece) {
+            stream.push(piece);
             stream.advance(&mut observer).unwrap();
         }
         stream.finish();
-        stream.advance(&mut observer).unwrap();
+        // Without a byte it is not even known to be a stream.
+        let fine = stream.advance(&mut observer);
+        assert!(fine.is_ok() || bytes.is_empty(), "{fine:?}");
         stream.end();
         let (mut collections, mut suspensions) = (Vec::new(), Vec::new());
         while let Some((_, outcome)) = stream.next_outcome() {

@@ -5,9 +5,16 @@ use clr_gc::stream::{GcStream, Scope, StreamLimits};
 
 use crate::recordings::{self, Recording};
 
-/// What a live session reports: outcomes are taken after every piece, as they become ready.
-fn live(bytes: &[u8], piece: usize) -> (Vec<Collection>, usize) {
-    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+/// What a live session reports: outcomes are taken after every piece, as they become ready. The number of those before
+/// the end. `silent`: of one process among hundreds, with a silence after every piece, and at last one in which all
+/// that was read is released.
+fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
+    let limits = if silent {
+        StreamLimits::one_live_process()
+    } else {
+        StreamLimits::default()
+    };
+    let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
     let (mut reported, mut before_the_end) = (Vec::new(), 0);
     let mut take = |stream: &mut GcStream| {
         while let Some((_, outcome)) = stream.next_outcome() {
@@ -17,11 +24,21 @@ fn live(bytes: &[u8], piece: usize) -> (Vec<Collection>, usize) {
         }
         reported.len()
     };
-    for piece in bytes.chunks(piece) {
-        stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
-        stream.filled(piece.len());
+    for piece in recordings::bytes(name).chunks(4096) {
+        stream.push(piece);
         stream.advance(|_| ()).unwrap();
+        if silent {
+            // Shorter than the patience with missing facts: nothing is given up.
+            stream.quiet(400_000_000);
+        }
         before_the_end = take(&mut stream);
+    }
+    if silent {
+        stream.flush();
+        stream.advance(|_| ()).unwrap();
+        stream.quiet(2_600_000_000);
+        before_the_end = take(&mut stream);
+        assert!(!stream.is_waiting(), "{name}");
     }
     stream.finish();
     stream.advance(|_| ()).unwrap();
@@ -31,23 +48,28 @@ fn live(bytes: &[u8], piece: usize) -> (Vec<Collection>, usize) {
     (reported, before_the_end)
 }
 
+/// The same collections as when the whole recording is known.
+fn assert_same(name: &str, reported: &[Collection]) {
+    let expected = Recording::read(name);
+    for (ours, expected) in reported.iter().zip(expected.collections()) {
+        let mut expected = expected.clone();
+        // That a thread asks for a tool is known when it has done what only such a thread does.
+        if ours.requested_by_tool.is_none() {
+            expected.requested_by_tool = None;
+        }
+        assert_eq!(*ours, expected, "{name} #{}", expected.number);
+    }
+    assert_eq!(reported.len(), expected.collections().len(), "{name}");
+}
+
 /// Scenario: every recording without loss, in pieces, collections taken as soon as they are ready.
 /// Guarantee: the same collections as when the whole recording is known, most of them before its end.
 #[test]
 fn live_is_the_same_as_a_file() {
     let (mut all, mut early) = (0, 0);
     for name in recordings::names().into_iter().filter(|name| name != "net10b-loss") {
-        let expected = Recording::read(&name);
-        let (reported, before_the_end) = live(&recordings::bytes(&name), 4096);
-        for (ours, expected) in reported.iter().zip(expected.collections()) {
-            let mut expected = expected.clone();
-            // That a thread asks for a tool is known when it has done what only such a thread does.
-            if ours.requested_by_tool.is_none() {
-                expected.requested_by_tool = None;
-            }
-            assert_eq!(*ours, expected, "{name} #{}", expected.number);
-        }
-        assert_eq!(reported.len(), expected.collections().len(), "{name}");
+        let (reported, before_the_end) = live(&name, false);
+        assert_same(&name, &reported);
         all += reported.len();
         early += before_the_end;
     }
@@ -60,7 +82,7 @@ fn live_is_the_same_as_a_file() {
 #[test]
 fn live_losses_are_not_missed() {
     let expected = Recording::read("net10b-loss");
-    let (reported, _) = live(&recordings::bytes("net10b-loss"), 4096);
+    let (reported, _) = live("net10b-loss", false);
     let mut compared = 0;
     for ours in reported.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
         let expected = expected
@@ -84,46 +106,9 @@ fn live_losses_are_not_missed() {
 fn silences_bring_forward_and_change_nothing() {
     let mut early = 0;
     for name in ["net31-fin", "net10b-attach-in-bgc", "net8-leak", "aot9-steady"] {
-        let expected = Recording::read(name);
-        let bytes = recordings::bytes(name);
-        let limits = StreamLimits::one_live_process();
-        let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
-        let mut reported = Vec::new();
-        let mut take = |stream: &mut GcStream| {
-            while let Some((_, outcome)) = stream.next_outcome() {
-                if let Outcome::Collection(collection) = outcome {
-                    reported.push(*collection);
-                }
-            }
-            reported.len()
-        };
-        for piece in bytes.chunks(4096) {
-            stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
-            stream.filled(piece.len());
-            stream.advance(|_| ()).unwrap();
-            // Shorter than the patience with missing facts: nothing is given up.
-            stream.quiet(400_000_000);
-            take(&mut stream);
-        }
-        stream.flush();
-        stream.advance(|_| ()).unwrap();
-        stream.quiet(2_600_000_000);
-        early += take(&mut stream);
-        assert!(!stream.is_waiting(), "{name}");
-        stream.finish();
-        stream.advance(|_| ()).unwrap();
-        stream.end();
-        take(&mut stream);
-        reported.sort_by_key(|collection| collection.start);
-        assert_eq!(reported.len(), expected.collections().len(), "{name}");
-        for (ours, expected) in reported.iter().zip(expected.collections()) {
-            let mut expected = expected.clone();
-            // That a thread asks for a tool is known when it has done what only such a thread does.
-            if ours.requested_by_tool.is_none() {
-                expected.requested_by_tool = None;
-            }
-            assert_eq!(*ours, expected, "{name} #{}", expected.number);
-        }
+        let (reported, before_the_end) = live(name, true);
+        assert_same(name, &reported);
+        early += before_the_end;
     }
     assert!(early > 10, "{early}");
 }
