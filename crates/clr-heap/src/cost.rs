@@ -3,8 +3,6 @@
 
 use serde::Serialize;
 
-/// Bytes of a small object, the least that there is: header, type and one field.
-const LEAST_OBJECT: u64 = 24;
 /// Objects are of 60 to 150 bytes on average, large ones left out.
 const USUAL_OBJECT: (u64, u64) = (60, 150);
 /// A collection of everything: nanoseconds a byte that lives.
@@ -123,11 +121,6 @@ impl Known {
             buffer_bytes: times(seen.stream_bytes, 1.15) + (2 << 20),
         }
     }
-
-    /// The most objects that there can be.
-    pub fn most_objects(self) -> u64 {
-        self.live_bytes / LEAST_OBJECT
-    }
 }
 
 #[cfg(test)]
@@ -152,7 +145,6 @@ mod tests {
                 "{live}: {range:?}"
             );
             assert!(forecast.buffer_bytes > stream * 1_000_000, "{live}: {forecast:?}");
-            assert!(known.most_objects() >= forecast.objects.high);
         }
     }
 

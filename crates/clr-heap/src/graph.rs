@@ -27,27 +27,10 @@ pub struct Root {
     pub count: u64,
 }
 
-/// A type, as the graph needs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TypeOf {
-    /// The runtime's number.
-    pub id: u64,
-    /// Of its module.
-    pub module: u64,
-    /// Token of its definition.
-    pub token: u32,
-    /// The runtime's name, or what stands for one.
-    pub name: String,
-    /// How many objects.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
 /// What lives and what refers to what.
 #[derive(Debug)]
 pub struct Graph {
-    pub(crate) types: Vec<TypeOf>,
+    pub(crate) types: Vec<Type>,
     pub(crate) type_of: Vec<u32>,
     /// In steps of eight bytes.
     pub(crate) sizes: Vec<u32>,
@@ -59,31 +42,11 @@ pub struct Graph {
     pub dangling: u64,
 }
 
-/// The name of a type that has one, or what is known of it.
-pub(crate) fn shown(one: &Type) -> String {
-    if one.name.is_empty() {
-        return format!("[type 0x{:08X} of module 0x{:X}]", one.token, one.module);
-    }
-    one.name.clone()
-}
-
 impl Graph {
-    /// Of a dump that has one. The dump keeps its types, and gives the rest away.
+    /// Of a dump that has one, which gives its types and the rest away.
     pub fn of(dump: &mut Dump) -> Option<Self> {
         let raw = dump.raw.take()?;
-        let types: Vec<TypeOf> = dump
-            .types
-            .iter()
-            .map(|one| TypeOf {
-                id: one.id,
-                module: one.module,
-                token: one.token,
-                name: shown(one),
-                objects: one.objects,
-                bytes: one.bytes,
-            })
-            .collect();
-        Some(build(types, raw, &dump.methods))
+        Some(build(std::mem::take(&mut dump.types), raw, &dump.methods))
     }
 
     /// Objects.
@@ -125,7 +88,7 @@ impl Graph {
     }
 
     /// A type by its place.
-    pub fn type_at(&self, place: u32) -> Option<&TypeOf> {
+    pub(crate) fn type_at(&self, place: u32) -> Option<&Type> {
         self.types.get(place as usize)
     }
 }
@@ -192,7 +155,7 @@ fn roots_of(index: &Index<'_>, raw: &Raw, methods: &HashMap<u64, String>) -> (Ve
     (roots, targets)
 }
 
-fn build(types: Vec<TypeOf>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
+fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
     let (starts, mut targets, mut roots, root_targets, dangling, sizes, type_of) = {
         let index = Index::of(&raw.addresses);
         let of_variables = variables_in_arrays(&index, &raw.sizes, &raw.addresses, &raw.variables);

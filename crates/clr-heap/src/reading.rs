@@ -60,32 +60,16 @@ const TAG_MODULE: u32 = 2;
 const TAG_LAYOUT: u32 = 3;
 
 /// What is wanted of a dump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Want {
     /// Objects and bytes by type: a few megabytes, whatever the size.
+    #[default]
     Histogram,
     /// Who holds what as well, in so many bytes at most ([`cost::graph_bytes`]), else a histogram.
     Graph {
         /// Bytes that the graph and all that is computed from it may take.
         most: u64,
     },
-}
-
-/// A type with what lives of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TypeCount<'a> {
-    /// The runtime's number: the same for the life of the process while the type is not unloaded.
-    pub id: u64,
-    /// The runtime's number of its module.
-    pub module: u64,
-    /// Token of its definition in the module's metadata.
-    pub token: u32,
-    /// The runtime's name; empty where it gave none.
-    pub name: &'a str,
-    /// How many.
-    pub objects: u64,
-    /// Bytes, rounded up as the heap has them.
-    pub bytes: u64,
 }
 
 /// Why there is no dump.
@@ -122,14 +106,20 @@ pub enum Refusal {
     },
 }
 
+/// A type with what lives of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Type {
+    /// The runtime's number: the same for the life of the process while the type is not unloaded.
     pub(crate) id: u64,
+    /// The runtime's number of its module.
     pub(crate) module: u64,
+    /// Token of its definition in the module's metadata.
     pub(crate) token: u32,
+    /// The runtime's name; of a whole dump, what stands for one where it gave none.
     pub(crate) name: String,
     pub(crate) is_described: bool,
     pub(crate) objects: u64,
+    /// Rounded up as the heap has them.
     pub(crate) bytes: u64,
 }
 
@@ -203,6 +193,8 @@ pub struct Dump {
     pub(crate) raw: Option<Raw>,
     pub(crate) methods: HashMap<u64, String>,
     modules: Modules,
+    /// Types of what lives that the runtime did not name: another session keeps it from naming them again.
+    pub unnamed_types: u64,
     /// Objects.
     pub objects: u64,
     /// References.
@@ -280,36 +272,16 @@ impl Dump {
             }
         }
     }
-
-    /// The types of what lives.
-    pub fn types(&self) -> impl Iterator<Item = TypeCount<'_>> {
-        self.types.iter().filter(|one| one.objects > 0).map(|one| TypeCount {
-            id: one.id,
-            module: one.module,
-            token: one.token,
-            name: &one.name,
-            objects: one.objects,
-            bytes: one.bytes,
-        })
-    }
-
-    /// Types of what lives that the runtime did not name: another session keeps it from naming them again.
-    pub fn unnamed_types(&self) -> u64 {
-        self.types().filter(|one| one.name.is_empty()).count() as u64
-    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Phase {
+    #[default]
     Before,
     /// This thread writes what may be the dump.
-    In {
-        thread: u64,
-    },
+    In { thread: u64 },
     /// The dump of this collection is over.
-    After {
-        count: u32,
-    },
+    After { count: u32 },
 }
 
 /// What is known of a thread that writes events.
@@ -335,7 +307,7 @@ pub struct DumpReading {
     state: ReadingState,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ReadingState {
     want: Want,
     phase: Phase,
@@ -399,30 +371,9 @@ impl DumpReading {
             }),
             state: ReadingState {
                 want,
-                phase: Phase::Before,
-                types: Vec::new(),
-                by_id: HashMap::new(),
                 recent: vec![None; RECENT],
-                type_name_bytes: 0,
                 raw,
-                methods: HashMap::new(),
-                wanted_methods: HashSet::new(),
-                modules: Modules::default(),
-                objects: 0,
-                bytes: 0,
-                announced_edges: 0,
-                edges: 0,
-                next: [0; 4],
-                bulk_bytes: 0,
-                lost: 0,
-                has_index_gap: false,
-                undecodable: 0,
-                graph_needs: None,
-                starts: HashMap::new(),
-                threads: HashMap::new(),
-                suspended: HashMap::new(),
-                stops: Vec::new(),
-                refusal: None,
+                ..ReadingState::default()
             },
         }
     }
@@ -463,7 +414,7 @@ impl DumpReading {
         // A stream that is cut short may have the whole dump all the same.
         self.run()?;
         let header = self.decoder.header();
-        let state = self.state;
+        let mut state = self.state;
         let started = state.check()?;
         let at = header.and_then(|header| header.unix_ns(started));
         let ns = |(begin, end): (i64, i64)| {
@@ -471,7 +422,13 @@ impl DumpReading {
                 header.offset_ns(end).saturating_sub(header.offset_ns(begin))
             })
         };
+        let mut unnamed_types = 0;
+        for one in state.types.iter_mut().filter(|one| one.name.is_empty()) {
+            unnamed_types += u64::from(one.objects > 0);
+            one.name = format!("[type 0x{:08X} of module 0x{:X}]", one.token, one.module);
+        }
         Ok(Dump {
+            unnamed_types,
             stopped_ns: state.collecting_stops().map(ns).collect(),
             at_unix_ns: at.and_then(|at| i64::try_from(at).ok()),
             stream_bytes: self.decoder.stats().bytes,

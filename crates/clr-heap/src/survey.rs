@@ -11,9 +11,9 @@ use clr_evidence::name::type_name;
 use serde::{Deserialize, Serialize};
 
 use crate::dominators::{Dominators, NONE};
-use crate::graph::{Graph, Root, TypeOf};
+use crate::graph::{Graph, Root};
 use crate::merged::{Label, Merged};
-use crate::reading::{Dump, Holder};
+use crate::reading::{Dump, Holder, Type};
 
 /// Most types, roots and paths that are written.
 const MAX_TYPES: usize = 20_000;
@@ -581,7 +581,7 @@ impl Solved {
     }
 }
 
-fn type_row(one: &TypeOf, retained: Option<u64>) -> TypeRow {
+fn type_row(one: &Type, retained: Option<u64>) -> TypeRow {
     TypeRow {
         r#type: type_name(&one.name),
         raw_type: one.name.clone(),
@@ -594,7 +594,7 @@ fn type_row(one: &TypeOf, retained: Option<u64>) -> TypeRow {
 }
 
 /// Whether a type is meant by what a person wrote: a part of its name, in any case.
-fn matches(one: &TypeOf, only: &str) -> bool {
+fn matches(one: &Type, only: &str) -> bool {
     let only = only.to_lowercase();
     one.name.to_lowercase().contains(&only) || type_name(&one.name).to_lowercase().contains(&only)
 }
@@ -664,23 +664,13 @@ fn visit(graph: &Graph, node: u32, step: u32, held: &mut Merged, way_of: &mut [u
 
 /// What a dump shows, and the graph where there is one. `only`: paths to types with this in their name.
 pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
-    let unnamed = dump.unnamed_types();
     let solved = Graph::of(&mut dump).map(Solved::of);
     let mut survey = match &solved {
         Some(solved) => solved.rows(dump.bytes, only),
         None => {
             let types = dump.types.iter().filter(|one| one.objects > 0);
-            let row = |one| TypeRow {
-                r#type: type_name(&crate::graph::shown(one)),
-                raw_type: crate::graph::shown(one),
-                type_id: one.id,
-                module: one.module,
-                objects: one.objects,
-                bytes: one.bytes,
-                retained: None,
-            };
             Survey {
-                types: types.map(row).collect(),
+                types: types.map(|one| type_row(one, None)).collect(),
                 ..Survey::default()
             }
         }
@@ -709,7 +699,7 @@ pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
             )
         }),
         complete: true,
-        unnamed_types: unnamed,
+        unnamed_types: dump.unnamed_types,
         stream_bytes: dump.stream_bytes,
         ..Heap::default()
     };

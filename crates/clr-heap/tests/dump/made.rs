@@ -71,8 +71,12 @@ fn text(text: &str) -> Vec<u8> {
     text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
 }
 
-fn bytes(parts: &[&[u8]]) -> Vec<u8> {
-    parts.concat()
+fn u32s<const N: usize>(numbers: [u32; N]) -> Vec<u8> {
+    numbers.map(u32::to_le_bytes).concat()
+}
+
+fn u64s<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
+    numbers.map(u64::to_le_bytes).concat()
 }
 
 impl Writer {
@@ -107,14 +111,8 @@ impl Writer {
 }
 
 fn bulk(index: Option<u32>, rows: &[Vec<u8>]) -> Vec<u8> {
-    let mut payload = Vec::new();
-    if let Some(index) = index {
-        payload.extend(index.to_le_bytes());
-    }
-    payload.extend((rows.len() as u32).to_le_bytes());
-    payload.extend(0_u16.to_le_bytes());
-    payload.extend(rows.concat());
-    payload
+    let index = index.map(|index| u32s([index])).unwrap_or_default();
+    [index, u32s([rows.len() as u32]), vec![0; 2], rows.concat()].concat()
 }
 
 impl Made {
@@ -126,7 +124,6 @@ impl Made {
     #[expect(clippy::too_many_lines, reason = "a stream is written event by event, in its order")]
     pub(crate) fn stream_without(&self, without: Option<Part>) -> Vec<u8> {
         let header = TraceHeader {
-            format: Format::V4,
             system_time: SystemTime {
                 year: 2026,
                 month: 11,
@@ -134,8 +131,6 @@ impl Made {
                 day: 25,
                 ..SystemTime::default()
             },
-            sync_ticks: 0,
-            frequency: 1_000_000_000,
             pointer_size: if self.is_32_bits {
                 PointerSize::Four
             } else {
@@ -143,8 +138,7 @@ impl Made {
             },
             process_id: Some(1),
             processors: Some(2),
-            sampling_rate_ns: None,
-            properties: Vec::new(),
+            ..TraceHeader::default()
         };
         let mut encoder = Encoder::new(Format::V4, &header).unwrap();
         for (id, version) in [
@@ -185,32 +179,17 @@ impl Made {
         if without == Some(Part::Start) {
             return writer.encoder.finish().unwrap();
         }
-        let start = |count: u32, depth: u32| {
-            bytes(&[
-                &count.to_le_bytes(),
-                &depth.to_le_bytes(),
-                &1_u32.to_le_bytes(),
-                &0_u32.to_le_bytes(),
-                &[0; 2],
-                &[0; 8],
-            ])
-        };
-        let end = |count: u32, depth: u32| bytes(&[&count.to_le_bytes(), &depth.to_le_bytes(), &[0; 2]]);
+        let start = |count, depth| [u32s([count, depth, 1, 0]), vec![0; 10]].concat();
+        let end = |count, depth| [u32s([count, depth]), vec![0; 2]].concat();
         if self.has_other_collections {
             writer.event(None, 1, &start(5, 2));
             writer.event(None, 2, &end(5, 2));
             // A young one that is walked, too.
             writer.event(None, 1, &start(6, 0));
-            let other = bytes(&[
-                &0x9999_u64.to_le_bytes(),
-                &24_u64.to_le_bytes(),
-                &1_u64.to_le_bytes(),
-                &[0; 8],
-            ]);
-            writer.event(None, 18, &bulk(Some(0), &[other]));
+            writer.event(None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
             writer.event(None, 2, &end(6, 0));
         }
-        writer.event(None, 9, &bytes(&[&1_u32.to_le_bytes(), &[0; 4], &[0; 2]]));
+        writer.event(None, 9, &[u32s([1, 0]), vec![0; 2]].concat());
         if !self.is_server && !self.has_no_start {
             writer.event(None, 1, &start(7, 2));
         }
@@ -219,68 +198,37 @@ impl Made {
             .iter()
             .enumerate()
             .map(|(place, (id, name))| {
-                bytes(&[
-                    &id.to_le_bytes(),
-                    &0x5000_u64.to_le_bytes(),
-                    &(0x0200_0001 + place as u32).to_le_bytes(),
-                    &0_u32.to_le_bytes(),
-                    &[0],
-                    &text(name),
-                    &0_u32.to_le_bytes(),
-                ])
+                let ids = u32s([0x0200_0001 + place as u32, 0]);
+                [u64s([*id, 0x5000]), ids, vec![0], text(name), vec![0; 4]].concat()
             })
             .collect();
         let statics: Vec<Vec<u8>> = self
             .statics
             .iter()
-            .map(|(address, object, name)| {
-                bytes(&[
-                    &address.to_le_bytes(),
-                    &object.to_le_bytes(),
-                    &0_u64.to_le_bytes(),
-                    &0_u32.to_le_bytes(),
-                    &text(name),
-                ])
-            })
+            .map(|(address, object, name)| [u64s([*address, *object, 0]), vec![0; 4], text(name)].concat())
             .collect();
-        let mut payload = Vec::new();
-        payload.extend((statics.len() as u32).to_le_bytes());
-        payload.extend([0; 10]);
-        payload.extend(statics.concat());
+        let payload = [u32s([statics.len() as u32]), vec![0; 10], statics.concat()].concat();
         writer.event(Some(Part::Statics), 38, &payload);
         let keyed: Vec<Vec<u8>> = self
             .dependents
             .iter()
-            .map(|(key, value)| bytes(&[&key.to_le_bytes(), &value.to_le_bytes(), &[0; 8]]))
+            .map(|(key, value)| u64s([*key, *value, 0]))
             .collect();
         writer.event(None, 17, &bulk(Some(0), &keyed));
         if self.has_other_collections {
             // Another thread's walk.
-            let other = bytes(&[
-                &0x9999_u64.to_le_bytes(),
-                &24_u64.to_le_bytes(),
-                &1_u64.to_le_bytes(),
-                &[0; 8],
-            ]);
-            writer.of_thread(THREAD + 1, None, 18, &bulk(Some(0), &[other]));
+            writer.of_thread(THREAD + 1, None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
         }
         // Nodes and references in events of a few each: the two streams run side by side.
         let edges: Vec<Vec<u8>> = self
             .objects
             .iter()
-            .flat_map(|object| object.edges.iter().map(|edge| bytes(&[&edge.to_le_bytes(), &[0; 4]])))
+            .flat_map(|object| object.edges.iter().map(|edge| [u64s([*edge]), vec![0; 4]].concat()))
             .collect();
         let nodes: Vec<Vec<u8>> = self
             .objects
             .iter()
-            .map(|object| {
-                bytes(&[
-                    &object.address.to_le_bytes(),
-                    &object.size.to_le_bytes(),
-                    &object.of.to_le_bytes(),
-                    &(object.edges.len() as u64).to_le_bytes(),
-                ])
-            })
+            .map(|object| u64s([object.address, object.size, object.of, object.edges.len() as u64]))
             .collect();
         let many = (nodes.len() / 3).clamp(1, 2_000);
         for (index, some) in nodes.chunks(many).enumerate() {
@@ -298,9 +246,7 @@ impl Made {
         let roots: Vec<Vec<u8>> = self
             .roots
             .iter()
-            .map(|(object, kind, flags, id)| {
-                bytes(&[&object.to_le_bytes(), &[*kind], &flags.to_le_bytes(), &id.to_le_bytes()])
-            })
+            .map(|(object, kind, flags, id)| [u64s([*object]), vec![*kind], u32s([*flags]), u64s([*id])].concat())
             .collect();
         writer.event(Some(Part::Roots), 16, &bulk(Some(0), &roots));
         writer.event(Some(Part::Types), 15, &bulk(None, &names));
@@ -317,16 +263,8 @@ impl Made {
             writer.event(None, 2, &end(8, 0));
         }
         for (id, namespace, name) in &self.methods {
-            let payload = bytes(&[
-                &id.to_le_bytes(),
-                &0_u64.to_le_bytes(),
-                &(id << 8).to_le_bytes(),
-                &16_u32.to_le_bytes(),
-                &[0; 8],
-                &text(namespace),
-                &text(name),
-                &text("void ()"),
-            ]);
+            let numbers = [u64s([*id, 0, id << 8]), u32s([16, 0, 0])].concat();
+            let payload = [numbers, text(namespace), text(name), text("void ()")].concat();
             writer.event(None, 144, &payload);
         }
         writer.encoder.finish().unwrap()
