@@ -112,6 +112,21 @@ struct Tables {
 }
 
 impl Tables {
+    /// Of a profile whose samples have these values: name and unit of each, the second of which is shown first.
+    fn new(values: [(&str, &str); 2], unix_ns: Option<i64>) -> Self {
+        let mut tables = Self::default();
+        // By the format, the first string is empty.
+        tables.text("");
+        let [first, second] = values.map(|(name, unit)| ValueType {
+            r#type: tables.text(name),
+            unit: tables.text(unit),
+        });
+        tables.profile.default_sample_type = second.r#type;
+        tables.profile.sample_type = vec![first, second];
+        tables.profile.time_nanos = unix_ns.unwrap_or(0);
+        tables
+    }
+
     fn text(&mut self, text: &str) -> i64 {
         if let Some(place) = self.strings.get(text) {
             return *place;
@@ -122,18 +137,12 @@ impl Tables {
         place
     }
 
-    fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
-        ValueType {
-            r#type: self.text(name),
-            unit: self.text(unit),
-        }
-    }
-
-    fn location(&mut self, address: u64, frame: &Frame) -> u64 {
-        if let Some(id) = self.locations.get(&address) {
+    /// The location with this key.
+    fn location(&mut self, key: u64, address: u64, (name, system_name): (&str, &str)) -> u64 {
+        if let Some(id) = self.locations.get(&key) {
             return *id;
         }
-        let (name, system_name) = (self.text(&frame.name), self.text(&frame.raw));
+        let (name, system_name) = (self.text(name), self.text(system_name));
         let function_id = *self.functions.entry((name, system_name)).or_insert_with(|| {
             let id = self.profile.function.len() as u64 + 1;
             self.profile.function.push(Function { id, name, system_name });
@@ -145,21 +154,15 @@ impl Tables {
             address,
             line: vec![Line { function_id }],
         });
-        self.locations.insert(address, id);
+        self.locations.insert(key, id);
         id
     }
 }
 
 /// The bytes of a profile, not compressed. `unix_ns` is when it began; `biased` says how it was sampled.
 pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
-    let mut tables = Tables::default();
-    // By the format, the first string is empty.
-    tables.text("");
-    let objects = tables.value_type("alloc_samples", "count");
-    let space = tables.value_type("alloc_space", "bytes");
-    tables.profile.default_sample_type = space.r#type;
-    tables.profile.period_type = Some(space.clone());
-    tables.profile.sample_type = vec![objects, space];
+    let mut tables = Tables::new([("alloc_samples", "count"), ("alloc_space", "bytes")], unix_ns);
+    tables.profile.period_type = tables.profile.sample_type.last().cloned();
     tables.profile.period = crate::estimate::INTERVAL_BYTES as i64;
     if biased {
         let comment = tables.text("biased: from AllocationTick, one about every 100 KB");
@@ -170,7 +173,7 @@ pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, 
         let location_id = stacked
             .frames
             .iter()
-            .map(|(address, frame)| tables.location(*address, frame))
+            .map(|(address, frame)| tables.location(*address, *address, (&*frame.name, &*frame.raw)))
             .collect();
         let label = stacked.type_name.map(|name| Label {
             key,
@@ -185,7 +188,6 @@ pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, 
             label: label.into_iter().collect(),
         });
     }
-    tables.profile.time_nanos = unix_ns.unwrap_or(0);
     let duration = facts.window.length().and_then(|ns| i64::try_from(ns).ok());
     tables.profile.duration_nanos = duration.unwrap_or(0);
     tables.profile.encode_to_vec()
@@ -203,33 +205,14 @@ pub struct Weighed<'a> {
 /// The bytes of a profile of names that are no methods, such as types of a heap; not compressed. `values` are name and
 /// unit of both values, the second of which is shown first.
 pub fn encode_names(stacks: &[Weighed<'_>], values: [(&str, &str); 2], unix_ns: Option<i64>) -> Vec<u8> {
-    let mut tables = Tables::default();
-    // By the format, the first string is empty.
-    tables.text("");
-    let [first, second] = values.map(|(name, unit)| tables.value_type(name, unit));
-    tables.profile.default_sample_type = second.r#type;
-    tables.profile.sample_type = vec![first, second];
+    let mut tables = Tables::new(values, unix_ns);
     for stack in stacks {
-        let mut location_id = Vec::with_capacity(stack.names.len());
-        for name in &stack.names {
-            let name = tables.text(name);
-            let id = tables.profile.location.len() as u64 + 1;
+        let names = stack.names.iter().copied().map(|name| {
             // A name is one place: its number stands for the address.
-            let known = *tables.locations.entry(name as u64).or_insert(id);
-            if known == id {
-                tables.profile.function.push(Function {
-                    id,
-                    name,
-                    system_name: name,
-                });
-                tables.profile.location.push(Location {
-                    id,
-                    address: 0,
-                    line: vec![Line { function_id: id }],
-                });
-            }
-            location_id.push(known);
-        }
+            let key = tables.text(name) as u64;
+            tables.location(key, 0, (name, name))
+        });
+        let location_id = names.collect();
         let value = stack.values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         tables.profile.sample.push(Sample {
             location_id,
@@ -237,7 +220,6 @@ pub fn encode_names(stacks: &[Weighed<'_>], values: [(&str, &str); 2], unix_ns: 
             label: Vec::new(),
         });
     }
-    tables.profile.time_nanos = unix_ns.unwrap_or(0);
     tables.profile.encode_to_vec()
 }
 

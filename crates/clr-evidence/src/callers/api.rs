@@ -82,9 +82,6 @@ mod tests {
         Box::leak(Box::new(frame))
     }
 
-    /// Reason, frames, and what is found of them: the call and the method.
-    type Case<'a> = (u32, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
-
     /// Scenario: stacks of requests as runtimes write them.
     /// Guarantee: what was called, and the own method nearest to it.
     #[test]
@@ -93,85 +90,28 @@ mod tests {
             collections: 1,
             ..Sum::default()
         };
-        let table: [Case<'_>; 11] = [
-            (
-                1,
-                &[
-                    ("System.GC", "_Collect"),
-                    ("System.GC", "Collect"),
-                    ("A.Cache", "Trim"),
-                    ("A.P", "Main"),
-                ],
-                Some("GC.Collect"),
-                Some("A.Cache.Trim"),
-            ),
-            (
-                1,
-                &[
-                    ("dynamicClass", "IL_STUB_PInvoke"),
-                    ("System.GC", "Collect"),
-                    ("System.Reflection.MethodBaseInvoker", "InvokeWithNoArgs"),
-                    ("A.P", "ByReflection"),
-                ],
-                Some("GC.Collect"),
-                Some("A.P.ByReflection"),
-            ),
-            (
-                7,
-                &[("System.GC", "AddMemoryPressure"), ("A.Bitmap", ".ctor")],
-                Some("AddMemoryPressure"),
-                Some("A.Bitmap..ctor"),
-            ),
-            (
-                1,
-                &[
-                    ("System.GC", "_StartNoGCRegion"),
-                    ("System.GC", "TryStartNoGCRegion"),
-                    ("A.Low", "Enter"),
-                ],
-                Some("TryStartNoGCRegion"),
-                Some("A.Low.Enter"),
-            ),
-            (
-                1,
-                &[("System.GC", "<_Collect>g____PInvoke|8_0"), ("A.Cache", "Trim")],
-                Some("GC.Collect"),
-                Some("A.Cache.Trim"),
-            ),
-            (
-                7,
-                &[
-                    ("System.GC", "<_AddMemoryPressure>g____PInvoke|54_0"),
-                    ("A.Bitmap", ".ctor"),
-                ],
-                Some("AddMemoryPressure"),
-                Some("A.Bitmap..ctor"),
-            ),
-            (
-                1,
-                &[("System.GC", "<_StartNoGCRegion>g____PInvoke|26_0"), ("A.Low", "Enter")],
-                Some("TryStartNoGCRegion"),
-                Some("A.Low.Enter"),
-            ),
-            (
-                0,
-                &[("System.String", "Ctor"), ("A.R", "Line")],
-                Some("allocation"),
-                Some("A.R.Line"),
-            ),
-            (
-                1,
-                &[("A.Cache", "Trim"), ("A.P", "Main")],
-                Some("GC.Collect"),
-                Some("A.Cache.Trim"),
-            ),
-            (7, &[("A.Cache", "Trim")], None, Some("A.Cache.Trim")),
-            (1, &[], None, None),
-        ];
-        for (reason, raw, api, by) in table {
-            let (called, _, rest) = asked(reason, &collected, frames(raw));
-            assert_eq!(called, api, "{raw:?}");
-            assert_eq!(Site::of(&rest).site.map(|name| &**name), by, "{raw:?}");
+        // Reason, frames, and what is found of them: the call and the method.
+        let table = "
+1 / System.GC _Collect, System.GC Collect, A.Cache Trim, A.P Main / GC.Collect / A.Cache.Trim
+1 / dynamicClass IL_STUB_PInvoke, System.GC Collect, System.Reflection.MethodBaseInvoker InvokeWithNoArgs, A.P ByReflection / GC.Collect / A.P.ByReflection
+7 / System.GC AddMemoryPressure, A.Bitmap .ctor / AddMemoryPressure / A.Bitmap..ctor
+1 / System.GC _StartNoGCRegion, System.GC TryStartNoGCRegion, A.Low Enter / TryStartNoGCRegion / A.Low.Enter
+1 / System.GC <_Collect>g____PInvoke|8_0, A.Cache Trim / GC.Collect / A.Cache.Trim
+7 / System.GC <_AddMemoryPressure>g____PInvoke|54_0, A.Bitmap .ctor / AddMemoryPressure / A.Bitmap..ctor
+1 / System.GC <_StartNoGCRegion>g____PInvoke|26_0, A.Low Enter / TryStartNoGCRegion / A.Low.Enter
+0 / System.String Ctor, A.R Line / allocation / A.R.Line
+1 / A.Cache Trim, A.P Main / GC.Collect / A.Cache.Trim
+7 / A.Cache Trim / - / A.Cache.Trim
+1 /  / - / -
+";
+        for row in table.trim().lines() {
+            let [reason, raw, api, by] = row.split(" / ").collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let raw: Vec<_> = raw.split(", ").filter_map(|frame| frame.split_once(' ')).collect();
+            let (called, _, rest) = asked(reason.parse().unwrap(), &collected, frames(&raw));
+            assert_eq!(called.unwrap_or("-"), api, "{row}");
+            assert_eq!(Site::of(&rest).site.map_or("-", |name| &**name), by, "{row}");
         }
     }
 
