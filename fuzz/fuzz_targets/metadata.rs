@@ -3,20 +3,15 @@
 
 use libfuzzer_sys::fuzz_target;
 use nettrace::encode::{Encoder, EventRecord};
-use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime, TraceHeader};
+use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, TraceHeader};
 
 /// The definition as it comes out of a stream that it was written to; `None` when it cannot be written.
 fn again(metadata: &Metadata, format: Format) -> Option<Metadata> {
     let header = TraceHeader {
         format,
-        system_time: SystemTime::default(),
-        sync_ticks: 0,
         frequency: 1,
         pointer_size: PointerSize::Four,
-        process_id: None,
-        processors: None,
-        sampling_rate_ns: None,
-        properties: Vec::new(),
+        ..TraceHeader::default()
     };
     let mut encoder = Encoder::new(format, &header).ok()?;
     encoder.metadata(metadata).ok()?;

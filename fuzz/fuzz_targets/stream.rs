@@ -5,21 +5,15 @@ use libfuzzer_sys::fuzz_target;
 use nettrace::encode::{Encoder, EventRecord, Label, ThreadRecord};
 use nettrace::limits::Limits;
 use nettrace::{
-    Decoder, Ending, Error, Format, Item, Metadata, Options, Order, PointerSize, Stats, SystemTime, TraceHeader,
+    Decoder, Ending, Error, Format, Item, Metadata, Options, Order, Stats, TraceHeader,
 };
 
 /// A stream with every kind of block.
 fn whole(format: Format, compressed: bool) -> Option<Vec<u8>> {
     let header = TraceHeader {
         format,
-        system_time: SystemTime::default(),
-        sync_ticks: 0,
-        frequency: 1_000_000_000,
-        pointer_size: PointerSize::Eight,
         process_id: Some(1),
-        processors: None,
-        sampling_rate_ns: None,
-        properties: Vec::new(),
+        ..TraceHeader::default()
     };
     let v6 = format != Format::V4;
     let mut encoder = Encoder::new(format, &header).ok()?.compressed(compressed);

@@ -7,18 +7,14 @@
 //!
 //! ```
 //! use nettrace::encode::{Encoder, EventRecord};
-//! use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime, TraceHeader};
+//! use nettrace::{Decoder, Format, Item, Metadata, Options, SystemTime, TraceHeader};
 //!
 //! let header = TraceHeader {
-//!     format: Format::V4,
 //!     system_time: SystemTime { year: 2025, month: 3, day_of_week: 6, day: 1, ..SystemTime::default() },
 //!     sync_ticks: 1000,
-//!     frequency: 1_000_000_000,
-//!     pointer_size: PointerSize::Eight,
 //!     process_id: Some(1),
 //!     processors: Some(2),
-//!     sampling_rate_ns: None,
-//!     properties: Vec::new(),
+//!     ..TraceHeader::default()
 //! };
 //! let mut encoder = Encoder::new(Format::V4, &header)?;
 //! encoder.metadata(&Metadata { id: 1, provider: "My-Provider".to_owned(), event_id: 7, ..Metadata::default() })?;

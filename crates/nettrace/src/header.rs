@@ -138,6 +138,23 @@ pub struct TraceHeader {
     pub properties: Vec<(String, String)>,
 }
 
+/// V4, of 64 bits, with Linux's clock; all else is unknown.
+impl Default for TraceHeader {
+    fn default() -> Self {
+        Self {
+            format: Format::V4,
+            system_time: SystemTime::default(),
+            sync_ticks: 0,
+            frequency: 1_000_000_000,
+            pointer_size: PointerSize::Eight,
+            process_id: None,
+            processors: None,
+            sampling_rate_ns: None,
+            properties: Vec::new(),
+        }
+    }
+}
+
 impl TraceHeader {
     /// Length of V4's `Trace` payload, which has no length field.
     pub(crate) const V4_BYTES: usize = 48;
@@ -244,7 +261,6 @@ mod tests {
 
     fn header(frequency: i64) -> TraceHeader {
         TraceHeader {
-            format: Format::V4,
             system_time: SystemTime {
                 year: 2025,
                 month: 3,
@@ -254,11 +270,7 @@ mod tests {
             },
             sync_ticks: 1000,
             frequency,
-            pointer_size: PointerSize::Eight,
-            process_id: None,
-            processors: None,
-            sampling_rate_ns: None,
-            properties: Vec::new(),
+            ..TraceHeader::default()
         }
     }
 

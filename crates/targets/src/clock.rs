@@ -109,7 +109,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use gc_rules::time::UnixBase;
-    use nettrace::{Format, PointerSize, SystemTime};
+    use nettrace::SystemTime;
 
     use super::*;
 
@@ -121,7 +121,6 @@ mod tests {
 
     fn header(frequency: i64) -> TraceHeader {
         TraceHeader {
-            format: Format::V4,
             system_time: SystemTime {
                 year: 2026,
                 month: 1,
@@ -134,11 +133,7 @@ mod tests {
             },
             sync_ticks: 5_000_000_000,
             frequency,
-            pointer_size: PointerSize::Eight,
-            process_id: None,
-            processors: None,
-            sampling_rate_ns: None,
-            properties: Vec::new(),
+            ..TraceHeader::default()
         }
     }
 

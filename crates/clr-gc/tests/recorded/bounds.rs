@@ -4,7 +4,7 @@ use clr_gc::event::RUNTIME_PROVIDER;
 use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
 use nettrace::encode::{Encoder, EventRecord};
-use nettrace::{Format, Metadata, PointerSize, SystemTime, TraceHeader};
+use nettrace::{Format, Metadata, TraceHeader};
 
 /// Event ids with the version that the payloads here have.
 const KINDS: [(u32, u32); 8] = [(1, 2), (2, 1), (3, 1), (4, 2), (8, 1), (9, 1), (204, 3), (205, 2)];
@@ -18,15 +18,8 @@ struct Forger {
 impl Forger {
     fn new() -> Self {
         let header = TraceHeader {
-            format: Format::V4,
-            system_time: SystemTime::default(),
-            sync_ticks: 0,
-            frequency: 1_000_000_000,
-            pointer_size: PointerSize::Eight,
             process_id: Some(1),
-            processors: None,
-            sampling_rate_ns: None,
-            properties: Vec::new(),
+            ..TraceHeader::default()
         };
         let mut encoder = Encoder::new(Format::V4, &header).unwrap();
         for (event_id, version) in KINDS {

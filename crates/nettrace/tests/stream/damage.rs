@@ -5,7 +5,7 @@ use nettrace::{Decoder, Error, Format, Metadata, Options, Order, limits};
 
 use crate::decoded::{drain, everything, story, story_in_pieces};
 use crate::recordings::{self, Seeded};
-use crate::round_trip::header;
+use crate::round_trip::{encoder, header};
 
 /// Scenario: recordings with one to eight flipped bytes each, at seeded places.
 /// Guarantee: no panic, an end, and no more events than the bytes can hold.
@@ -318,13 +318,7 @@ fn a_live_stream_has_its_share() {
 /// Guarantee: what waits is bounded by the option, the oldest go early and are counted, none is lost.
 #[test]
 fn waiting_events_are_bounded() {
-    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
-    encoder
-        .metadata(&Metadata {
-            id: 1,
-            ..Metadata::default()
-        })
-        .unwrap();
+    let mut encoder = encoder(Format::V4);
     let mut decoder = Decoder::new(Options {
         limits: limits::Limits {
             max_pending_bytes: 100_000,
@@ -372,13 +366,7 @@ fn waiting_events_are_bounded() {
 /// Guarantee: every gap is delivered, before the event that shows it; none is dropped.
 #[test]
 fn many_gaps_are_all_delivered() {
-    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
-    encoder
-        .metadata(&Metadata {
-            id: 1,
-            ..Metadata::default()
-        })
-        .unwrap();
+    let mut encoder = encoder(Format::V4);
     for event in 1..=20_000_u32 {
         let record = EventRecord {
             metadata_id: 1,

@@ -58,31 +58,26 @@ pub(crate) struct Story {
     pub(crate) stats: Stats,
 }
 
+impl OwnedItem {
+    pub(crate) fn event(&self) -> Option<&OwnedEvent> {
+        match self {
+            Self::Event(event) => Some(event),
+            _ => None,
+        }
+    }
+}
+
 impl Story {
     pub(crate) fn events(&self) -> Vec<&OwnedEvent> {
-        self.items
-            .iter()
-            .filter_map(|item| {
-                if let OwnedItem::Event(event) = item {
-                    Some(&**event)
-                } else {
-                    None
-                }
-            })
-            .collect()
+        self.items.iter().filter_map(OwnedItem::event).collect()
     }
 
     pub(crate) fn gaps(&self) -> Vec<Gap> {
-        self.items
-            .iter()
-            .filter_map(|item| {
-                if let OwnedItem::Gap(gap) = item {
-                    Some(*gap)
-                } else {
-                    None
-                }
-            })
-            .collect()
+        let gap = |item: &OwnedItem| match item {
+            OwnedItem::Gap(gap) => Some(*gap),
+            _ => None,
+        };
+        self.items.iter().filter_map(gap).collect()
     }
 }
 
@@ -115,7 +110,11 @@ pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option
 
 /// A stream that comes in pieces of `piece` bytes.
 pub(crate) fn story_in_pieces(bytes: &[u8], options: Options, piece: usize) -> Story {
-    let mut decoder = Decoder::new(options);
+    story_of(Decoder::new(options), bytes, piece)
+}
+
+/// The same of a decoder of which nothing was read.
+pub(crate) fn story_of(mut decoder: Decoder, bytes: &[u8], piece: usize) -> Story {
     let mut items = Vec::new();
     let mut error = None;
     for piece in bytes.chunks(piece.max(1)) {
@@ -162,23 +161,8 @@ pub(crate) fn digest(bytes: &[u8], options: Options) -> Digest {
             Ok(None) => break None,
             Ok(Some(Item::Event(event))) => {
                 let mut hash = DefaultHasher::new();
-                let Event {
-                    timestamp,
-                    thread,
-                    capture_thread,
-                    sequence,
-                    payload,
-                    ..
-                } = event;
-                (
-                    timestamp,
-                    thread,
-                    capture_thread,
-                    sequence,
-                    payload,
-                    event.metadata.event_id,
-                )
-                    .hash(&mut hash);
+                let threads = (event.thread, event.capture_thread, event.sequence);
+                (event.timestamp, threads, event.payload, event.metadata.event_id).hash(&mut hash);
                 event.stack.map(|stack| stack.bytes()).hash(&mut hash);
                 events.push(hash.finish());
             }

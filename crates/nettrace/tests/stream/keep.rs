@@ -8,7 +8,7 @@ use nettrace::keep::{Block, BlockContent, Keeper, Rewriter};
 use nettrace::{Decoder, Ending, Format, Metadata, Options, Order, TraceHeader};
 use proptest::prelude::*;
 
-use crate::decoded::{OwnedEvent, OwnedItem, Story, drain, everything, story};
+use crate::decoded::{OwnedEvent, Story, everything, story, story_of};
 use crate::recordings::{self, Seeded};
 use crate::round_trip::header;
 
@@ -40,27 +40,8 @@ fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
     let kept = Arc::new(Mutex::new(Kept::default()));
     let mut decoder = Decoder::new(options);
     decoder.keep(Box::new(All(Arc::clone(&kept))));
-    let (mut items, mut error) = (Vec::new(), None);
-    for piece in bytes.chunks(piece.max(1)) {
-        decoder.push(piece);
-        error = drain(&mut decoder, &mut items);
-        if error.is_some() {
-            break;
-        }
-    }
-    if error.is_none() {
-        decoder.finish();
-        error = drain(&mut decoder, &mut items);
-    }
-    let (ending, stats) = (decoder.ending(), *decoder.stats());
-    drop(decoder);
+    let story = story_of(decoder, bytes, piece);
     let kept = Arc::into_inner(kept).unwrap().into_inner().unwrap();
-    let story = Story {
-        items,
-        error,
-        ending,
-        stats,
-    };
     (kept, story)
 }
 
@@ -85,13 +66,10 @@ fn written(kept: &Kept, first: usize) -> (Vec<u8>, u64, u64) {
 
 /// The events of a story, without what a rewritten stream has otherwise: numbers and stacks.
 fn events(story: &Story) -> Vec<OwnedEvent> {
-    let events = story.items.iter().filter_map(|item| match item {
-        OwnedItem::Event(event) => Some(OwnedEvent {
-            sequence: 0,
-            stack: None,
-            ..OwnedEvent::clone(event)
-        }),
-        _ => None,
+    let events = story.events().into_iter().map(|event| OwnedEvent {
+        sequence: 0,
+        stack: None,
+        ..event.clone()
     });
     events.collect()
 }

@@ -1,10 +1,10 @@
 //! When events are released, and what definitions they keep.
 
 use nettrace::encode::{Encoder, EventRecord};
-use nettrace::{Decoder, Format, Metadata, Options, Order};
+use nettrace::{Decoder, Format, Options, Order};
 
 use crate::decoded::{OwnedItem, drain, everything};
-use crate::round_trip::header;
+use crate::round_trip::{self, define};
 
 fn record(thread: u64, sequence: u32, timestamp: i64, is_sorted: bool) -> EventRecord<'static> {
     EventRecord {
@@ -19,15 +19,7 @@ fn record(thread: u64, sequence: u32, timestamp: i64, is_sorted: bool) -> EventR
 }
 
 fn encoder() -> Encoder {
-    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
-    encoder
-        .metadata(&Metadata {
-            id: 1,
-            event_id: 1,
-            ..Metadata::default()
-        })
-        .unwrap();
-    encoder
+    round_trip::encoder(Format::V4)
 }
 
 /// The times of the events that come now; 0 for a gap, -1 for a sequence point.
@@ -125,28 +117,13 @@ fn gaps_do_not_wait() {
 fn waiting_events_keep_their_definition() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
     encoder.event(&record(1, 1, 10, false)).unwrap();
-    encoder
-        .metadata(&Metadata {
-            id: 1,
-            event_id: 2,
-            ..Metadata::default()
-        })
-        .unwrap();
+    define(&mut encoder, 1, 2);
     encoder.event(&record(1, 2, 20, false)).unwrap();
     decoder.push(&encoder.finish().unwrap());
     let mut items = Vec::new();
     assert_eq!(drain(&mut decoder, &mut items), None);
-    let ids: Vec<_> = items
-        .iter()
-        .filter_map(|item| {
-            if let OwnedItem::Event(event) = item {
-                Some(event.metadata.event_id)
-            } else {
-                None
-            }
-        })
-        .collect();
-    assert_eq!(ids, [1, 2]);
+    let ids = items.iter().filter_map(OwnedItem::event);
+    assert!(ids.map(|event| event.metadata.event_id).eq([1, 2]));
 }
 
 /// Scenario: events without a definition, as after a lost beginning.

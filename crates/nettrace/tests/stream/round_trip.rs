@@ -37,6 +37,22 @@ pub(crate) fn header(format: Format) -> TraceHeader {
     }
 }
 
+/// An encoder with such a header and one definition: 1.
+pub(crate) fn encoder(format: Format) -> Encoder {
+    let mut encoder = Encoder::new(format, &header(format)).unwrap();
+    define(&mut encoder, 1, 1);
+    encoder
+}
+
+pub(crate) fn define(encoder: &mut Encoder, id: u32, event_id: u32) {
+    let metadata = Metadata {
+        id,
+        event_id,
+        ..Metadata::default()
+    };
+    encoder.metadata(&metadata).unwrap();
+}
+
 const FORMATS: [Format; 2] = [Format::V4, Format::V6 { minor: 2 }];
 
 /// Writes events of a stream again, in the order of the file. In V6 each thread gets an index.

@@ -1,20 +1,13 @@
 //! What a decoder allocates when it has seen everything once.
 
-use nettrace::encode::{Encoder, EventRecord};
-use nettrace::{Decoder, Format, Metadata, Options, Order};
+use nettrace::encode::EventRecord;
+use nettrace::{Decoder, Format, Options, Order};
 
-use crate::round_trip::header;
+use crate::round_trip::encoder;
 
 /// 100,000 events of eight threads in overlapping runs, with sequence points and stacks.
 fn stream() -> Vec<u8> {
-    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
-    encoder
-        .metadata(&Metadata {
-            id: 1,
-            event_id: 1,
-            ..Metadata::default()
-        })
-        .unwrap();
+    let mut encoder = encoder(Format::V4);
     let mut sequences = [0_u32; 8];
     for pass in 0..100_i64 {
         for (thread, sequence) in sequences.iter_mut().enumerate() {

@@ -4,9 +4,18 @@ use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadR
 use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
 
 use crate::decoded::{OwnedItem, everything, story, story_in_pieces};
-use crate::round_trip::header;
+use crate::round_trip::{define, header};
 
 const V6: Format = Format::V6 { minor: 0 };
+
+const FORGET_THREADS: Forget = Forget {
+    threads: true,
+    metadata: false,
+};
+const FORGET_METADATA: Forget = Forget {
+    threads: false,
+    metadata: true,
+};
 
 fn encoder() -> Encoder {
     let mut encoder = Encoder::new(V6, &header(V6)).unwrap();
@@ -55,16 +64,7 @@ fn one_collect_streams_are_read() {
     let mut encoder = encoder();
     for block in 0..3_u64 {
         let ticks = block as i64 * 100;
-        encoder
-            .sequence_point_and_forget(
-                ticks,
-                &[],
-                Forget {
-                    threads: true,
-                    metadata: false,
-                },
-            )
-            .unwrap();
+        encoder.sequence_point_and_forget(ticks, &[], FORGET_THREADS).unwrap();
         encoder.stack_block(1, &[b"12345678", &block.to_le_bytes()]).unwrap();
         encoder
             .threads(&[thread(1, 1000 + block, 10 + block), thread(2, 2000, 20)])
@@ -201,31 +201,10 @@ fn labels_override_the_definition() {
 #[test]
 fn forgotten_definitions_are_gone() {
     let mut encoder = encoder();
-    encoder
-        .metadata(&Metadata {
-            id: 2,
-            event_id: 2,
-            ..Metadata::default()
-        })
-        .unwrap();
+    define(&mut encoder, 2, 2);
     encoder.event(&record(1, 1, 10)).unwrap();
-    encoder
-        .sequence_point_and_forget(
-            20,
-            &[],
-            Forget {
-                threads: false,
-                metadata: true,
-            },
-        )
-        .unwrap();
-    encoder
-        .metadata(&Metadata {
-            id: 1,
-            event_id: 50,
-            ..Metadata::default()
-        })
-        .unwrap();
+    encoder.sequence_point_and_forget(20, &[], FORGET_METADATA).unwrap();
+    define(&mut encoder, 1, 50);
     encoder.event(&record(1, 2, 30)).unwrap();
     encoder
         .event(&EventRecord {
@@ -270,12 +249,8 @@ fn what_cannot_be_written_is_refused() {
         ..record(1, 1, 1)
     };
     assert!(matches!(v4.event(&labelled), Err(EncodeError::NotInV4 { .. })));
-    let forget = Forget {
-        threads: true,
-        metadata: false,
-    };
     assert!(matches!(
-        v4.sequence_point_and_forget(1, &[], forget),
+        v4.sequence_point_and_forget(1, &[], FORGET_THREADS),
         Err(EncodeError::NotInV4 { .. })
     ));
     let huge = vec![0; 1 << 24];

@@ -3,7 +3,7 @@ use std::io::Read as _;
 use flate2::read::GzDecoder;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::keep::Rewriter;
-use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime};
+use nettrace::{Decoder, Format, Item, Metadata, Options, SystemTime};
 use proptest::prelude::*;
 
 use super::ring::{MOST_BLOCK, MOST_DEFINITIONS, MOST_FOLLOWED, MOST_UNPACKED, ONE, PIECE};
@@ -13,20 +13,16 @@ const RUN: RunKey = RunKey { pid: 7, start_time: 1 };
 
 fn header() -> TraceHeader {
     TraceHeader {
-        format: Format::V4,
         system_time: SystemTime {
             year: 2026,
             month: 11,
             day: 23,
             ..SystemTime::default()
         },
-        sync_ticks: 0,
         frequency: 1000,
-        pointer_size: PointerSize::Eight,
         process_id: Some(7),
         processors: Some(2),
-        sampling_rate_ns: None,
-        properties: Vec::new(),
+        ..TraceHeader::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Made-up events of a runtime.
 
 use nettrace::encode::{EncodeError, Encoder, EventRecord};
-use nettrace::{Format, Metadata, PointerSize, SystemTime, TraceHeader};
+use nettrace::{Format, Metadata, SystemTime, TraceHeader};
 use rustix::time::{ClockId, clock_gettime};
 
 pub(super) const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
@@ -71,12 +71,9 @@ impl Forge {
             // Alerts end by the time of day.
             system_time: now(),
             sync_ticks: monotonic(),
-            frequency: 1_000_000_000,
-            pointer_size: PointerSize::Eight,
             process_id: Some(std::process::id()),
             processors: Some(2),
-            sampling_rate_ns: None,
-            properties: Vec::new(),
+            ..TraceHeader::default()
         };
         let mut encoder = Encoder::new(format, &header)?;
         for (event_id, version) in KINDS {

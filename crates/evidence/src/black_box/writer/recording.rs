@@ -167,8 +167,6 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
-    use nettrace::{Format, PointerSize};
-
     use super::*;
 
     /// Scenario: a stream that began at the end of February of a leap year, whose oldest kept event is later by a
@@ -194,15 +192,12 @@ mod tests {
             (2_999_999, 1_000_000_000),
         ] {
             let header = TraceHeader {
-                format: Format::V4,
                 system_time,
                 sync_ticks: 77_000_000_123,
                 frequency,
-                pointer_size: PointerSize::Eight,
                 process_id: Some(1),
                 processors: Some(2),
-                sampling_rate_ns: None,
-                properties: Vec::new(),
+                ..TraceHeader::default()
             };
             for ms in [1_000, 1_501, 3_600_000, 86_400_001] {
                 let oldest = header.sync_ticks + (ms * frequency + 999) / 1000;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nettrace::encode::{Encoder, EventRecord};
-use nettrace::{Decoder, Ending, Format, Options, PointerSize, SystemTime, TraceHeader};
+use nettrace::{Decoder, Ending, Format, Options, TraceHeader};
 
 use gc_rules::incident::RECORDS_EVERY_NS;
 
@@ -16,15 +16,10 @@ const ID: &str = "20261123T114742Z-shop-7-0000000000000001";
 /// A stream of events, one a second, a block for each.
 fn stream(count: u32) -> Vec<u8> {
     let header = TraceHeader {
-        format: Format::V4,
-        system_time: SystemTime::default(),
-        sync_ticks: 0,
         frequency: 1,
-        pointer_size: PointerSize::Eight,
         process_id: Some(7),
         processors: Some(2),
-        sampling_rate_ns: None,
-        properties: Vec::new(),
+        ..TraceHeader::default()
     };
     let mut encoder = Encoder::new(Format::V4, &header).unwrap();
     for sequence in 1..=count {
@@ -96,35 +91,30 @@ fn counts(file: &Path) -> (u64, Option<u64>) {
 /// with a name that says how much is in it; the same incident is not recorded twice.
 #[test]
 fn a_recording_has_what_was_before_and_after() {
-    let Setting {
-        state,
-        boxes,
-        files,
-        mut writer,
-    } = setting();
-    let mut decoder = tapped(&boxes);
+    let mut setting = setting();
+    let mut decoder = tapped(&setting.boxes);
     let bytes = stream(30);
     let now = Instant::now();
     read(&mut decoder, &bytes[..bytes.len() / 3 * 2]);
-    writer.incident(RUN, &ID.into(), now);
-    let partial = state.path().join(format!("black-box/{ID}.partial"));
+    setting.writer.incident(RUN, &ID.into(), now);
+    let partial = setting.state.path().join(format!("black-box/{ID}.partial"));
     assert!(std::fs::metadata(&partial).unwrap().len() > 70_000);
-    writer.tick(now);
-    writer.incident(RUN, &ID.into(), now);
+    setting.writer.tick(now);
+    setting.writer.incident(RUN, &ID.into(), now);
     read(&mut decoder, &bytes[bytes.len() / 3 * 2..]);
-    writer.tick(now + EVERY);
-    assert_eq!(writer.next(), Some(now + 2 * EVERY));
-    assert!(files.list().unwrap().is_empty());
-    writer.tick(now + FOLLOWS);
-    let list = files.list().unwrap();
+    setting.writer.tick(now + EVERY);
+    assert_eq!(setting.writer.next(), Some(now + 2 * EVERY));
+    assert!(setting.files.list().unwrap().is_empty());
+    setting.writer.tick(now + FOLLOWS);
+    let list = setting.files.list().unwrap();
     assert_eq!(
         (list.len(), list[0].seconds_before, list[0].seconds_after),
         (1, Some(19), Some(10))
     );
-    assert_eq!(counts(&files.folder().join(&list[0].file)), (30, Some(0)));
-    assert_eq!(writer.next(), None);
-    writer.incident(RUN, &ID.into(), now);
-    assert_eq!(files.list().unwrap(), list);
+    assert_eq!(counts(&setting.files.folder().join(&list[0].file)), (30, Some(0)));
+    assert_eq!(setting.writer.next(), None);
+    setting.writer.incident(RUN, &ID.into(), now);
+    assert_eq!(setting.files.list().unwrap(), list);
     assert!(!partial.exists());
 }
 
@@ -134,54 +124,39 @@ fn a_recording_has_what_was_before_and_after() {
 /// nothing is kept after two minutes; deaths of a service leave one in ten minutes.
 #[test]
 fn the_dead_leave_a_recording() {
-    let Setting {
-        state: _state,
-        boxes,
-        files,
-        mut writer,
-    } = setting();
+    let mut setting = setting();
     let now = Instant::now();
     let cut = stream(20);
-    let mut decoder = tapped(&boxes);
+    let mut decoder = tapped(&setting.boxes);
     read(&mut decoder, &cut[..cut.len() - 3000]);
-    writer.incident(RUN, &ID.into(), now);
+    setting.writer.incident(RUN, &ID.into(), now);
     drop(decoder);
-    writer.ended(RUN, share(), now);
+    setting.writer.ended(RUN, share(), now);
     let died: Arc<str> = "20261123T114742Z-shop-7-died".into();
-    writer.died(RUN, Moment::from_ns(1), &died);
-    let list = files.list().unwrap();
+    setting.writer.died(RUN, Moment::from_ns(1), &died);
+    let list = setting.files.list().unwrap();
     assert_eq!((list.len(), list[0].id.as_str()), (1, ID));
-    assert_eq!(counts(&files.folder().join(&list[0].file)), (19, Some(0)));
+    assert_eq!(counts(&setting.files.folder().join(&list[0].file)), (19, Some(0)));
 
-    let Setting {
-        state: _state,
-        boxes,
-        files,
-        mut writer,
-    } = setting();
+    let mut setting = setting();
     drop({
-        let mut decoder = tapped(&boxes);
+        let mut decoder = tapped(&setting.boxes);
         read(&mut decoder, &cut);
         decoder
     });
     // Before it is known that it exited.
-    writer.died(RUN, Moment::from_ns(1), &died);
-    assert!(files.list().unwrap().is_empty());
-    writer.ended(RUN, share(), now);
-    writer.died(RUN, Moment::from_ns(1), &died);
-    writer.died(RUN, Moment::from_ns(1), &died);
-    let list = files.list().unwrap();
+    setting.writer.died(RUN, Moment::from_ns(1), &died);
+    assert!(setting.files.list().unwrap().is_empty());
+    setting.writer.ended(RUN, share(), now);
+    setting.writer.died(RUN, Moment::from_ns(1), &died);
+    setting.writer.died(RUN, Moment::from_ns(1), &died);
+    let list = setting.files.list().unwrap();
     assert_eq!(
         (list.len(), list[0].seconds_before, list[0].seconds_after),
         (1, Some(19), Some(0))
     );
 
-    let Setting {
-        state: _state,
-        boxes,
-        files,
-        mut writer,
-    } = setting();
+    let mut setting = setting();
     // Another one of the service dies within ten minutes, and one after them.
     for (number, at, is_recorded) in [
         (2, 0, true),
@@ -190,22 +165,22 @@ fn the_dead_leave_a_recording() {
     ] {
         let run = RunKey { pid: number, ..RUN };
         let mut decoder = Decoder::new(Options::default());
-        decoder.keep(boxes.tap(run));
+        decoder.keep(setting.boxes.tap(run));
         read(&mut decoder, &cut);
         drop(decoder);
         let id: Arc<str> = format!("20261123T114742Z-shop-{number}-died").into();
-        writer.ended(run, share(), now);
-        writer.died(run, Moment::from_ns(at), &id);
-        assert_eq!(files.knows(&id), is_recorded, "{number}");
+        setting.writer.ended(run, share(), now);
+        setting.writer.died(run, Moment::from_ns(at), &id);
+        assert_eq!(setting.files.knows(&id), is_recorded, "{number}");
     }
-    writer.tick(now + REMEMBERED);
-    read(&mut tapped(&boxes), &cut);
-    writer.ended(RUN, share(), now);
-    writer.tick(now);
-    assert!(boxes.held() > 0 && writer.next() == Some(now + REMEMBERED));
-    writer.tick(now + REMEMBERED);
-    assert_eq!((boxes.held(), writer.next()), (0, None));
-    assert_eq!(files.list().unwrap().len(), 2);
+    setting.writer.tick(now + REMEMBERED);
+    read(&mut tapped(&setting.boxes), &cut);
+    setting.writer.ended(RUN, share(), now);
+    setting.writer.tick(now);
+    assert!(setting.boxes.held() > 0 && setting.writer.next() == Some(now + REMEMBERED));
+    setting.writer.tick(now + REMEMBERED);
+    assert_eq!((setting.boxes.held(), setting.writer.next()), (0, None));
+    assert_eq!(setting.files.list().unwrap().len(), 2);
 }
 
 /// Scenario: the directory is gone when an incident begins, and while one is being recorded; an incident of a process
@@ -213,29 +188,24 @@ fn the_dead_leave_a_recording() {
 /// Guarantee: nothing is made, nothing is held, and the next incident is recorded.
 #[test]
 fn a_disk_that_fails_costs_the_recording() {
-    let Setting {
-        state,
-        boxes,
-        files,
-        mut writer,
-    } = setting();
+    let mut setting = setting();
     let now = Instant::now();
-    let mut decoder = tapped(&boxes);
+    let mut decoder = tapped(&setting.boxes);
     let id = |number: u32| format!("{ID}{number}").into();
-    writer.incident(RUN, &id(1), now);
-    assert!(files.list().unwrap().is_empty());
+    setting.writer.incident(RUN, &id(1), now);
+    assert!(setting.files.list().unwrap().is_empty());
     read(&mut decoder, &stream(20));
-    let folder = state.path().join("black-box");
+    let folder = setting.state.path().join("black-box");
     std::fs::remove_dir(&folder).unwrap();
-    writer.incident(RUN, &id(2), now);
+    setting.writer.incident(RUN, &id(2), now);
     std::fs::create_dir(&folder).unwrap();
-    writer.incident(RUN, &id(3), now);
+    setting.writer.incident(RUN, &id(3), now);
     std::fs::remove_dir_all(&folder).unwrap();
-    writer.tick(now + FOLLOWS);
+    setting.writer.tick(now + FOLLOWS);
     std::fs::create_dir(&folder).unwrap();
-    writer.incident(RUN, &id(4), now);
-    writer.stop();
-    let list = files.list().unwrap();
+    setting.writer.incident(RUN, &id(4), now);
+    setting.writer.stop();
+    let list = setting.files.list().unwrap();
     assert_eq!((list.len(), list[0].id.as_str()), (1, &*format!("{ID}4")));
 }
 
@@ -244,18 +214,13 @@ fn a_disk_that_fails_costs_the_recording() {
 /// Guarantee: the tenant with most ends one of its own; of the tenants with as many, the service with more does.
 #[test]
 fn whoever_records_most_gives_a_place() {
-    let Setting {
-        state: _state,
-        boxes,
-        files: _files,
-        mut writer,
-    } = setting();
+    let mut setting = setting();
     let now = Instant::now();
     let mut decoders = Vec::new();
     let mut begin = |writer: &mut Writer, pid: u32, tenant: &str, service: &str| {
         let run = RunKey { pid, ..RUN };
         let mut decoder = Decoder::new(Options::default());
-        decoder.keep(boxes.tap(run));
+        decoder.keep(setting.boxes.tap(run));
         read(&mut decoder, &stream(2));
         decoders.push(decoder);
         let id: Arc<str> = format!("20261123T114742Z-{service}-{pid}-1").into();
@@ -275,18 +240,22 @@ fn whoever_records_most_gives_a_place() {
         open.filter(|share| share.service.starts_with(service)).count()
     };
     for pid in 0..60 {
-        assert!(begin(&mut writer, 100 + pid, "pod a", &format!("any{pid}")));
+        assert!(begin(&mut setting.writer, 100 + pid, "pod a", &format!("any{pid}")));
     }
     for pid in 0..4 {
         let service = if pid == 0 { "cart" } else { "shop" };
-        assert!(begin(&mut writer, 200 + pid, "pod b", service));
+        assert!(begin(&mut setting.writer, 200 + pid, "pod b", service));
     }
-    assert!(begin(&mut writer, 300, "pod b", "cart"));
+    assert!(begin(&mut setting.writer, 300, "pod b", "cart"));
     assert_eq!(
-        (of(&writer, "any"), of(&writer, "cart"), of(&writer, "shop")),
+        (
+            of(&setting.writer, "any"),
+            of(&setting.writer, "cart"),
+            of(&setting.writer, "shop")
+        ),
         (59, 2, 3)
     );
     // As many names as places: there is none to give.
-    assert!(!begin(&mut writer, 301, "pod a", "new"));
-    assert_eq!(writer.open.len(), MOST_OPEN);
+    assert!(!begin(&mut setting.writer, 301, "pod a", "new"));
+    assert_eq!(setting.writer.open.len(), MOST_OPEN);
 }
