@@ -36,7 +36,7 @@ use tracing::warn;
 use crate::pipeline::{OF_BURSTS, Pipeline, Want};
 use evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
 use evidence::burst::{self, Done, Question, StoppedBy};
-use evidence::census::{self as decision, CensusOptions, History, Plan};
+use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::{price, session};
 use evidence::lock::Turn;
 use evidence::profile::{self, Profiled, Subject};
@@ -398,14 +398,9 @@ impl BurstsState {
     /// Whether a heap dump begins now. The error is why not, and whether that may pass; `None`: the second one is to
     /// come.
     fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
-        let history = History {
-            is_one_running: others.is_one_running,
-            late_of_service: others.late_of_service,
-            was_fatal: others.was_fatal,
-            ..self.censuses.history(&want.key(), &want.share, now)
-        };
+        let history = self.censuses.history(&want.key(), &want.share, now);
         let options = &self.censuses.options;
-        match decision::decide(want.account.as_deref(), &want.condition, &history, options) {
+        match decision::decide(want.account.as_deref(), &want.condition, others, &history, options) {
             decision::Decision::Take(plan) => Ok(Kind::Dump(plan)),
             decision::Decision::Later => Err(None),
             decision::Decision::Wait(because) => Err(Some((because, true))),

@@ -6,7 +6,8 @@ use clr_gc::gc::Outcome;
 use config::options::Options;
 use delivery::clock::now_unix_ns;
 use gc_requests::payload::Ended;
-use gc_requests::request::{Hit, Request};
+use gc_requests::request::Request;
+use gc_requests::stops::Stop;
 use gc_rules::field::MemoryFacts;
 use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::value::key_value;
@@ -65,7 +66,7 @@ impl Recording {
             let (before, after) = ((place * 7 % 40 + 1) * 1_000_000, (place * 11 % 60 + 1) * 1_000_000);
             let mut trace_id = [0xab_u8; 16];
             trace_id[8..].copy_from_slice(&place.to_be_bytes());
-            let hit = Hit {
+            let hit = Stop {
                 begin,
                 end,
                 collection: Some(collection.number),

@@ -1,6 +1,7 @@
 //! The record of a request.
 
-use gc_requests::request::{Hit, Request};
+use gc_requests::request::Request;
+use gc_requests::stops::Stop;
 use nettrace::TraceHeader;
 use serde::Serialize;
 
@@ -58,7 +59,7 @@ impl RequestRecord {
     }
 }
 
-fn pause(hit: &Hit, at: impl Fn(i64) -> i64) -> PauseRecord {
+fn pause(hit: &Stop, at: impl Fn(i64) -> i64) -> PauseRecord {
     PauseRecord {
         start_ns: at(hit.begin),
         end_ns: at(hit.end),

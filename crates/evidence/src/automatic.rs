@@ -78,7 +78,7 @@ pub struct Condition {
     pub available: Option<u64>,
 }
 
-/// What is known of other bursts.
+/// What is known of other bursts and dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Others {
     /// One runs on this host.
@@ -89,6 +89,36 @@ pub struct Others {
     pub late_of_service: Option<Duration>,
     /// gcwatch died during one of this process.
     pub was_fatal: bool,
+}
+
+impl Others {
+    /// Why there is none for long. `what`: what gcwatch died in, if it did.
+    pub(super) fn forbid(&self, what: &str) -> Option<String> {
+        if self.was_fatal {
+            return Some(format!("gcwatch was killed in the middle of a {what} of this process"));
+        }
+        let ago = self.late_of_service.filter(|ago| *ago < AFTER_LATE)?;
+        Some(format!(
+            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
+            minutes(ago)
+        ))
+    }
+
+    /// What there is to wait for. `what`: what may be running.
+    pub(super) fn delay(&self, condition: &Condition, what: &str) -> Option<String> {
+        let reasons = [
+            (
+                !condition.is_attached,
+                "gcwatch does not read the process at present".to_owned(),
+            ),
+            (
+                condition.is_behind,
+                "gcwatch is behind with what the process writes".to_owned(),
+            ),
+            (self.is_one_running, format!("another {what} runs on this host")),
+        ];
+        reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
+    }
 }
 
 /// Whether a burst begins.
@@ -108,14 +138,8 @@ pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options
     if let Some(why) = at_limit(condition) {
         return Decision::Never(why);
     }
-    if others.was_fatal {
-        return Decision::Never("gcwatch was killed in the middle of a burst of this process".to_owned());
-    }
-    if let Some(ago) = others.late_of_service.filter(|ago| *ago < AFTER_LATE) {
-        return Decision::Never(format!(
-            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
-            minutes(ago)
-        ));
+    if let Some(why) = others.forbid("burst") {
+        return Decision::Never(why);
     }
     if let Some(ago) = others.of_process.filter(|ago| *ago < options.every) {
         return Decision::Never(format!(
@@ -128,16 +152,10 @@ pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options
         Ok(question) => question,
         Err(why) => return Decision::Never(why),
     };
-    if !condition.is_attached {
-        return Decision::Wait("gcwatch does not read the process at present".to_owned());
+    match others.delay(condition, "burst") {
+        Some(why) => Decision::Wait(why),
+        None => Decision::Start(question),
     }
-    if condition.is_behind {
-        return Decision::Wait("gcwatch is behind with what the process writes".to_owned());
-    }
-    if others.is_one_running {
-        return Decision::Wait("another burst runs on this host".to_owned());
-    }
-    Decision::Start(question)
 }
 
 /// Which session the runtime is asked for, by its price.
@@ -179,7 +197,7 @@ fn at_limit(condition: &Condition) -> Option<String> {
     ))
 }
 
-fn part(whole: u64, percent: u64) -> u64 {
+pub(super) fn part(whole: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 

@@ -22,7 +22,7 @@ use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
 use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
 use gc_rules::ledger::{Ledger, WORTH_SAYING};
 
-use super::automatic::{AFTER_LATE, Condition, minutes};
+use super::automatic::{Condition, Others, minutes, part};
 
 /// How long an incident waits for a moment in which a dump may be taken: what grows is known after a minute or two, and
 /// goes on.
@@ -62,19 +62,13 @@ impl Default for CensusOptions {
     }
 }
 
-/// What is known of dumps.
+/// What is known of earlier dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
-    /// Another dump or a burst runs on this host.
-    pub is_one_running: bool,
     /// The first dump of this incident: how long ago it ended, and what it was like.
     pub first: Option<(Duration, Seen)>,
     /// How long ago the newest census of its service began.
     pub of_service: Option<Duration>,
-    /// How long ago the newest burst of its service ended that did not end in its time.
-    pub late_of_service: Option<Duration>,
-    /// gcwatch died during a burst or a dump of this process.
-    pub was_fatal: bool,
 }
 
 /// Whether a dump is taken.
@@ -101,11 +95,17 @@ pub struct Plan {
 
 /// Whether a dump that an incident asks for is taken now. `account`: the ledger of the incident's process; `None`:
 /// unknown yet. Growth counts for the first dump, what is dangerous for both.
-pub fn decide(account: Option<&Ledger>, condition: &Condition, history: &History, options: &CensusOptions) -> Decision {
+pub fn decide(
+    account: Option<&Ledger>,
+    condition: &Condition,
+    others: Others,
+    history: &History,
+    options: &CensusOptions,
+) -> Decision {
     if history.first.is_some_and(|(ago, _)| ago < options.apart) {
         return Decision::Later;
     }
-    if let Some(why) = never(condition, history, options) {
+    if let Some(why) = never(condition, others, history, options) {
         return Decision::Never(why);
     }
     if history.first.is_none() {
@@ -122,31 +122,19 @@ pub fn decide(account: Option<&Ledger>, condition: &Condition, history: &History
         Ok(plan) => plan,
         Err(why) => return Decision::Never(why),
     };
-    if !condition.is_attached {
-        return Decision::Wait("gcwatch does not read the process at present".to_owned());
+    match others.delay(condition, "burst or dump") {
+        Some(why) => Decision::Wait(why),
+        None => Decision::Take(plan),
     }
-    if condition.is_behind {
-        return Decision::Wait("gcwatch is behind with what the process writes".to_owned());
-    }
-    if history.is_one_running {
-        return Decision::Wait("another burst or dump runs on this host".to_owned());
-    }
-    Decision::Take(plan)
 }
 
 /// What does not pass by itself soon.
-fn never(condition: &Condition, history: &History, options: &CensusOptions) -> Option<String> {
+fn never(condition: &Condition, others: Others, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
         return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
     }
-    if history.was_fatal {
-        return Some("gcwatch was killed in the middle of a burst or dump of this process".to_owned());
-    }
-    if let Some(ago) = history.late_of_service.filter(|ago| *ago < AFTER_LATE) {
-        return Some(format!(
-            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
-            minutes(ago)
-        ));
+    if let Some(why) = others.forbid("burst or dump") {
+        return Some(why);
     }
     let ago = history.of_service.filter(|ago| *ago < options.every);
     if let Some(ago) = ago.filter(|_| history.first.is_none()) {
@@ -167,7 +155,7 @@ fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     ];
     kinds.into_iter().find_map(|(what, used, limit)| {
         let (used, limit) = used.zip(limit)?;
-        let kept = percent(limit, options.headroom_percent);
+        let kept = part(limit, options.headroom_percent.into());
         (used >= limit.saturating_sub(kept)).then(|| {
             format!(
                 "the {what} is within {} % of its limit ({} of {} MiB; evidence.census_headroom_percent)",
@@ -261,10 +249,6 @@ fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
         Some(_) => forecast.buffer_bytes,
         None => buffer_mb(live_bytes) << 20,
     }
-}
-
-fn percent(whole: u64, percent: u32) -> u64 {
-    u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
 /// The first dump of an incident, until the second one.
@@ -433,7 +417,14 @@ mod tests {
     }
 
     fn ask(account: &Ledger, condition: &Condition, history: History) -> Decision {
-        decide(Some(account), condition, &history, &CensusOptions::default())
+        let options = CensusOptions::default();
+        decide(Some(account), condition, Others::default(), &history, &options)
+    }
+
+    /// A leak that has had no dump.
+    fn beside(condition: &Condition, others: Others) -> Decision {
+        let options = CensusOptions::default();
+        decide(Some(&leaks()), condition, others, &History::default(), &options)
     }
 
     fn refused(decision: Decision) -> String {
@@ -484,7 +475,8 @@ mod tests {
         let unknown = waits(ask(&Ledger::default(), &well(), History::default()));
         assert_eq!(unknown, "how its memory grows is not known yet");
         let options = CensusOptions::default();
-        assert_eq!(waits(decide(None, &well(), &History::default(), &options)), unknown);
+        let decision = decide(None, &well(), Others::default(), &History::default(), &options);
+        assert_eq!(waits(decision), unknown);
         let mut young = well();
         young.live = None;
         assert!(waits(ask(&leaks(), &young, History::default())).contains("before a collection"));
@@ -548,7 +540,6 @@ mod tests {
                 },
             )),
             of_service: Some(Duration::from_secs(seconds)),
-            ..History::default()
         };
         assert_eq!(ask(&Ledger::default(), &well(), first(299, 100)), Decision::Later);
         assert!(matches!(
@@ -571,16 +562,16 @@ mod tests {
         let why = refused(ask(&leaks(), &well(), ago(59)));
         assert!(why.contains("59 min ago, and there is one in 60 min"), "{why}");
         assert!(matches!(ask(&leaks(), &well(), ago(60)), Decision::Take(_)));
-        let late = History {
+        let late = Others {
             late_of_service: Some(Duration::from_secs(60)),
-            ..History::default()
+            ..Others::default()
         };
-        assert!(refused(ask(&leaks(), &well(), late)).contains("did not end in its time"));
-        let fatal = History {
+        assert!(refused(beside(&well(), late)).contains("did not end in its time"));
+        let fatal = Others {
             was_fatal: true,
-            ..History::default()
+            ..Others::default()
         };
-        assert!(refused(ask(&leaks(), &well(), fatal)).contains("gcwatch was killed"));
+        assert!(refused(beside(&well(), fatal)).contains("gcwatch was killed"));
         let mut native = well();
         native.native_aot = Some(true);
         assert!(refused(ask(&leaks(), &native, History::default())).contains("NativeAOT"));
@@ -592,16 +583,16 @@ mod tests {
     fn what_passes_is_waited_for() {
         let (mut behind, mut detached) = (well(), well());
         (behind.is_behind, detached.is_attached) = (true, false);
-        let running = History {
+        let running = Others {
             is_one_running: true,
-            ..History::default()
+            ..Others::default()
         };
-        for (condition, history) in [
-            (behind, History::default()),
-            (detached, History::default()),
+        for (condition, others) in [
+            (behind, Others::default()),
+            (detached, Others::default()),
             (well(), running),
         ] {
-            waits(ask(&leaks(), &condition, history));
+            waits(beside(&condition, others));
         }
     }
 

@@ -15,7 +15,6 @@ pub mod price;
 pub mod session;
 
 use dotnet_diagnostics::discovery::parse_stat;
-use processes::container::Reader;
 
 /// The most memory of the process that computes, unless a person says otherwise.
 pub const MOST_BYTES: u64 = 512 << 20;
@@ -25,11 +24,6 @@ pub fn free_half() -> u64 {
     let own = std::process::id();
     let stat = std::fs::read(format!("/proc/{own}/stat")).ok();
     let started = stat.and_then(|stat| Some(parse_stat(&stat)?.start_time));
-    let figures = started.and_then(|started| Reader::new().read(own, started));
-    let of_group = figures.and_then(|figures| {
-        let used = figures.memory.working_set?;
-        Some(figures.memory_limit?.saturating_sub(used))
-    });
-    let free = [of_group, price::available()].into_iter().flatten().min();
+    let (_, free) = price::free(started.map(|started| (own, started)));
     free.unwrap_or(2 * MOST_BYTES) / 2
 }

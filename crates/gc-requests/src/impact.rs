@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clr_gc::gc::{RequestImpact, WorstRequest};
 
 use crate::request::Request;
+use crate::stops::Stop;
 
 /// Collections of which impacts are kept.
 pub const MAX_IMPACTS: usize = 1_024;
@@ -18,7 +19,7 @@ impl Impacts {
     pub fn add(&mut self, request: &Request) {
         for (place, hit) in request.hits.iter().enumerate() {
             let Some(number) = hit.collection else { continue };
-            let same = |other: &&crate::request::Hit| other.collection == Some(number);
+            let same = |other: &&Stop| other.collection == Some(number);
             if request.hits.iter().take(place).any(|other| same(&other)) {
                 continue;
             }

@@ -1,24 +1,10 @@
 //! A request, with what collections took of it.
 
 use crate::payload::Ended;
+use crate::stops::Stop;
 
 /// Stops that a request names. More are counted, and are no collection's [`Impacts`](crate::impact::Impacts).
 pub const MAX_NAMED_STOPS: usize = 64;
-
-/// A stop's share of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hit {
-    /// The later one of the stop's and the request's begin, nanoseconds since the sync point.
-    pub begin: i64,
-    /// The earlier one of their ends.
-    pub end: i64,
-    /// The collection; `None`: the collector stopped the threads for none (a no-GC region).
-    pub collection: Option<u32>,
-    /// Its generation; `None`: not seen in this stop.
-    pub generation: Option<u32>,
-    /// It is a stop of a background collection.
-    pub background: bool,
-}
 
 /// A request that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +20,8 @@ pub struct Request {
     pub stopped_ns: Option<i64>,
     /// Stops that hit it; 0 where `stopped_ns` is unknown.
     pub stops: u32,
-    /// The first of them.
-    pub hits: Vec<Hit>,
+    /// The first of them, each clipped to it.
+    pub hits: Vec<Stop>,
 }
 
 impl Request {

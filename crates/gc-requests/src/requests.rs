@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use clr_gc::stream::Observed;
 
 use crate::payload::{Ended, EndedActivity};
-use crate::request::{Hit, MAX_NAMED_STOPS, Request};
+use crate::request::{MAX_NAMED_STOPS, Request};
 use crate::route::Routes;
 use crate::session::{ACTIVITY_STOP, EVENT, MESSAGE, PROVIDER};
 use crate::stops::{MAX_STOPS, Stops};
@@ -232,13 +232,7 @@ impl Requests {
             stopped = stopped.saturating_add(ns);
             request.stops = request.stops.saturating_add(1);
             if request.hits.len() < MAX_NAMED_STOPS {
-                request.hits.push(Hit {
-                    begin: stop.begin,
-                    end: stop.end,
-                    collection: stop.collection,
-                    generation: stop.generation,
-                    background: stop.background,
-                });
+                request.hits.push(stop);
             }
         }
         request.stopped_ns = Some(stopped);

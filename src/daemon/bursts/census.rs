@@ -42,7 +42,6 @@ impl Censuses {
         History {
             first: self.first.get(key).map(|(at, first, _)| (ago(*at), first.seen)),
             of_service: self.of_service.get(share).map(|at| ago(*at)),
-            ..History::default()
         }
     }
 

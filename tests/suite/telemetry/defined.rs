@@ -2,8 +2,9 @@
 
 use clr_gc::gc::{RequestImpact, WorstRequest};
 use gc_requests::payload::Ended;
-use gc_requests::request::{Hit, Request};
+use gc_requests::request::Request;
 use gc_requests::route::{Route, Routes};
+use gc_requests::stops::Stop;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -102,7 +103,7 @@ fn request(stopped_ns: Option<i64>) -> Request {
         end: 1_030_000_000,
         stopped_ns,
         stops: 1,
-        hits: vec![Hit {
+        hits: vec![Stop {
             begin: 1_005_000_000,
             end: 1_025_000_000,
             collection: Some(7),

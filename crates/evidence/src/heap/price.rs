@@ -52,14 +52,7 @@ pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
     if histogram && major.is_some_and(|major| major >= 10) {
         forecast.buffer_bytes = forecast.buffer_bytes.div_ceil(2);
     }
-    let figures = Reader::new()
-        .read(process.pid, process.start_time)
-        .filter(|_| process.visible);
-    let of_group = figures.and_then(|figures| {
-        let (limit, used) = (figures.memory_limit?, figures.memory.working_set?);
-        Some(limit.saturating_sub(used))
-    });
-    let free_bytes = [of_group, available()].into_iter().flatten().min();
+    let (of_group, free_bytes) = free(process.visible.then_some((process.pid, process.start_time)));
     let half = free_bytes.map_or(u64::MAX, |free| free / 2);
     let buffer = forecast.buffer_bytes.min(half).max(1 << 20);
     let mut refusals = Vec::new();
@@ -94,6 +87,16 @@ pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
         refusals,
         impossible,
     }
+}
+
+/// Bytes that are free for a process, by pid and start time: by its control group; and by that or the machine.
+pub(super) fn free(process: Option<(u32, u64)>) -> (Option<u64>, Option<u64>) {
+    let figures = process.and_then(|(pid, started)| Reader::new().read(pid, started));
+    let of_group = figures.and_then(|figures| {
+        let (limit, used) = (figures.memory_limit?, figures.memory.working_set?);
+        Some(limit.saturating_sub(used))
+    });
+    (of_group, [of_group, available()].into_iter().flatten().min())
 }
 
 /// Bytes that the machine has for new memory.

@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use gc_requests::request::{Hit, Request};
+use gc_requests::request::Request;
+use gc_requests::stops::Stop;
 use gc_rules::time::UnixBase;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
@@ -39,7 +40,7 @@ pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
 }
 
 /// `GC pause gen2 blocking`.
-fn name(hit: &Hit) -> String {
+fn name(hit: &Stop) -> String {
     let generation = hit
         .generation
         .map(|generation| format!(" gen{generation}"))

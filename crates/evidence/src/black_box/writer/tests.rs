@@ -57,7 +57,7 @@ fn share() -> Share {
     }
 }
 
-fn setting() -> Setting {
+fn set_up() -> Setting {
     let state = tempfile::tempdir().unwrap();
     let boxes = BlackBoxes::new().unwrap();
     let files = Arc::new(Files::open(state.path(), &BlackBoxOptions::default()).unwrap());
@@ -91,7 +91,7 @@ fn counts(file: &Path) -> (u64, Option<u64>) {
 /// with a name that says how much is in it; the same incident is not recorded twice.
 #[test]
 fn a_recording_has_what_was_before_and_after() {
-    let mut setting = setting();
+    let mut setting = set_up();
     let mut decoder = tapped(&setting.boxes);
     let bytes = stream(30);
     let now = Instant::now();
@@ -124,7 +124,7 @@ fn a_recording_has_what_was_before_and_after() {
 /// nothing is kept after two minutes; deaths of a service leave one in ten minutes.
 #[test]
 fn the_dead_leave_a_recording() {
-    let mut setting = setting();
+    let mut setting = set_up();
     let now = Instant::now();
     let cut = stream(20);
     let mut decoder = tapped(&setting.boxes);
@@ -138,7 +138,7 @@ fn the_dead_leave_a_recording() {
     assert_eq!((list.len(), list[0].id.as_str()), (1, ID));
     assert_eq!(counts(&setting.files.folder().join(&list[0].file)), (19, Some(0)));
 
-    let mut setting = setting();
+    let mut setting = set_up();
     drop({
         let mut decoder = tapped(&setting.boxes);
         read(&mut decoder, &cut);
@@ -156,7 +156,7 @@ fn the_dead_leave_a_recording() {
         (1, Some(19), Some(0))
     );
 
-    let mut setting = setting();
+    let mut setting = set_up();
     // Another one of the service dies within ten minutes, and one after them.
     for (number, at, is_recorded) in [
         (2, 0, true),
@@ -188,7 +188,7 @@ fn the_dead_leave_a_recording() {
 /// Guarantee: nothing is made, nothing is held, and the next incident is recorded.
 #[test]
 fn a_disk_that_fails_costs_the_recording() {
-    let mut setting = setting();
+    let mut setting = set_up();
     let now = Instant::now();
     let mut decoder = tapped(&setting.boxes);
     let id = |number: u32| format!("{ID}{number}").into();
@@ -214,7 +214,7 @@ fn a_disk_that_fails_costs_the_recording() {
 /// Guarantee: the tenant with most ends one of its own; of the tenants with as many, the service with more does.
 #[test]
 fn whoever_records_most_gives_a_place() {
-    let mut setting = setting();
+    let mut setting = set_up();
     let now = Instant::now();
     let mut decoders = Vec::new();
     let mut begin = |writer: &mut Writer, pid: u32, tenant: &str, service: &str| {
