@@ -7,6 +7,8 @@ mod blank;
 mod field;
 mod pass;
 
+#[cfg(test)]
+pub(crate) use self::blank::NO_HEAP_STATS;
 use self::field::Fields as _;
 use self::pass::Pass;
 use crate::gc::collection::Collection;

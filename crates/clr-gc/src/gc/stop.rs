@@ -431,15 +431,16 @@ mod tests {
     /// Guarantee: the stop has no duration and gives none.
     #[test]
     fn an_edge_out_of_turn_voids_the_stop() {
-        let mut twice = Stop::begun(0, 7, 100, SuspendReason::FOR_GC, None);
-        twice.suspend_end(110);
-        twice.suspend_end(500);
-        twice.run(StopCollection {
+        let collection = StopCollection {
             number: 1,
             background: false,
             start: 510,
             end: Some(600),
-        });
+        };
+        let mut twice = Stop::begun(0, 7, 100, SuspendReason::FOR_GC, None);
+        twice.suspend_end(110);
+        twice.suspend_end(500);
+        twice.run(collection.clone());
         twice.restart_begin(700);
         twice.restart_end(710);
         assert_eq!((twice.stopped_ns(), twice.suspend_ns()), (None, None));
@@ -448,12 +449,7 @@ mod tests {
         let mut late = Stop::begun(0, 7, 100, SuspendReason::FOR_GC, None);
         late.suspend_end(110);
         late.restart_begin(120);
-        late.run(StopCollection {
-            number: 1,
-            background: false,
-            start: 510,
-            end: Some(600),
-        });
+        late.run(collection.clone());
         late.restart_end(710);
         assert_eq!(late.stopped_ns(), None);
     }

@@ -235,19 +235,9 @@ mod tests {
                 let bytes = bytes(&metadata);
                 assert_eq!(read(&bytes, 0).unwrap(), metadata);
                 for cut in 0..bytes.len() {
-                    if let Ok(less) = read(&bytes[..cut], 0) {
-                        assert_eq!(
-                            Metadata {
-                                fields: vec![],
-                                opcode: None,
-                                ..metadata.clone()
-                            },
-                            Metadata {
-                                fields: vec![],
-                                opcode: None,
-                                ..less
-                            }
-                        );
+                    if let Ok(mut less) = read(&bytes[..cut], 0) {
+                        (less.fields, less.opcode) = (metadata.fields.clone(), opcode);
+                        assert_eq!(less, metadata);
                     }
                 }
             }

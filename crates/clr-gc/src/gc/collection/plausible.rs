@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::event::HeapStats;
-    use crate::gc::compact::CompactCollection;
+    use crate::gc::compact::{CompactCollection, NO_HEAP_STATS};
     use crate::gc::forming::Forming;
     use crate::gc::loss::LossIntervals;
 
@@ -248,12 +248,8 @@ mod tests {
         HeapStats {
             generation_size0: 1 << 20,
             total_promoted_size0: 1 << 10,
-            generation_size1: 0,
-            total_promoted_size1: 0,
             generation_size2: 4 << 20,
             total_promoted_size2: 1 << 20,
-            generation_size3: 0,
-            total_promoted_size3: 0,
             finalization_promoted_size: 100,
             finalization_promoted_count: 2,
             pinned_object_count: 1,
@@ -262,6 +258,7 @@ mod tests {
             clr_instance: Some(1),
             generation_size4: Some(0),
             total_promoted_size4: Some(0),
+            ..NO_HEAP_STATS
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) fn no_pause() -> Pause {
     }
 }
 
-pub(super) const NO_HEAP_STATS: HeapStats = HeapStats {
+pub(crate) const NO_HEAP_STATS: HeapStats = HeapStats {
     generation_size0: 0,
     total_promoted_size0: 0,
     generation_size1: 0,

@@ -165,6 +165,11 @@ impl Machine {
 mod tests {
     use super::*;
 
+    fn state(begun: Option<i64>, waiting: u64) -> Finalizers {
+        let waiting = Some(waiting);
+        Finalizers { begun, waiting }
+    }
+
     /// Scenario: collections find objects, a round runs all of them and those found meanwhile; one is found after the
     /// round looked last; then a round does not end.
     /// Guarantee: nothing is known before the first event; what waits is what was found and did not run.
@@ -174,10 +179,6 @@ mod tests {
         thread.found(1, 100, false);
         assert_eq!(thread.now(), Finalizers::default());
         thread.begin(2);
-        let state = |begun, waiting| Finalizers {
-            begun,
-            waiting: Some(waiting),
-        };
         assert_eq!(thread.now(), state(Some(2), 100));
         thread.found(3, 50, false);
         assert_eq!(thread.now(), state(Some(2), 150));
@@ -206,11 +207,7 @@ mod tests {
         thread.begin(2);
         thread.end(19, true);
         thread.found(3, 7, true);
-        let rests = Finalizers {
-            begun: None,
-            waiting: Some(0),
-        };
-        assert_eq!(thread.now(), rests);
+        assert_eq!(thread.now(), state(None, 0));
         thread.begin(4);
         thread.end(5, true);
         thread.found(6, 7, true);
@@ -230,25 +227,13 @@ mod tests {
         let mut thread = FinalizerThread::default();
         thread.found(1, 10, false);
         thread.end(500, false);
-        assert_eq!(
-            thread.now(),
-            Finalizers {
-                begun: None,
-                waiting: Some(0)
-            }
-        );
+        assert_eq!(thread.now(), state(None, 0));
         thread.begin(2);
         thread.lost();
         assert_eq!(thread.now(), Finalizers::default());
         thread.found(3, 20, false);
         thread.found(4, 20, false);
-        assert_eq!(
-            thread.now(),
-            Finalizers {
-                begun: Some(3),
-                waiting: Some(40)
-            }
-        );
+        assert_eq!(thread.now(), state(Some(3), 40));
     }
 
     /// Scenario: a runtime that sends no such events, and one that does but whose thread is at work since before the
@@ -267,12 +252,6 @@ mod tests {
         assert_eq!(busy.now(), Finalizers::default());
         busy.found(1, 10, false);
         busy.found(2, 10, false);
-        assert_eq!(
-            busy.now(),
-            Finalizers {
-                begun: Some(1),
-                waiting: Some(20)
-            }
-        );
+        assert_eq!(busy.now(), state(Some(1), 20));
     }
 }
