@@ -1,4 +1,4 @@
-// The modes that provoke one anomaly each, and the healthy ones that look like one: what tests/labelled/runs.yaml names.
+// The modes that provoke one anomaly each, and the healthy ones that look like one: what tests/recordings/rules has.
 //
 // Most need a few seconds. WKEEP is how much the modes of a nearly full heap keep, and those that grow at most, in MB; WRATE how fast
 // these grow, in MB a second. WPACE makes the slow growth of some slower by
