@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, await_end, command, marked, until};
+use test_support::daemon::{Daemon, await_end, await_that, most_memory, until};
 use test_support::harness::{Missing, Need, Tests};
+use test_support::program;
+use test_support::scene::Scene;
 use test_support::target::PATIENCE;
 
-use crate::flooded::{Runtime, assert_whole, number, target};
+use crate::flooded::{self, Runtime, assert_whole, neighbour};
+use crate::frozen::attached;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -31,36 +32,16 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// What a burst may take, with the session that stands, and what is made of it, bytes.
 const ONE: u64 = 32_000_000;
 
-fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("gcw").tempdir().unwrap()
-}
-
-/// A daemon whose incidents ask who allocates, for the processes of one folder.
-fn start(folder: &Path) -> Daemon {
-    let rules = folder.join("rules.yaml");
-    let text = "apiVersion: gcwatch/v1\nrules:\n  - {id: test.any, title: Any, on: gc, when: gc.number > 0, \
-                severity: info, evidence: [allocations], summary: A collection, description: A collection., \
-                remedy: None., source: none, keep_firing_for: 5m}\n";
-    fs::write(&rules, text).unwrap();
-    let config = format!(
-        "{}rules: {{shipped: false, files: [{}]}}\nevidence: {{bursts: on, burst_for: 2s}}\nstate: {{directory: {}}}\n",
-        marked(&folder.display().to_string()),
-        rules.display(),
-        folder.join("state").display()
-    );
-    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    gcwatch.env("TMPDIR", folder);
-    Daemon::start(command(gcwatch, folder, ANY, &config))
+/// A daemon whose incidents ask who allocates, for the processes of one scene.
+fn start(scene: &Scene) -> Daemon {
+    let rule = scene.any(false, "severity: info, evidence: [allocations]");
+    let bursts = "evidence: {bursts: on, burst_for: 2s}\n";
+    flooded::daemon(scene, &format!("{rule}{bursts}{}", scene.state()))
 }
 
 /// What the incident of a process has of a burst, as soon as it has it.
 fn found(daemon: &Daemon, pid: u32) -> Value {
-    until("what a burst found", || {
-        let incidents = daemon.json("/api/v1/incidents");
-        let mut incidents = incidents["incidents"].as_array().unwrap().iter();
-        let is = |one: &&Value| one["pid"] == pid && !one["allocations"].is_null();
-        incidents.find(is).map(|one| one["allocations"].clone())
-    })
+    daemon.incident(pid, "what a burst found", |one| !one["allocations"].is_null())["allocations"].take()
 }
 
 /// Scenario: beside one that behaves well, a process whose burst has 1,500 stacks of 100 frames that no other has, of
@@ -68,14 +49,11 @@ fn found(daemon: &Daemon, pid: u32) -> Value {
 /// Guarantee: the daemon's memory grows by what one process may cost; the incident has what was counted in time; the
 /// neighbour loses nothing.
 fn a_hostile_burst_costs_the_daemon_its_share() {
-    let folder = folder();
-    let daemon = start(folder.path());
-    let neighbour = Runtime::start(folder.path(), "well-behaved");
-    until("collections of the neighbour", || {
-        (number(&target(&daemon, neighbour.pid()), "collections") > 20).then_some(())
-    });
+    let scene = Scene::new();
+    let daemon = start(&scene);
+    let neighbour = neighbour(&scene, &daemon);
     let before = daemon.most_memory();
-    let hostile = Runtime::start(folder.path(), "burst");
+    let hostile = Runtime::start(&scene, "burst");
     let found = found(&daemon, hostile.pid());
     let grown = daemon.most_memory() - before;
     println!(
@@ -90,19 +68,12 @@ fn a_hostile_burst_costs_the_daemon_its_share() {
     assert_whole(&daemon, &neighbour);
 }
 
-/// The most memory of a process so far; `None`: it ended.
-fn most_memory(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
-}
-
-fn gcwatch(folder: &Path, arguments: &[&str], pid: u32) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+fn gcwatch(scene: &Scene, arguments: &[&str], pid: u32) -> Child {
+    let mut command = program::command();
     command.args(arguments).arg(pid.to_string());
-    command.arg("--lease-folder").arg(folder.join("leases"));
+    command.args(["--lease-folder", &scene.path("leases")]);
     command
-        .env("TMPDIR", folder)
+        .env("TMPDIR", scene.folder())
         .stderr(Stdio::piped())
         .stdout(Stdio::piped());
     command.spawn().unwrap()
@@ -111,20 +82,12 @@ fn gcwatch(folder: &Path, arguments: &[&str], pid: u32) -> Child {
 /// Scenario: commands ask the same process who allocates, and make tables, records, pictures, folded stacks, profiles.
 /// Guarantee: none takes more than a burst may, and each output has at most some megabytes.
 fn a_hostile_burst_costs_a_command_its_share() {
-    let folder = folder();
-    let hostile = Runtime::start(folder.path(), "burst");
+    let scene = Scene::new();
+    let hostile = Runtime::start(&scene, "burst");
     for format in ["table", "ndjson", "svg", "folded", "pprof"] {
-        let out = folder.path().join(format);
-        let arguments = [
-            "allocations",
-            "--duration",
-            "1s",
-            "--format",
-            format,
-            "-o",
-            out.to_str().unwrap(),
-        ];
-        let mut child = gcwatch(folder.path(), &arguments, hostile.pid());
+        let out = scene.path(format);
+        let arguments = ["allocations", "--duration", "1s", "--format", format, "-o", &out];
+        let mut child = gcwatch(&scene, &arguments, hostile.pid());
         let (since, mut most) = (Instant::now(), 0);
         while child.try_wait().unwrap().is_none() {
             most = most.max(most_memory(child.id()).unwrap_or(0));
@@ -145,23 +108,22 @@ fn a_hostile_burst_costs_a_command_its_share() {
 /// Scenario: the daemon is killed in the middle of a burst; another one is started with the same state directory.
 /// Guarantee: it begins none of this process, and says why; of another process it does.
 fn who_died_in_a_burst_begins_none_again() {
-    let folder = folder();
-    let daemon = start(folder.path());
-    let first = Runtime::start(folder.path(), "burst");
-    let marks = folder.path().join("state/bursts.json");
-    until("a burst", || {
-        let marks = fs::read_to_string(&marks).ok()?;
-        marks.contains(&first.pid().to_string()).then_some(())
+    let scene = Scene::new();
+    let daemon = start(&scene);
+    let first = Runtime::start(&scene, "burst");
+    let marks = scene.folder().join("state/bursts.json");
+    await_that("a burst", || {
+        fs::read_to_string(&marks).is_ok_and(|marks| marks.contains(&first.pid().to_string()))
     });
     drop(daemon);
-    let daemon = start(folder.path());
+    let daemon = start(&scene);
     let found_first = found(&daemon, first.pid());
     let why = found_first["none_because"].as_str().unwrap_or_default();
     assert!(
         why.contains("gcwatch was killed in the middle of a burst"),
         "{found_first}"
     );
-    let second = Runtime::start(folder.path(), "burst");
+    let second = Runtime::start(&scene, "burst");
     let found_second = found(&daemon, second.pid());
     assert!(found_second["none_because"].is_null(), "{found_second}");
 }
@@ -170,15 +132,13 @@ fn who_died_in_a_burst_begins_none_again() {
 /// ask who allocates.
 /// Guarantee: one burst that is late costs their service the turn; the last one has its burst.
 fn bursts_that_do_not_end_take_nobodys_turn() {
-    let folder = folder();
-    let daemon = start(folder.path());
-    let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(folder.path(), "holds-bursts")).collect();
-    until("a burst of one that holds it", || {
-        let incidents = daemon.json("/api/v1/incidents");
-        let count = incidents["incidents"].as_array()?.len();
-        (count >= hostile.len()).then_some(())
+    let scene = Scene::new();
+    let daemon = start(&scene);
+    let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(&scene, "holds-bursts")).collect();
+    await_that("a burst of one that holds it", || {
+        daemon.list("/api/v1/incidents", "incidents").len() >= hostile.len()
     });
-    let honest = Runtime::start(folder.path(), "well-behaved");
+    let honest = Runtime::start(&scene, "well-behaved");
     let of_honest = found(&daemon, honest.pid());
     assert!(of_honest["none_because"].is_null(), "{of_honest}");
     let late = hostile.iter().filter(|runtime| {
@@ -208,9 +168,9 @@ fn guard_sockets(pid: u32) -> Option<usize> {
 /// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it
 /// goes on, and ends.
 fn a_stopped_command_holds_nobody() {
-    let folder = folder();
-    let runtime = Runtime::start(folder.path(), "well-behaved");
-    let mut child = gcwatch(folder.path(), &["callers", "--duration", "10m"], runtime.pid());
+    let scene = Scene::new();
+    let runtime = Runtime::start(&scene, "well-behaved");
+    let mut child = gcwatch(&scene, &["callers", "--duration", "10m"], runtime.pid());
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     let connections = || {
         let table = fs::read_to_string("/proc/net/unix").unwrap();
@@ -218,14 +178,14 @@ fn a_stopped_command_holds_nobody() {
         // The listening socket is one of them.
         table.lines().filter(|line| line.contains(&socket)).count() - 1
     };
-    until("a session", || (connections() > 0).then_some(()));
+    await_that("a session", || connections() > 0);
     until("its guard has the stream", || {
         guard_sockets(child.id()).filter(|sockets| *sockets > 1)
     });
     kill_process(pid, Signal::STOP).unwrap();
     let since = Instant::now();
     // The runtime's end is gone when it has noticed at its next write.
-    until("the stream is closed", || (connections() == 0).then_some(()));
+    await_that("the stream is closed", || connections() == 0);
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     kill_process(pid, Signal::CONT).unwrap();
     assert!(await_end(&mut child, PATIENCE).is_some());
@@ -244,14 +204,12 @@ pub(crate) fn need_root() -> Need {
 /// Guarantee: that user can open none of them; even of one that it can, left by an older gcwatch, the lock does not
 /// count: the process is read.
 fn a_lock_of_another_user_is_none() {
-    let folder = folder();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let daemon = start(folder.path());
-    let runtime = Runtime::start(folder.path(), "well-behaved");
-    until("it is read", || {
-        (target(&daemon, runtime.pid())["state"] == "attached").then_some(())
-    });
-    let leases = folder.path().join("leases");
+    let scene = Scene::new();
+    fs::set_permissions(scene.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let daemon = start(&scene);
+    let runtime = Runtime::start(&scene, "well-behaved");
+    daemon.await_target(runtime.pid(), "it is read", attached);
+    let leases = scene.folder().join("leases");
     let lease = || {
         let files = fs::read_dir(&leases)
             .unwrap()
@@ -281,16 +239,14 @@ fn a_lock_of_another_user_is_none() {
         let locks = fs::read_to_string("/proc/locks").unwrap();
         let of_lease = format!(":{inode} ");
         let mut lines = locks.lines().filter(|line| line.contains(&of_lease));
-        lines.any(|line| line.contains("->") == waits).then_some(())
+        lines.any(|line| line.contains("->") == waits)
     };
-    until("the other user waits for the lock", || has_line(true));
+    await_that("the other user waits for the lock", || has_line(true));
     drop(daemon);
     // Now it has the lock: the kernel gave it on.
-    until("the lock of the other user", || has_line(false));
-    let daemon = start(folder.path());
-    until("it is read again", || {
-        (target(&daemon, runtime.pid())["state"] == "attached").then_some(())
-    });
+    await_that("the lock of the other user", || has_line(false));
+    let daemon = start(&scene);
+    daemon.await_target(runtime.pid(), "it is read again", attached);
     assert!(
         daemon.said().contains("which is no gcwatch that counts here"),
         "{}",

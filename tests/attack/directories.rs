@@ -3,17 +3,19 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, command};
+use test_support::daemon::{ANY, Daemon, MARK, command};
 use test_support::harness::{Missing, Need, Tests};
+use test_support::program;
 use test_support::runtimes::NET_10;
-use test_support::target::Start;
+use test_support::scene::Scene;
+use test_support::target::{Running, Start};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -125,16 +127,6 @@ impl Drop for Hung {
     }
 }
 
-/// A process that is ended.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
-
 /// Scenario: a configured directory and another process's TMPDIR are on a file system that never answers; processes
 /// start before and after the daemon; SIGHUP makes rule files on it part of the configuration; then SIGTERM, while they
 /// are read.
@@ -142,32 +134,27 @@ impl Drop for Running {
 fn a_hung_directory_costs_itself_alone() {
     let _alone = alone();
     let hung = Hung::mount().unwrap();
-    let folder = tempfile::Builder::new()
-        .prefix("gcwatch-directories")
-        .tempdir()
-        .unwrap();
-    let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let scene = Scene::new();
     let config = |rules: &str| {
         let hung = hung.folder.display();
         format!(
-            "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], sockets: ['{hung}'], \
-             scan_interval: 1s}}\n{rules}\n"
+            "targets: {{include: [{{environment: {{{MARK}: '{}'}}}}], sockets: ['{hung}'], scan_interval: 1s}}\n{rules}\n",
+            scene.mark()
         )
     };
     let mut sleep = Command::new("sleep");
     sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
     let sleep = Running(sleep.spawn().unwrap());
-    let start = Start::new(NET_10, "steady").env("GCWATCH_TEST_MARK", &mark);
+    let start = scene.start(NET_10, "steady");
     let before = start.start();
-    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let mut daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &config("")));
+    let mut daemon = Daemon::start(command(program::command(), scene.folder(), ANY, &config("")));
     let is_attached = |target: &Value| target["state"] == "attached";
     daemon.await_target(before.pid(), "a process that was there", is_attached);
     let after = start.start();
     daemon.await_target(after.pid(), "a process that starts later", is_attached);
 
     let with_rules = config(&format!("rules: {{files: ['{}']}}", hung.folder.display()));
-    std::fs::write(folder.path().join("gcwatch.yaml"), with_rules).unwrap();
+    std::fs::write(scene.path("gcwatch.yaml"), with_rules).unwrap();
     // Dropped first: no process that is waited for may still wait for it.
     let hung = hung;
     daemon.signal(Signal::HUP);
@@ -192,7 +179,7 @@ fn commands_do_not_wait_for_a_hung_directory() {
     let sleep = Running(sleep.spawn().unwrap());
     let target = Start::new(NET_10, "steady").start();
     for command in [&["ps"][..], &["doctor"]] {
-        let mut listing = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+        let mut listing = program::command();
         listing.args(command).args(["--format", "ndjson"]);
         let mut listing = Running(listing.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
         let mut output = listing.0.stdout.take().unwrap();

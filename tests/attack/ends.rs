@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{Daemon, MARK, until};
+use test_support::daemon::{Daemon, until};
 use test_support::harness::Tests;
 use test_support::runtimes::{NET_10, need};
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::scene::Scene;
+use test_support::target::{PATIENCE, Target};
 
 use crate::serving;
 
@@ -19,20 +21,14 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// The limit of the heap, 96 MB.
 const LIMIT: &[(&str, &str)] = &[("GCHeapHardLimit", "0x6000000")];
 
-/// A folder's name, by which the daemon knows the processes of one test.
-fn mark() -> String {
-    format!("ends-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], "")
-}
-
 /// What fires: rule and pid.
 fn alerts(daemon: &Daemon) -> BTreeSet<(String, u64)> {
-    let alerts = daemon.json("/api/v1/alerts");
-    let each = alerts["alerts"].as_array().unwrap().iter();
-    each.map(|alert| {
-        let rule = alert["rule"].as_str();
-        (rule.unwrap().to_owned(), alert["pid"].as_u64().unwrap())
-    })
-    .collect()
+    let alerts = daemon.list("/api/v1/alerts", "alerts").into_iter();
+    let of = |alert: Value| {
+        let rule = alert["rule"].as_str().unwrap().to_owned();
+        (rule, alert["pid"].as_u64().unwrap())
+    };
+    alerts.map(of).collect()
 }
 
 /// Waits until what fires fits.
@@ -41,19 +37,11 @@ fn await_alerts(
     what: &str,
     fits: impl Fn(&BTreeSet<(String, u64)>) -> bool,
 ) -> BTreeSet<(String, u64)> {
-    let since = Instant::now();
-    loop {
-        let now = alerts(daemon);
-        if fits(&now) {
-            return now;
-        }
-        assert!(since.elapsed() < PATIENCE, "{what}: {now:?}\n{}", daemon.said());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until(what, || Some(alerts(daemon)).filter(&fits))
 }
 
-fn full(mark: &str) -> Target {
-    Start::new(NET_10, "sohoos").knobs(LIMIT).env(MARK, mark).start()
+fn full(scene: &Scene) -> Target {
+    scene.start(NET_10, "sohoos").knobs(LIMIT).start()
 }
 
 /// Waits until a severe rule on memory fires on the process.
@@ -66,15 +54,7 @@ fn await_emergency(daemon: &Daemon, pid: u32) {
 }
 
 fn await_gone(daemon: &Daemon, pid: u32) {
-    let since = Instant::now();
-    while daemon.target(pid).is_some() {
-        assert!(
-            since.elapsed() < PATIENCE,
-            "the end of {pid} is not noticed\n{}",
-            daemon.said()
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    daemon.await_target(pid, "its end", Value::is_null);
 }
 
 /// Scenario: a program fills its heap to the limit, and is ended without a word (SIGKILL); it is started again, four
@@ -82,10 +62,10 @@ fn await_gone(daemon: &Daemon, pid: u32) {
 /// Guarantee: its first end is a note of the service, from the third on there is an alert of a loop; nothing fires for
 /// the processes that are gone.
 fn a_crash_loop_is_one_alert() {
-    let mark = mark();
-    let daemon = serving::start(&mark, "");
+    let scene = Scene::new();
+    let daemon = serving::start(&scene, "");
     for round in 1..=4 {
-        let mut target = full(&mark);
+        let mut target = full(&scene);
         await_emergency(&daemon, target.pid());
         target.signal(Signal::KILL);
         assert!(target.await_exit(PATIENCE).is_some());
@@ -101,7 +81,6 @@ fn a_crash_loop_is_one_alert() {
         let loops = (wanted.to_owned(), 0);
         assert_eq!(services, if round < 3 { vec![] } else { vec![&loops] }, "round {round}");
     }
-    drop(daemon);
 }
 
 /// SIGTERM, as far as it is one here: the workload runs before the program of somebody else, where that signal ends the
@@ -113,12 +92,12 @@ fn ask_to_end(target: &mut Target) {
 /// Scenario: the same processes are asked to end in their emergency, one after the other as in a rollout.
 /// Guarantee: nothing is said of the service.
 fn a_rollout_is_none() {
-    let mark = mark();
-    let daemon = serving::start(&mark, "");
-    let mut before = full(&mark);
+    let scene = Scene::new();
+    let daemon = serving::start(&scene, "");
+    let mut before = full(&scene);
     await_emergency(&daemon, before.pid());
     for _ in 0..2 {
-        let next = full(&mark);
+        let next = full(&scene);
         await_emergency(&daemon, next.pid());
         ask_to_end(&mut before);
         assert!(before.await_exit(PATIENCE).is_some());
@@ -149,10 +128,10 @@ fn stalls_said(said: &str) -> Vec<f64> {
 /// a count, and none has the length of that one.
 fn a_stall_is_gcwatchs_own() {
     let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
-    let mark = mark();
-    let mut daemon = serving::start(&mark, "");
+    let scene = Scene::new();
+    let daemon = serving::start(&scene, "");
     let start = || {
-        let mut start = Start::new(NET_10, "pressure").env(MARK, &mark);
+        let mut start = scene.start(NET_10, "pressure");
         start.seconds = 200;
         start.start()
     };
@@ -203,8 +182,7 @@ fn a_stall_is_gcwatchs_own() {
     });
     assert_eq!(of_stop(&said).len(), 1, "{said:?}");
     assert_eq!(daemon.get("/livez").0, 200);
-    daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success());
+    daemon.end();
     for target in &mut targets {
         target.signal(Signal::TERM);
     }

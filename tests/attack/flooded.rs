@@ -5,16 +5,15 @@
 //! `tests/attack/run` goes through all.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
-use test_support::daemon::{ANY, Daemon, MARK, command, marked, until};
+use test_support::daemon::{Daemon, MARK, await_that, until};
 use test_support::harness::Tests;
 use test_support::hostile::{ARGUMENT, MODES};
+use test_support::scene::Scene;
+use test_support::target::Running;
 
 use crate::is_full;
 
@@ -53,19 +52,15 @@ pub(crate) fn tests(tests: &mut Tests) {
     }
 }
 
-/// A fake runtime: this program, started again.
-pub(crate) struct Runtime {
-    child: Child,
-    /// It ends with this.
-    _stdin: ChildStdin,
-}
+/// A fake runtime: this program, started again. It ends with its standard input.
+pub(crate) struct Runtime(Running);
 
 impl Runtime {
-    pub(crate) fn start(folder: &Path, mode: &str) -> Self {
+    pub(crate) fn start(scene: &Scene, mode: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([ARGUMENT, "--with-stdin", mode])
-            .env("TMPDIR", folder)
-            .env(MARK, folder)
+            .env("TMPDIR", scene.folder())
+            .env(MARK, scene.mark())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -75,29 +70,28 @@ impl Runtime {
             .read_line(&mut line)
             .unwrap();
         assert!(line.starts_with("ready "), "{mode}: {line:?}");
-        let stdin = child.stdin.take().unwrap();
-        Self { child, _stdin: stdin }
+        Self(Running(child))
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.0.0.id()
     }
 }
 
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        let _it_ended_before = self.child.kill();
-        let _it_was_awaited = self.child.wait();
-    }
+/// A daemon for such processes.
+pub(crate) fn daemon(scene: &Scene, more: &str) -> Daemon {
+    let mut command = scene.command(more);
+    command.env("TMPDIR", scene.folder());
+    Daemon::start(command)
 }
 
-/// A daemon for the processes of one folder, and the folder.
-fn start() -> (Daemon, TempDir) {
-    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
-    let config = marked(&folder.path().display().to_string());
-    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    gcwatch.env("TMPDIR", folder.path());
-    (Daemon::start(command(gcwatch, folder.path(), ANY, &config)), folder)
+/// One that behaves well, of which collections were read.
+pub(crate) fn neighbour(scene: &Scene, daemon: &Daemon) -> Runtime {
+    let neighbour = Runtime::start(scene, "well-behaved");
+    daemon.await_target(neighbour.pid(), "collections of the neighbour", |target| {
+        number(target, "collections") > 20
+    });
+    neighbour
 }
 
 /// A process as it is known; null before.
@@ -112,9 +106,8 @@ pub(crate) fn number(target: &Value, name: &str) -> u64 {
 /// The neighbour goes on being read, and nothing of it is lost: its collections are numbered without a gap.
 pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
     let before = number(&target(daemon, neighbour.pid()), "collections");
-    let target = until("collections of the neighbour", || {
-        let target = target(daemon, neighbour.pid());
-        (number(&target, "collections") >= before + 20).then_some(target)
+    let target = daemon.await_target(neighbour.pid(), "collections of the neighbour", |target| {
+        number(target, "collections") >= before + 20
     });
     assert_eq!(target["state"], "attached", "{target}");
     assert_eq!(number(&target, "sessions"), 1, "{target}");
@@ -128,13 +121,11 @@ pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
 /// Guarantee: the daemon's memory grows by at most 16 MB; what is too much is a session that is ended, with a reason;
 /// the neighbour loses nothing; SIGTERM ends the daemon in order while the process misbehaves.
 fn a_hostile_process_costs_itself(mode: &str) {
-    let (mut daemon, folder) = start();
-    let neighbour = Runtime::start(folder.path(), "well-behaved");
-    until("collections of the neighbour", || {
-        (number(&target(&daemon, neighbour.pid()), "collections") > 20).then_some(())
-    });
+    let scene = Scene::new();
+    let daemon = daemon(&scene, "");
+    let neighbour = neighbour(&scene, &daemon);
     let before = daemon.most_memory();
-    let hostile = Runtime::start(folder.path(), mode);
+    let hostile = Runtime::start(&scene, mode);
     let mut since = None;
     let tried = until(mode, || {
         let target = target(&daemon, hostile.pid());
@@ -158,30 +149,22 @@ fn a_hostile_process_costs_itself(mode: &str) {
     );
     assert!(grown <= ONE, "{mode}: {grown} bytes");
     if tried["reason"] == "over-memory" {
-        assert_eq!(
-            daemon.said().matches("attaches again later").count(),
-            1,
-            "{}",
-            daemon.said()
-        );
+        assert_eq!(daemon.said().matches("attaches again later").count(), 1);
         assert!(
             daemon.get("/metrics").1.contains("gcwatch_targets_over_memory_total"),
             "{mode}"
         );
     }
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.await_end().code(), Some(0), "{}", daemon.said());
+    daemon.end();
 }
 
 /// Scenario: six or twelve hostile processes at once, of modes that fill different stores, beside one that behaves
 /// well. Guarantee: the daemon's memory grows by at most 64 MB beyond what each costs without being counted, and the
 /// neighbour loses nothing.
 fn many_at_once_cost_what_all_may() {
-    let (daemon, folder) = start();
-    let neighbour = Runtime::start(folder.path(), "well-behaved");
-    until("collections of the neighbour", || {
-        (number(&target(&daemon, neighbour.pid()), "collections") > 20).then_some(())
-    });
+    let scene = Scene::new();
+    let daemon = daemon(&scene, "");
+    let neighbour = neighbour(&scene, &daemon);
     let before = daemon.most_memory();
     let modes = [
         "time-stands-still",
@@ -191,14 +174,14 @@ fn many_at_once_cost_what_all_may() {
     ];
     let count = if is_full() { 12 } else { 6 };
     let hostile: Vec<Runtime> = (0..count)
-        .map(|number| Runtime::start(folder.path(), modes[number % modes.len()]))
+        .map(|number| Runtime::start(&scene, modes[number % modes.len()]))
         .collect();
-    until("all of them are tried", || {
+    await_that("all of them are tried", || {
         let tried = |runtime: &Runtime| {
             let target = target(&daemon, runtime.pid());
             target["reason"] == "over-memory" || number(&target, "bytes") > ENOUGH / 100
         };
-        hostile.iter().all(tried).then_some(())
+        hostile.iter().all(tried)
     });
     assert_whole(&daemon, &neighbour);
     let grown = daemon.most_memory() - before;

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 use test_support::add_tests;
-use test_support::daemon::{Daemon, MARK, await_end};
+use test_support::daemon::{Daemon, await_end, await_that, await_within};
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, FETCHED, Host, NET_10, Runtime, need};
-use test_support::target::{Start, Target};
+use test_support::scene::Scene;
+use test_support::target::Target;
 
-use crate::serving::{self, command};
+use crate::serving::{self, SILENT};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let more = ALL
@@ -101,11 +102,6 @@ pub(crate) fn ask_to_end(target: &mut Target, runtime: Runtime) {
     }
 }
 
-/// A folder's name, by which the daemon knows the processes of one test.
-pub(crate) fn mark() -> String {
-    format!("frozen-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], "")
-}
-
 pub(crate) fn attached(target: &serde_json::Value) -> bool {
     target["state"] == "attached"
 }
@@ -121,12 +117,12 @@ fn newest(daemon: &Daemon, pid: u32) -> Option<u64> {
 /// Guarantee: the process has exited within ten seconds. The other one is attached to again, its state and the log say
 /// what happened, /livez is ok, and every collection from then on is reported.
 fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
-    let mark = mark();
-    let mut daemon = serving::start(&mark, "");
+    let scene = Scene::new();
+    let mut daemon = serving::start(&scene, "");
     let start = || {
         // NativeAOT does not read its input, and collects by itself.
         let mode = if runtime.is_native_aot() { "pressure" } else { "idle" };
-        let mut start = Start::new(runtime, mode).env(MARK, &mark);
+        let mut start = scene.start(runtime, mode);
         start.seconds = 120;
         start.start()
     };
@@ -176,26 +172,12 @@ fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
             living.await_line("a collection", |line| line.starts_with("did "));
         }
         let last = first + REMEMBERED - 1;
-        let since = Instant::now();
-        while newest(&daemon, living.pid()) < Some(last) {
-            assert!(
-                since.elapsed() < Duration::from_secs(60),
-                "{:?}",
-                newest(&daemon, living.pid())
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let gcs = daemon.json(&format!("/api/v1/gcs?pid={}&limit={REMEMBERED}", living.pid()));
-        let numbers: Vec<u64> = gcs["gcs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|gc| gc["number"].as_u64().unwrap())
-            .collect();
+        await_that("the last one", || newest(&daemon, living.pid()) >= Some(last));
+        let gcs = daemon.list(&format!("/api/v1/gcs?pid={}&limit={REMEMBERED}", living.pid()), "gcs");
+        let numbers: Vec<u64> = gcs.iter().map(|gc| gc["number"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (first..=last).rev().collect::<Vec<_>>());
     }
-    daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success());
+    daemon.end();
     living.stop();
 }
 
@@ -221,15 +203,14 @@ fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
 /// Scenario: the guard is killed; then the daemon is stopped, the socket fills, and the process gets SIGTERM.
 /// Guarantee: another guard is started and holds the session that it never saw begin: the process exits in time.
 fn a_guard_that_is_killed_comes_back() {
-    let mark = mark();
-    let mut daemon = serving::start(&mark, "");
-    let mut target = Start::new(NET_10, "idle").env(MARK, &mark).start();
+    let scene = Scene::new();
+    let mut daemon = serving::start(&scene, "");
+    let mut target = scene.start(NET_10, "idle").start();
     daemon.await_target(target.pid(), "attached", attached);
     let first = daemon.await_guard(None);
     kill_process(first, Signal::KILL).unwrap();
     daemon.await_line("the guard of sessions ended");
     let second = daemon.await_guard(Some(first));
-    let since = Instant::now();
     // It holds the session: a second socket beside its own.
     let holds = || {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", second.as_raw_nonzero()));
@@ -242,10 +223,7 @@ fn a_guard_that_is_killed_comes_back() {
             });
         sockets.count() >= 2
     };
-    while !holds() {
-        assert!(since.elapsed() < HELD_AT_MOST, "the new guard holds nothing");
-        std::thread::yield_now();
-    }
+    await_within(HELD_AT_MOST, "the new guard holds it", holds);
     daemon.signal(Signal::STOP);
     fill(&daemon, &mut [&mut target], true);
     let asked = Instant::now();
@@ -257,27 +235,22 @@ fn a_guard_that_is_killed_comes_back() {
     );
     daemon.signal(Signal::CONT);
     daemon.await_line("its guard closed");
-    daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success());
+    daemon.end();
 }
 
 /// Scenario: a daemon without sessions is stopped for longer than the guard waits, and goes on.
 /// Guarantee: nothing is closed or reported, and it is alive.
 fn a_stopped_daemon_without_sessions_goes_on() {
-    let mut daemon = serving::start(&mark(), "");
+    let daemon = serving::alone("");
     daemon.await_guard(None);
     daemon.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(7));
     daemon.signal(Signal::CONT);
-    let since = Instant::now();
-    while daemon.get("/livez").0 != 200 {
-        assert!(since.elapsed() < HELD_AT_MOST, "{}", daemon.get("/livez").1);
-    }
+    await_within(HELD_AT_MOST, "it is alive", || daemon.get("/livez").0 == 200);
     assert_eq!(daemon.metric("gcwatch_guard_releases_total"), Some(0.0));
     assert_eq!(daemon.metric("gcwatch_guard_running"), Some(1.0));
-    daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success());
-    assert!(!daemon.said().contains("guard"), "{}", daemon.said());
+    let said = daemon.end();
+    assert!(!said.contains("guard"), "{said}");
 }
 
 /// Scenario: everything is logged, and nobody reads the pipe of standard error, which is full; then the configuration
@@ -285,14 +258,13 @@ fn a_stopped_daemon_without_sessions_goes_on() {
 /// Guarantee: the daemon answers all the while and applies the change; the lines that did not fit are counted; it ends
 /// within ten seconds.
 fn a_log_that_nobody_reads_holds_nobody() {
-    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    let scene = Scene::new();
     // A port that was free a moment ago: the line that says which one it got is not read.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
-    let mark = mark();
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = command(folder.path(), &mark, &address.to_string(), "log: {level: trace}\n");
+    let mut command = scene.command_at(&address.to_string(), &format!("{SILENT}log: {{level: trace}}\n"));
     let mut child = command.stderr(Stdio::from(OwnedFd::from(writer))).spawn().unwrap();
     drop(command);
     let answers = |path: &str| crate::listener::get(address, path, "localhost", Duration::from_secs(5));
@@ -314,7 +286,7 @@ fn a_log_that_nobody_reads_holds_nobody() {
     };
     until("it does not listen", &|_| true);
     // Each mistake is a line, at each reload.
-    let file = folder.path().join("gcwatch.yaml");
+    let file = scene.path("gcwatch.yaml");
     let config = std::fs::read_to_string(&file).unwrap();
     let mistakes: String = (0..100).map(|number| format!("mistake{number}: 1\n")).collect();
     std::fs::write(&file, format!("{config}{mistakes}")).unwrap();

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon};
+use test_support::daemon::{Daemon, await_within};
 use test_support::harness::Tests;
+use test_support::scene::Scene;
 
-use crate::serving;
+use crate::serving::{self, SILENT};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -47,7 +47,7 @@ fn as_nobody(address: SocketAddr, path: &str) -> String {
 /// recordings and for figures.
 /// Guarantee: figures are for all; recordings for root alone.
 fn what_is_private_is_for_its_own_user() {
-    let daemon = serving::start(NOTHING, "");
+    let daemon = serving::alone("");
     let private = "/api/v1/evidence/";
     let of_root = get(daemon.address, private, "localhost", PROBE).unwrap().0;
     // Nothing is recorded here.
@@ -56,14 +56,11 @@ fn what_is_private_is_for_its_own_user() {
     assert_eq!(as_nobody(daemon.address, "/api/v1/overview"), "200");
     let proxied = get(daemon.address, private, "localhost\r\nX-Forwarded-For: 10.0.0.1", PROBE);
     assert_eq!(proxied.unwrap().0, 403);
-    end(daemon);
+    daemon.end();
 }
 
 /// How long a probe waits: the kubelet's default.
 const PROBE: Duration = Duration::from_secs(1);
-
-/// Nothing has this mark.
-const NOTHING: &str = "none";
 
 /// Asks under a name; `None`: no answer in time.
 pub(crate) fn get(address: SocketAddr, path: &str, host: &str, within: Duration) -> Option<(u16, String)> {
@@ -103,17 +100,12 @@ fn assert_healthy(daemon: &Daemon, context: &str) {
     }
 }
 
-fn end(mut daemon: Daemon) {
-    daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success());
-}
-
 /// Scenario: 64, 200, then 900 connections at once that say nothing, that have sent half a request, or that have had an
 /// answer and are kept; a probe asks all the while.
 /// Guarantee: no probe is refused, none fails as often as ends a container, and the page is there once the connections
 /// have been idle for a second; the daemon holds a bounded number of them.
 fn idle_connections_do_not_take_health_away() {
-    let daemon = serving::start(NOTHING, "");
+    let daemon = serving::alone("");
     assert_healthy(&daemon, "nobody else");
     for count in [64, 200, 900] {
         for (kind, first) in [
@@ -134,14 +126,12 @@ fn idle_connections_do_not_take_health_away() {
             assert_healthy(&daemon, &format!("{count} {kind}"));
             let sockets = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
             assert!(sockets < 150, "{sockets} descriptors, {count} {kind}");
-            let since = Instant::now();
-            while get(daemon.address, "/", "localhost", PROBE).is_none_or(|(status, _)| status != 200) {
-                assert!(since.elapsed() < Duration::from_secs(10), "no page, {count} {kind}");
-                std::thread::sleep(Duration::from_millis(50));
-            }
+            await_within(PROBE * 10, &format!("the page, {count} {kind}"), || {
+                get(daemon.address, "/", "localhost", PROBE).is_some_and(|(status, _)| status == 200)
+            });
         }
     }
-    end(daemon);
+    daemon.end();
 }
 
 /// A probe over TLS on a connection that is open already; `None`: no answer.
@@ -164,18 +154,14 @@ fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Opti
 /// Guarantee: the first probe is answered within a second; of those beside the flood, never as many in a row are late
 /// as end a container.
 fn a_flood_does_not_take_health_over_tls_away() {
-    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    let scene = Scene::new();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    let (certificate, key) = (scene.path("tls.crt"), scene.path("tls.key"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let web = format!(
-        "web: {{tls: {{certificate: '{}', key: '{}'}}}}\n",
-        certificate.display(),
-        key.display()
-    );
-    let mut command = serving::command(folder.path(), NOTHING, ANY, &web);
-    command.env("TMPDIR", folder.path());
+    let web = format!("{SILENT}web: {{tls: {{certificate: '{certificate}', key: '{key}'}}}}\n");
+    let mut command = scene.command(&web);
+    command.env("TMPDIR", scene.folder());
     let daemon = Daemon::start(command);
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
@@ -220,13 +206,13 @@ fn a_flood_does_not_take_health_over_tls_away() {
     println!("{rate:.0} connections a second: {answered:?}");
     let lost = answered.split(|answered| *answered).map(<[bool]>::len).max();
     assert!(lost <= Some(MAY_BE_LATE), "{rate:.0} a second: {answered:?}");
-    end(daemon);
+    daemon.end();
 }
 
 /// Scenario: 200 connections ask for everything again and again, and read a byte a second of it.
 /// Guarantee: each probe is answered within a second, and /metrics within a few.
 fn slow_readers_do_not_take_health_away() {
-    let daemon = serving::start(NOTHING, "");
+    let daemon = serving::alone("");
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let mut readers: Vec<TcpStream> = (0..200)
         .map(|_| {
@@ -243,12 +229,10 @@ fn slow_readers_do_not_take_health_away() {
         assert_healthy(&daemon, &format!("round {round}"));
         std::thread::sleep(Duration::from_secs(1));
     }
-    let since = Instant::now();
-    while get(daemon.address, "/metrics", "localhost", Duration::from_secs(5)).is_none_or(|(status, _)| status != 200) {
-        assert!(since.elapsed() < Duration::from_secs(10), "no metrics");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    end(daemon);
+    await_within(PROBE * 10, "metrics", || {
+        get(daemon.address, "/metrics", "localhost", PROBE * 5).is_some_and(|(status, _)| status == 200)
+    });
+    daemon.end();
 }
 
 /// Scenario: forty connections ask for a recording of 8 MB, and read its first bytes only.
@@ -260,10 +244,7 @@ fn slow_readers_of_recordings_hold_nothing_up() {
     let folder = state.path().join("black-box");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join(format!("{id}-27s-10s.nettrace")), vec![7; 8 << 20]).unwrap();
-    let daemon = serving::start(
-        NOTHING,
-        &format!("state: {{directory: '{}'}}\n", state.path().display()),
-    );
+    let daemon = serving::alone(&format!("state: {{directory: '{}'}}\n", state.path().display()));
     let ask = |path: &str, more: &str| {
         let mut stream = TcpStream::connect(daemon.address).unwrap();
         stream.set_read_timeout(Some(PROBE * 10)).unwrap();
@@ -282,7 +263,7 @@ fn slow_readers_of_recordings_hold_nothing_up() {
         ask("/metrics", "Accept-Encoding: gzip\r\n");
         ask("/api/v1/evidence/", "");
     }
-    end(daemon);
+    daemon.end();
     drop(readers);
 }
 
@@ -308,7 +289,7 @@ fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
 /// Guarantee: probes are answered within a second all the time. The others lose their places within a minute, and who
 /// then looks gets events.
 fn viewers_that_do_not_read_lose_their_places() {
-    let daemon = serving::start(NOTHING, "");
+    let daemon = serving::alone("");
     let silent: Vec<TcpStream> = (0..16)
         .map(|_| follow(daemon.address, "rules").expect("a place"))
         .collect();
@@ -335,13 +316,13 @@ fn viewers_that_do_not_read_lose_their_places() {
         seen.push_str(&String::from_utf8_lossy(&part[..count]));
     }
     drop((silent, viewer));
-    end(daemon);
+    daemon.end();
 }
 
 /// Scenario: a listener on loopback is asked under its own names, and under one that a foreign page may have.
 /// Guarantee: only its own are answered; the refusal says what to do.
 fn foreign_names_are_refused_on_loopback() {
-    let daemon = serving::start(NOTHING, "");
+    let daemon = serving::alone("");
     let ask = |path: &str, host: &str| get(daemon.address, path, host, PROBE * 10).unwrap();
     for own in ["localhost", "127.0.0.1:9464", "[::1]:80"] {
         assert_eq!(ask("/api/v1/targets", own).0, 200, "{own}");
@@ -350,7 +331,7 @@ fn foreign_names_are_refused_on_loopback() {
         let (status, answer) = ask(path, "rebound.example:9464");
         assert!(status == 403 && answer.contains("web.hosts"), "{path}: {answer}");
     }
-    end(daemon);
+    daemon.end();
 }
 
 /// Scenario: a listener on all addresses, as in the manifests, asked as the kubelet does, without a list of names and
@@ -358,13 +339,13 @@ fn foreign_names_are_refused_on_loopback() {
 /// Guarantee: health is answered under any name; the rest is, unless there is a list without it.
 fn elsewhere_probes_are_answered_under_any_name() {
     for (more, others) in [("", 200), ("web: {hosts: [node-1.example]}\n", 403)] {
-        let daemon = serving::start_at("0.0.0.0:0", NOTHING, more);
+        let daemon = serving::alone_at("0.0.0.0:0", more);
         let address = SocketAddr::from(([127, 0, 0, 1], daemon.address.port()));
         let ask = |path: &str, host: &str| get(address, path, host, PROBE * 10).unwrap().0;
         assert_eq!(ask("/livez", "10.1.2.3:9464"), 200, "{more}");
         assert_eq!(ask("/metrics", "node-1.example:9464"), 200, "{more}");
         assert_eq!(ask("/metrics", "10.1.2.3:9464"), others, "{more}");
-        end(daemon);
+        daemon.end();
     }
 }
 
@@ -372,7 +353,7 @@ fn elsewhere_probes_are_answered_under_any_name() {
 /// Guarantee: by each answer browsers run no script and show it in no frame; the page has neither a script nor a style
 /// of its own, and its style is there.
 fn pages_run_nothing() {
-    let daemon = serving::start(NOTHING, "");
+    let daemon = serving::alone("");
     for path in ["/", "/style.css", "/metrics", "/api/v1/gcs", "/livez", "/nothing"] {
         let (_, answer) = get(daemon.address, path, "localhost", PROBE * 10).unwrap();
         let head = answer.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
@@ -396,5 +377,5 @@ fn pages_run_nothing() {
     }
     let (_, style) = get(daemon.address, "/assets/page.css", "localhost", PROBE * 10).unwrap();
     assert!(style.contains("content-type: text/css"), "{style}");
-    end(daemon);
+    daemon.end();
 }

@@ -3,22 +3,22 @@
 //! The process pins 60,000 objects, which a Verbose session makes the collector write down one by one: its own pauses
 //! show whether it still does. The other tool is this test, with a client of its own.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use clr_gc::event::RUNTIME_PROVIDER;
-use dotnet_diagnostics::discovery::SocketAddress;
+use dotnet_diagnostics::Session;
 use dotnet_diagnostics::message::{Provider, SessionConfig};
-use dotnet_diagnostics::{Client, Endpoint, Session};
 use serde_json::Value;
-use tempfile::TempDir;
-use tokio::time::timeout;
 
 use test_support::add_tests_on;
-use test_support::daemon::{ANY, Daemon, MARK, command, marked};
+use test_support::daemon::{Daemon, await_that};
 use test_support::harness::Tests;
+use test_support::program;
 use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::scene::Scene;
 use test_support::target::{PATIENCE, Start, Target};
+use test_support::tool::Tool;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let known: Vec<Runtime> = ALL
@@ -38,57 +38,16 @@ const PINNED: u32 = 60_000;
 /// How long pauses may take to be short again.
 const HEALED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Half of the next pauses are at most so long, in microseconds, by the process's own account.
-fn usual_pause(target: &mut Target, of: usize) -> u64 {
-    let lines = target.lines_from_now(of);
-    let pause = |line: &String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
-    let mut pauses: Vec<u64> = lines.iter().map(pause).collect();
-    pauses.sort_unstable();
-    pauses[pauses.len() / 2]
+/// A session of the collector's events.
+fn of_level(level: u32) -> SessionConfig {
+    asks(Provider::new(RUNTIME_PROVIDER, 0x1, level))
 }
 
-/// Another tool: a client of its own, with its executor.
-struct Tool {
-    executor: tokio::runtime::Runtime,
-    client: Client,
-}
-
-impl Tool {
-    fn of(target: &Target) -> Self {
-        let address = SocketAddress::chosen(target.socket().unwrap());
-        Self {
-            executor: tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap(),
-            client: Client::new(Endpoint::socket(address, Some(target.pid()))),
-        }
-    }
-
-    /// Begins a session of the collector's events.
-    fn begin(&self, level: u32) -> Session {
-        self.begin_with(Provider::new(RUNTIME_PROVIDER, 0x1, level))
-    }
-
-    fn begin_with(&self, provider: Provider) -> Session {
-        let config = SessionConfig {
-            buffer_mb: 64,
-            providers: vec![provider],
-            ..SessionConfig::default()
-        };
-        self.executor.block_on(self.client.collect_tracing(&config)).unwrap()
-    }
-
-    /// Reads it, as tools do.
-    fn read(&self, session: &mut Session, lasting: Duration) {
-        let mut buffer = vec![0; 1 << 20];
-        let reading = async { while session.read(&mut buffer).await.unwrap() > 0 {} };
-        let over = self.executor.block_on(async { timeout(lasting, reading).await });
-        assert!(over.is_err(), "its session ended by itself");
-    }
-
-    fn end(&self, mut session: Session) {
-        self.executor.block_on(session.drain(|_| ())).unwrap();
+fn asks(provider: Provider) -> SessionConfig {
+    SessionConfig {
+        buffer_mb: 64,
+        providers: vec![provider],
+        ..SessionConfig::default()
     }
 }
 
@@ -96,18 +55,14 @@ impl Tool {
 struct Reader {
     daemon: Daemon,
     pid: u32,
-    folder: TempDir,
 }
 
 impl Reader {
     /// Starts it, and waits until it has read something of the process.
-    fn start(target: &Target, mark: &str) -> Self {
-        let folder = TempDir::new().unwrap();
-        let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    fn start(target: &Target, scene: &Scene) -> Self {
         let reader = Self {
-            daemon: Daemon::start(command(gcwatch, folder.path(), ANY, &marked(mark))),
+            daemon: scene.daemon(""),
             pid: target.pid(),
-            folder,
         };
         reader.await_that("it knows who is connected", |reader| {
             reader.collections().iter().any(|gc| gc["observed_by_others"] == false)
@@ -116,21 +71,12 @@ impl Reader {
     }
 
     fn await_that(&self, what: &str, is: impl Fn(&Self) -> bool) {
-        let since = Instant::now();
-        while !is(self) {
-            assert!(since.elapsed() < PATIENCE, "{what}: never");
-            std::thread::yield_now();
-        }
+        await_that(what, || is(self));
     }
 
     /// The newest collections, newest first.
     fn collections(&self) -> Vec<Value> {
-        let of_process = self.daemon.json(&format!("/api/v1/gcs?pid={}", self.pid));
-        of_process
-            .as_array()
-            .or_else(|| of_process["gcs"].as_array())
-            .cloned()
-            .unwrap_or_default()
+        self.daemon.list(&format!("/api/v1/gcs?pid={}", self.pid), "gcs")
     }
 
     fn healings(&self) -> u64 {
@@ -143,30 +89,20 @@ impl Reader {
     }
 }
 
-/// A process with many pinned objects, whose environment has a mark of its own.
-fn pins(runtime: Runtime) -> (Target, String) {
-    let mark = format!("others-{}-{}", std::process::id(), fastrand::u64(..));
-    let mut target = Start::pins(runtime, PINNED).env(MARK, &mark).spawn();
+/// A process with many pinned objects, in a scene of its own.
+fn pins(runtime: Runtime) -> (Target, Scene) {
+    let scene = Scene::new();
+    let mut target = scene.marked(Start::pins(runtime, PINNED)).spawn();
     target.await_socket();
     target.lines_from_now(5);
-    (target, mark)
+    (target, scene)
 }
 
-/// Waits until pauses are about as long as they were before the other tool came, for ten seconds at most. Returns how
-/// long that took.
-fn await_short_pauses(target: &mut Target, since: Instant, before: u64, beside: u64) -> Duration {
-    await_short_pauses_within(HEALED_WITHIN, target, since, before, beside)
-}
-
-fn await_short_pauses_within(
-    most: Duration,
-    target: &mut Target,
-    since: Instant,
-    before: u64,
-    beside: u64,
-) -> Duration {
+/// Waits until pauses are about as long as they were before the other tool came. Returns how long that took.
+fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: u64) -> Duration {
+    let since = Instant::now();
     loop {
-        let pause = usual_pause(target, 7);
+        let pause = target.usual_pause(7);
         let took = since.elapsed();
         if pause <= beside / 2 && pause <= before * 2 {
             return took;
@@ -185,15 +121,15 @@ fn await_short_pauses_within(
 fn a_closed_session_goes_on_costing(runtime: Runtime) {
     let (mut target, _) = pins(runtime);
     let tool = Tool::of(&target);
-    let plain = tool.begin(4);
-    let before = usual_pause(&mut target, 9);
-    let mut verbose = tool.begin(5);
+    let plain = tool.begin(&of_level(4));
+    let before = target.usual_pause(9);
+    let mut verbose = tool.begin(&of_level(5));
     tool.read(&mut verbose, Duration::from_secs(2));
     tool.end(verbose);
-    let after = usual_pause(&mut target, 15);
+    let after = target.usual_pause(15);
     let since = Instant::now();
     tool.executor.block_on(tool.client.recompute_levels(PATIENCE)).unwrap();
-    let healed = usual_pause(&mut target, 9);
+    let healed = target.usual_pause(9);
     println!(
         "{}: {before} us, after a Verbose session {after}, healed {healed} in {:?}",
         runtime.name,
@@ -211,8 +147,8 @@ fn a_closed_session_goes_on_costing(runtime: Runtime) {
 /// known only after two looks at who is connected, which are two to eight seconds apart.
 /// Guarantee: the account of a pause says that most of the time in which it had a CPU was the session's.
 fn a_session_is_in_the_account(runtime: Runtime) {
-    let (mut target, mark) = pins(runtime);
-    let daemon = Reader::start(&target, &mark);
+    let (mut target, scene) = pins(runtime);
+    let daemon = Reader::start(&target, &scene);
     let tool = Tool::of(&target);
     let is_most = |gc: &Value| {
         let of = |cause: &str| gc["account"][cause].as_i64();
@@ -221,8 +157,8 @@ fn a_session_is_in_the_account(runtime: Runtime) {
     };
     let since = Instant::now();
     loop {
-        let _usual = usual_pause(&mut target, 99);
-        let mut verbose = tool.begin(5);
+        let _usual = target.usual_pause(99);
+        let mut verbose = tool.begin(&of_level(5));
         tool.read(&mut verbose, Duration::from_secs(3));
         let collections = daemon.collections();
         tool.end(verbose);
@@ -235,13 +171,13 @@ fn a_session_is_in_the_account(runtime: Runtime) {
 
 /// What becomes of a process that the daemon reads when another tool's Verbose session ends as `end` says.
 fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
-    let (mut target, mark) = pins(runtime);
-    let daemon = Reader::start(&target, &mark);
-    let before = usual_pause(&mut target, 9);
+    let (mut target, scene) = pins(runtime);
+    let daemon = Reader::start(&target, &scene);
+    let before = target.usual_pause(9);
     // Another gcwatch on the machine, one of another test, may have had a look at it by now.
     let healed_before = daemon.healings();
     let tool = Tool::of(&target);
-    let mut verbose = tool.begin(5);
+    let mut verbose = tool.begin(&of_level(5));
     // Its own thread reads, so that pauses are those of a tool that keeps up.
     tool.read(&mut verbose, Duration::from_secs(3));
     let beside = usual_pause_of(&daemon);
@@ -249,7 +185,7 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
         daemon.collections()[0]["observed_by_others"] == true
     });
     end(&tool, verbose);
-    let took = await_short_pauses(&mut target, Instant::now(), before, beside);
+    let took = await_short_pauses(&mut target, HEALED_WITHIN, before, beside);
     println!(
         "{}: {before} us, {beside} beside a Verbose session, as before after {took:?}",
         runtime.name
@@ -282,7 +218,9 @@ fn usual_pause_of(daemon: &Reader) -> u64 {
 /// Guarantee: the daemon sees it, and its collections say so; within ten seconds pauses are as before, by one healing,
 /// which is counted and logged once; then nothing is observed by others any more.
 fn a_closed_session_is_healed(runtime: Runtime) {
-    is_healed(runtime, |tool, session| tool.end(session));
+    is_healed(runtime, |tool, session| {
+        tool.end(session);
+    });
 }
 
 /// Scenario: the same tool dies: its connection is closed, its session was never stopped.
@@ -299,12 +237,12 @@ fn a_client_that_dies_is_healed(runtime: Runtime) {
 /// Guarantee: within twenty seconds pauses are as before (a healing that came before the runtime noticed the dead
 /// client is repeated after ten), and the lock of bursts is free.
 fn a_killed_burst_is_healed(runtime: Runtime) {
-    let (mut target, mark) = pins(runtime);
-    let daemon = Reader::start(&target, &mark);
-    let before = usual_pause(&mut target, 9);
-    let leases = daemon.folder.path().join("leases");
+    let (mut target, scene) = pins(runtime);
+    let daemon = Reader::start(&target, &scene);
+    let before = target.usual_pause(9);
+    let leases = scene.folder().join("leases");
     for _ in 0..3 {
-        let mut burst = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        let mut burst = program::command()
             .args(["allocations", "--tick", "--force", "--for", "60s", "--lease-folder"])
             .arg(&leases)
             .arg(target.pid().to_string())
@@ -313,12 +251,12 @@ fn a_killed_burst_is_healed(runtime: Runtime) {
             .spawn()
             .unwrap();
         let since = Instant::now();
-        while usual_pause(&mut target, 1) < before * 3 {
+        while target.usual_pause(1) < before * 3 {
             assert!(since.elapsed() < PATIENCE, "the burst is not felt");
         }
         burst.kill().unwrap();
         burst.wait().unwrap();
-        let took = await_short_pauses_within(HEALED_WITHIN * 2, &mut target, Instant::now(), before, u64::MAX);
+        let took = await_short_pauses(&mut target, HEALED_WITHIN * 2, before, u64::MAX);
         println!("{}: {before} us, as before {took:?} after the kill", runtime.name);
         daemon.await_that("the lock is free", |_| !leases.join("burst.lease").exists());
     }
@@ -328,14 +266,14 @@ fn a_killed_burst_is_healed(runtime: Runtime) {
 /// of a provider that does not exist, one after the other.
 /// Guarantee: one healing.
 fn probes_are_healed_together(runtime: Runtime) {
-    let (target, mark) = pins(runtime);
-    let daemon = Reader::start(&target, &mark);
+    let (target, scene) = pins(runtime);
+    let daemon = Reader::start(&target, &scene);
     let tool = Tool::of(&target);
     for _ in 0..10 {
         tool.executor.block_on(tool.client.process_info()).unwrap();
     }
     for _ in 0..10 {
-        let mut session = tool.begin_with(Provider::new("Gcwatch-Test-Nobody", 1, 4));
+        let mut session = tool.begin(&asks(Provider::new("Gcwatch-Test-Nobody", 1, 4)));
         tool.read(&mut session, Duration::from_millis(400));
         tool.end(session);
     }
@@ -350,18 +288,17 @@ fn probes_are_healed_together(runtime: Runtime) {
 /// time it is interrupted.
 /// Guarantee: pauses are as before once the command has ended.
 fn recordings_are_healed(runtime: Runtime) {
-    let (mut target, _) = pins(runtime);
+    let (mut target, scene) = pins(runtime);
     let tool = Tool::of(&target);
-    let plain = tool.begin(4);
-    let before = usual_pause(&mut target, 9);
-    let folder = TempDir::new().unwrap();
+    let plain = tool.begin(&of_level(4));
+    let before = target.usual_pause(9);
     for interrupted in [false, true] {
-        let mut record = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+        let mut record = program::command();
         record
             .args(["record", "--profile", "gc-verbose", "--pid"])
             .arg(target.pid().to_string())
             .arg("-o")
-            .arg(folder.path().join(format!("{interrupted}.nettrace")))
+            .arg(scene.path(&format!("{interrupted}.nettrace")))
             .stderr(Stdio::null());
         if !interrupted {
             record.args(["--duration", "2s"]);
@@ -370,14 +307,14 @@ fn recordings_are_healed(runtime: Runtime) {
         if interrupted {
             // It is felt, so that it has begun.
             let since = Instant::now();
-            while usual_pause(&mut target, 3) < before * 3 {
+            while target.usual_pause(3) < before * 3 {
                 assert!(since.elapsed() < PATIENCE, "the recording is not felt");
             }
             let pid = rustix::process::Pid::from_child(&record);
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         }
         assert!(record.wait().unwrap().success());
-        let took = await_short_pauses(&mut target, Instant::now(), before, u64::MAX);
+        let took = await_short_pauses(&mut target, HEALED_WITHIN, before, u64::MAX);
         println!(
             "{}: {before} us, as before {took:?} after a recording (interrupted: {interrupted})",
             runtime.name

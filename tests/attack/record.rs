@@ -4,15 +4,17 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 use test_support::add_tests;
+use test_support::daemon::{await_bytes, await_end, await_that, until};
 use test_support::harness::Tests;
-use test_support::target::PATIENCE;
+use test_support::program::{self, gcwatch};
+use test_support::scene::Scene;
+use test_support::target::Running;
 
 use crate::flooded::Runtime;
 
@@ -32,7 +34,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 fn record(runtime: &Runtime, output: &Path, more: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    let mut command = program::command();
     command
         .args(["record", "--pid", &runtime.pid().to_string(), "-o"])
         .arg(output)
@@ -41,7 +43,7 @@ fn record(runtime: &Runtime, output: &Path, more: &[&str]) -> Command {
     command
 }
 
-fn output(mut command: Command) -> (Output, String) {
+fn ended(mut command: Command) -> (Output, String) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, said)
@@ -49,7 +51,7 @@ fn output(mut command: Command) -> (Output, String) {
 
 /// A recording that runs.
 struct Recording {
-    child: Child,
+    child: Running,
     stderr: BufReader<ChildStderr>,
 }
 
@@ -57,7 +59,10 @@ impl Recording {
     fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        Self { child, stderr }
+        Self {
+            child: Running(child),
+            stderr,
+        }
     }
 
     /// Waits until it says that it records.
@@ -68,50 +73,20 @@ impl Recording {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(Pid::from_child(&self.child.0), signal).unwrap();
     }
 
     /// How it ended, within a bound, and what it said.
     fn end(mut self) -> (ExitStatus, String) {
-        let since = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(since.elapsed() < STOPS_WITHIN, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let status = await_end(&mut self.child.0, STOPS_WITHIN).expect("it does not end");
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
         (status, said)
     }
 }
 
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let _it_ended_before = self.child.kill();
-        let _it_was_awaited = self.child.wait();
-    }
-}
-
-fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("gcw").tempdir().unwrap()
-}
-
 fn is_readable(path: &Path) -> bool {
-    let analyzed = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .arg("analyze")
-        .arg(path)
-        .output();
-    analyzed.unwrap().status.success()
-}
-
-fn await_bytes(path: &Path) {
-    let since = Instant::now();
-    while std::fs::metadata(path).map_or(0, |file| file.len()) < 10_000 {
-        assert!(since.elapsed() < PATIENCE, "{} stays empty", path.display());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    gcwatch(["analyze".as_ref(), path]).status.success()
 }
 
 /// Scenario: the output is a file with a content, a link to it, a directory, a FIFO, a device, a link to the device,
@@ -119,9 +94,10 @@ fn await_bytes(path: &Path) {
 /// without a session; with `--force` the file is replaced when the recording is complete, and its link still leads to
 /// it.
 fn what_is_there_stays() {
-    let folder = folder();
-    let runtime = Runtime::start(folder.path(), "well-behaved");
-    let at = |name: &str| folder.path().join(name);
+    let scene = Scene::new();
+    let folder = scene.folder();
+    let runtime = Runtime::start(&scene, "well-behaved");
+    let at = |name: &str| folder.join(name);
     std::fs::write(at("file"), "precious").unwrap();
     std::fs::create_dir(at("directory")).unwrap();
     mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -146,20 +122,20 @@ fn what_is_there_stays() {
             if force.len() > 2 && sentence.contains("--force") {
                 continue;
             }
-            let (output, said) = output(record(&runtime, &path, force));
+            let (output, said) = ended(record(&runtime, &path, force));
             assert!(!output.status.success() && said.contains(sentence), "{path:?}: {said}");
         }
     }
     let now = std::fs::metadata("/dev/null").unwrap();
     assert!(now.file_type().is_char_device() && now.ino() == device.ino());
     assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "precious");
-    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+    let mut names: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
     names.retain(|name| !name.to_string_lossy().starts_with("dotnet-diagnostic-"));
     assert_eq!(names.len(), 6, "{names:?}");
-    let (output, said) = output(record(&runtime, &at("to-file"), &["--duration", "1s", "--force"]));
+    let (output, said) = ended(record(&runtime, &at("to-file"), &["--duration", "1s", "--force"]));
     assert!(output.status.success() && said.contains("wrote "), "{said}");
     assert!(std::fs::symlink_metadata(at("to-file")).unwrap().is_symlink());
     assert!(std::fs::metadata(at("file")).unwrap().len() > 1000 && is_readable(&at("file")));
@@ -169,46 +145,38 @@ fn what_is_there_stays() {
 /// recording beside the output.
 /// Guarantee: nothing is left, and nothing that was there before is gone.
 fn a_refused_session_leaves_and_deletes_nothing() {
-    let folder = folder();
+    let scene = Scene::new();
+    let folder = scene.folder();
     for mode in ["answers-garbage", "ends-at-once"] {
-        let runtime = Runtime::start(folder.path(), mode);
-        let file = folder.path().join("a.nettrace");
-        let (output, said) = output(record(&runtime, &file, &[]));
+        let runtime = Runtime::start(&scene, mode);
+        let file = folder.join("a.nettrace");
+        let (output, said) = ended(record(&runtime, &file, &[]));
         assert!(!output.status.success(), "{mode}: {said}");
-        assert!(
-            !file.exists() && !folder.path().join("a.nettrace.partial").exists(),
-            "{mode}"
-        );
-        let partial = folder.path().join("b.nettrace.partial");
+        assert!(!file.exists() && !folder.join("a.nettrace.partial").exists(), "{mode}");
+        let partial = folder.join("b.nettrace.partial");
         std::fs::write(&partial, "older").unwrap();
-        let (output, said) = output_of_b(&runtime, folder.path());
+        let (output, said) = ended(record(&runtime, &folder.join("b.nettrace"), &[]));
         assert!(!output.status.success(), "{mode}: {said}");
         assert_eq!(std::fs::read_to_string(&partial).unwrap(), "older", "{mode}: {said}");
     }
-}
-
-fn output_of_b(runtime: &Runtime, folder: &Path) -> (Output, String) {
-    output(record(runtime, &folder.join("b.nettrace"), &[]))
 }
 
 /// Scenario: gcwatch is killed in the middle of a recording; then another one is begun with the same name.
 /// Guarantee: what was received is in the partial file, which `gcwatch analyze` reads; it is not overwritten without
 /// `--force`, and nothing has the name of a complete recording before it is one.
 fn what_was_received_is_found_after_kill() {
-    let folder = folder();
-    let runtime = Runtime::start(folder.path(), "well-behaved");
-    let (file, partial) = (
-        folder.path().join("a.nettrace"),
-        folder.path().join("a.nettrace.partial"),
-    );
+    let scene = Scene::new();
+    let folder = scene.folder();
+    let runtime = Runtime::start(&scene, "well-behaved");
+    let (file, partial) = (folder.join("a.nettrace"), folder.join("a.nettrace.partial"));
     let mut recording = Recording::start(record(&runtime, &file, &[]));
     recording.await_begin();
-    await_bytes(&partial);
+    await_bytes(&partial, 10_000);
     recording.signal(Signal::KILL);
     recording.end();
     assert!(!file.exists() && is_readable(&partial));
     let length = std::fs::metadata(&partial).unwrap().len();
-    let (output, said) = output(record(&runtime, &file, &["--duration", "1s"]));
+    let (output, said) = ended(record(&runtime, &file, &["--duration", "1s"]));
     assert!(
         !output.status.success() && said.contains("`gcwatch analyze` reads it"),
         "{said}"
@@ -216,7 +184,7 @@ fn what_was_received_is_found_after_kill() {
     assert_eq!(std::fs::metadata(&partial).unwrap().len(), length);
     let mut recording = Recording::start(record(&runtime, &file, &["--force"]));
     recording.await_begin();
-    await_bytes(&partial);
+    await_bytes(&partial, 10_000);
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
     assert!(status.success() && said.contains("wrote "), "{said}");
@@ -226,15 +194,13 @@ fn what_was_received_is_found_after_kill() {
 /// Scenario: a file of the output's name appears while it is recorded.
 /// Guarantee: it is not overwritten; the recording stays complete under its first name, which is said.
 fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
-    let folder = folder();
-    let runtime = Runtime::start(folder.path(), "well-behaved");
-    let (file, partial) = (
-        folder.path().join("a.nettrace"),
-        folder.path().join("a.nettrace.partial"),
-    );
+    let scene = Scene::new();
+    let folder = scene.folder();
+    let runtime = Runtime::start(&scene, "well-behaved");
+    let (file, partial) = (folder.join("a.nettrace"), folder.join("a.nettrace.partial"));
     let mut recording = Recording::start(record(&runtime, &file, &[]));
     recording.await_begin();
-    await_bytes(&partial);
+    await_bytes(&partial, 10_000);
     std::fs::write(&file, "precious").unwrap();
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
@@ -249,24 +215,20 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
 /// Scenario: a FIFO that nobody opens, with `--allow-fifo`; Ctrl-C.
 /// Guarantee: it ends, without a session, and the FIFO stays.
 fn a_fifo_nobody_opens_does_not_hold_it() {
-    let folder = folder();
-    let runtime = Runtime::start(folder.path(), "well-behaved");
-    let fifo = folder.path().join("fifo");
+    let scene = Scene::new();
+    let folder = scene.folder();
+    let runtime = Runtime::start(&scene, "well-behaved");
+    let fifo = folder.join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let recording = Recording::start(record(&runtime, &fifo, &["--allow-fifo"]));
     // It listens for signals before it opens the FIFO: whether it does already, its mask of caught signals says.
-    let status = format!("/proc/{}/status", recording.child.id());
-    let since = Instant::now();
-    let catches = |status: &str| {
+    let status = format!("/proc/{}/status", recording.child.0.id());
+    until("it catches signals", || {
+        let status = std::fs::read_to_string(&status).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
-        u64::from_str_radix(caught.trim(), 16)
-            .ok()
-            .filter(|caught| caught & 0b10 != 0)
-    };
-    while catches(&std::fs::read_to_string(&status).unwrap()).is_none() {
-        assert!(since.elapsed() < PATIENCE, "it catches no signal");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
+        (caught & 0b10 != 0).then_some(())
+    });
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
     assert!(
@@ -278,22 +240,19 @@ fn a_fifo_nobody_opens_does_not_hold_it() {
 
 /// Waits until hardly anything more fits into a pipe.
 fn await_full(pipe: impl std::os::fd::AsFd) {
-    let since = Instant::now();
-    while rustix::io::ioctl_fionread(&pipe).unwrap() < 60_000 {
-        assert!(since.elapsed() < PATIENCE, "the pipe is not full");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    await_that("a full pipe", || rustix::io::ioctl_fionread(&pipe).unwrap() >= 60_000);
 }
 
 /// Scenario: a process floods a recording into standard output, or into a FIFO, whose reader takes nothing; Ctrl-C
 /// once. Guarantee: it ends within seconds, says why, and the session is stopped.
 fn an_output_nobody_reads_does_not_hold_it() {
-    let folder = folder();
-    let runtime = Runtime::start(folder.path(), "flood");
+    let scene = Scene::new();
+    let folder = scene.folder();
+    let runtime = Runtime::start(&scene, "flood");
     let mut command = record(&runtime, Path::new("-"), &[]);
     command.stdout(Stdio::piped());
     let mut recording = Recording::start(command);
-    let unread = recording.child.stdout.take();
+    let unread = recording.child.0.stdout.take();
     recording.await_begin();
     await_full(unread.as_ref().unwrap());
     recording.signal(Signal::INT);
@@ -301,7 +260,7 @@ fn an_output_nobody_reads_does_not_hold_it() {
     assert!(!status.success() && said.contains("took nothing"), "{said}");
     drop(unread);
 
-    let fifo = folder.path().join("fifo");
+    let fifo = folder.join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let recording = record(&runtime, &fifo, &["--allow-fifo"]);
     let mut recording = Recording::start(recording);

@@ -1,14 +1,12 @@
 //! Recordings of incidents have few places: who makes many loses their own.
 
-use std::fs;
-use std::process::Command;
-
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, command, marked, until};
+use test_support::daemon::{Daemon, await_that, until};
 use test_support::harness::Tests;
+use test_support::scene::Scene;
 
-use crate::flooded::Runtime;
+use crate::flooded::{self, Runtime};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(()); a_crash_loop_pushes_out_nobodys_recording);
@@ -19,8 +17,7 @@ const PLACES: usize = 4;
 
 /// The recordings that are complete.
 fn recordings(daemon: &Daemon) -> Vec<Value> {
-    let list = daemon.json("/api/v1/evidence/");
-    list["evidence"].as_array().unwrap().clone()
+    daemon.list("/api/v1/evidence/", "evidence")
 }
 
 /// What the incident of a process says of its recording, as soon as it has one.
@@ -47,30 +44,16 @@ fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
 /// Guarantee: the loop has one recording, which its later incidents name as what it is; that of the first service
 /// stays.
 fn a_crash_loop_pushes_out_nobodys_recording() {
-    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
-    let rules = folder.path().join("rules.yaml");
-    let text = "apiVersion: gcwatch/v1\nrules:\n  - {id: test.any, title: Any, on: gc, when: gc.number > 0, \
-                severity: error, summary: A collection, description: A collection., remedy: None., source: none, \
-                keep_firing_for: 5m}\n";
-    fs::write(&rules, text).unwrap();
-    let config = format!(
-        "{}rules: {{shipped: false, files: [{}]}}\nevidence: {{black_box: {{max_files: {PLACES}}}}}\nstate: {{directory: \
-         {}}}\n",
-        marked(&folder.path().display().to_string()),
-        rules.display(),
-        folder.path().join("state").display()
-    );
-    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    gcwatch.env("TMPDIR", folder.path());
-    let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &config));
-    let honest = Runtime::start(folder.path(), "well-behaved");
+    let scene = Scene::new();
+    let rule = scene.any(false, "severity: error");
+    let places = format!("evidence: {{black_box: {{max_files: {PLACES}}}}}\n");
+    let daemon = flooded::daemon(&scene, &format!("{rule}{places}{}", scene.state()));
+    let honest = Runtime::start(&scene, "well-behaved");
     let (of_honest, _) = recorded(&daemon, honest.pid());
-    until("the recording of the honest one", || {
-        (recordings(&daemon).len() == 1).then_some(())
-    });
+    await_that("the recording of the honest one", || recordings(&daemon).len() == 1);
     let mut named = Vec::new();
     for _ in 0..2 * PLACES {
-        let looping = Runtime::start(folder.path(), "burst");
+        let looping = Runtime::start(&scene, "burst");
         named.push(recorded(&daemon, looping.pid()));
     }
     let urls = || -> Vec<String> {
@@ -78,7 +61,7 @@ fn a_crash_loop_pushes_out_nobodys_recording() {
         all.iter().map(|one| one["url"].as_str().unwrap().to_owned()).collect()
     };
     let (first, _) = named[0].clone();
-    until("the recording of the loop", || urls().contains(&first).then_some(()));
+    await_that("the recording of the loop", || urls().contains(&first));
     assert!(urls().contains(&of_honest), "{:?}", urls());
     assert_eq!(urls().len(), 2, "{:?}", urls());
     for (place, text) in &named[1..] {

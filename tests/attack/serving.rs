@@ -1,22 +1,22 @@
 //! `gcwatch run` as the attacks have it: it exports nothing, neither of processes nor about itself.
 
-use std::path::Path;
-use std::process::Command;
+use test_support::daemon::{ANY, Daemon};
+use test_support::scene::Scene;
 
-use test_support::daemon::{self, ANY, Daemon, marked};
+pub(crate) const SILENT: &str = "self_telemetry: {enabled: false}\n";
 
-/// The command. `more` is YAML beside what keeps it to processes with the mark.
-pub(crate) fn command(folder: &Path, mark: &str, listen: &str, more: &str) -> Command {
-    let config = format!("{}self_telemetry: {{enabled: false}}\n{more}", marked(mark));
-    daemon::command(Command::new(env!("CARGO_BIN_EXE_gcwatch")), folder, listen, &config)
+/// For the processes of a scene, with more configuration.
+pub(crate) fn start(scene: &Scene, more: &str) -> Daemon {
+    scene.daemon(&format!("{SILENT}{more}"))
 }
 
-/// Starts it on a free port of loopback, and waits until it listens.
-pub(crate) fn start(mark: &str, more: &str) -> Daemon {
-    start_at(ANY, mark, more)
+/// For no process.
+pub(crate) fn alone(more: &str) -> Daemon {
+    alone_at(ANY, more)
 }
 
-pub(crate) fn start_at(listen: &str, mark: &str, more: &str) -> Daemon {
-    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
-    Daemon::start(command(folder.path(), mark, listen, more)).in_folder(folder)
+pub(crate) fn alone_at(listen: &str, more: &str) -> Daemon {
+    let scene = Scene::new();
+    let command = scene.command_at(listen, &format!("{SILENT}{more}"));
+    scene.into_daemon(command)
 }

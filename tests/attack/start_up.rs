@@ -6,10 +6,11 @@ use std::time::Duration;
 use strict_yaml::pattern::Pattern;
 use targets::options::{Filter, TargetOptions};
 use test_support::add_tests;
+use test_support::daemon::MARK;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
+use test_support::scene::Scene;
 use test_support::supervised::Supervised;
-use test_support::target::Start;
 
 use crate::is_full;
 
@@ -37,15 +38,15 @@ fn need() -> Need {
         .ok_or_else(|| Missing::Ignored("unshare (util-linux) is missing, or refused".to_owned()))
 }
 
-/// Options for processes with this mark, which nothing but their start makes known: `/proc` is looked through once an
+/// Options for the processes of a scene, which nothing but their start makes known: `/proc` is looked through once an
 /// hour.
-pub(crate) fn options(mark: &str, leases: &std::path::Path) -> TargetOptions {
+pub(crate) fn options(scene: &Scene) -> TargetOptions {
     TargetOptions {
         include: vec![Filter {
-            environment: vec![("GCWATCH_TEST_MARK".to_owned(), Pattern(mark.to_owned()))],
+            environment: vec![(MARK.to_owned(), Pattern(scene.mark().to_owned()))],
             ..Filter::default()
         }],
-        lease_folder: leases.to_owned(),
+        lease_folder: scene.folder().join("leases"),
         scan_interval: Duration::from_secs(3600),
         ..TargetOptions::default()
     }
@@ -54,44 +55,35 @@ pub(crate) fn options(mark: &str, leases: &std::path::Path) -> TargetOptions {
 /// Scenario: after a first look through `/proc`, processes start one after the other, each with a directory of sockets
 /// that only it sees, and live for three seconds.
 /// Guarantee: each is attached to, and collections of each are reported.
-fn processes_with_a_tmp_of_their_own_are_seen() {
+#[tokio::main(flavor = "multi_thread")]
+async fn processes_with_a_tmp_of_their_own_are_seen() {
     let count = if is_full() { 40 } else { 6 };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let leases = tempfile::tempdir().unwrap();
-        let mark = leases.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let mut start = Start::new(NET_10, "steady").env("GCWATCH_TEST_MARK", &mark);
-        // The first look is over when this one is attached to.
-        let first = start.start();
-        let supervised = Supervised::start(options(&mark, leases.path()));
-        supervised
-            .log
-            .until(first.pid(), "attached", |run| run.is_attached())
-            .await;
+    let scene = Scene::new();
+    let mut start = scene.start(NET_10, "steady");
+    // The first look is over when this one is attached to.
+    let first = start.start();
+    let supervised = Supervised::start(options(&scene));
+    supervised.until(first.pid(), "attached", |run| run.is_attached()).await;
 
-        start.seconds = SECONDS;
-        start.own_folder = true;
-        let mut targets = Vec::new();
-        for _ in 0..count {
-            // Each is waited for until it works, so that they do not keep each other from starting.
-            let one = start.clone();
-            targets.push(tokio::task::spawn_blocking(move || one.start()).await.unwrap());
+    start.seconds = SECONDS;
+    start.own_folder = true;
+    let mut targets = Vec::new();
+    for _ in 0..count {
+        // Each is waited for until it works, so that they do not keep each other from starting.
+        let one = start.clone();
+        targets.push(tokio::task::spawn_blocking(move || one.start()).await.unwrap());
+    }
+    let mut missed = Vec::new();
+    for target in &targets {
+        let seen = |run: &test_support::supervised::Run| !run.collections.is_empty();
+        if !supervised.within(REPORTED_WITHIN, target.pid(), seen).await {
+            missed.push((target.pid(), supervised.run(target.pid()).map(|run| run.states)));
         }
-        let mut missed = Vec::new();
-        for target in &targets {
-            let seen = |run: &test_support::supervised::Run| !run.collections.is_empty();
-            if !supervised.log.within(REPORTED_WITHIN, target.pid(), seen).await {
-                missed.push((target.pid(), supervised.log.run(target.pid()).map(|run| run.states)));
-            }
-        }
-        assert!(
-            missed.is_empty(),
-            "{} of {count} were not seen: {missed:?}",
-            missed.len()
-        );
-        supervised.stop().await;
-    });
+    }
+    assert!(
+        missed.is_empty(),
+        "{} of {count} were not seen: {missed:?}",
+        missed.len()
+    );
+    supervised.stop().await;
 }

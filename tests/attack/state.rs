@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
-use rustix::process::Signal;
 use test_support::add_tests;
 use test_support::daemon::Daemon;
 use test_support::harness::Tests;
@@ -22,14 +21,13 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// A daemon that reads no process, with this state directory.
 fn with_state(directory: &Path) -> Daemon {
-    serving::start("none", &format!("state: {{directory: '{}'}}\n", directory.display()))
+    serving::alone(&format!("state: {{directory: '{}'}}\n", directory.display()))
 }
 
-fn answers_and_ends(mut daemon: Daemon, what: &str) {
+fn answers_and_ends(daemon: Daemon, what: &str) {
     let answer = get(daemon.address, "/livez", "localhost", Duration::from_secs(5));
     assert_eq!(answer.map(|(status, _)| status), Some(200), "{what}");
-    daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success(), "{what}:\n{}", daemon.said());
+    daemon.end();
 }
 
 /// Scenario: in the place of each file that gcwatch has there, a FIFO whose other end nobody opens, a link to a file of

@@ -144,7 +144,7 @@ fn the_listener_has_to_be_the_process() {
     // In the container's own pid namespace nothing outside has a pid. Its mount namespace does not have the binary: it
     // is shown there.
     let copy = bait.folder.path().join("gcwatch");
-    std::fs::copy(env!("CARGO_BIN_EXE_gcwatch"), &copy).unwrap();
+    std::fs::copy(test_support::program::path(), &copy).unwrap();
     let output = std::process::Command::new("nsenter")
         .args([
             "--mount",

@@ -5,26 +5,27 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use test_support::program::{self, records_of, stderr};
 
 /// A copy that every user may run, wherever the build is.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let built = Path::new(env!("CARGO_BIN_EXE_gcwatch"));
+        let built = program::path();
         let others_may = Command::new("setpriv")
             .args(["--reuid", "1", "--regid", "1", "--clear-groups"])
-            .arg(built)
+            .arg(&built)
             .arg("--version")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
         if others_may.is_ok_and(|status| status.success()) {
-            return built.to_path_buf();
+            return built;
         }
         // Left there: whoever builds below a home that others cannot look into has one in the folder for temporary files.
         let copy = std::env::temp_dir().join("gcwatch-under-test");
         let _former = std::fs::remove_file(&copy);
-        std::fs::copy(built, &copy).unwrap();
+        std::fs::copy(&built, &copy).unwrap();
         copy
     })
 }
@@ -48,11 +49,7 @@ pub(crate) fn doctor(before: &[&str], args: &[&str]) -> (Vec<Value>, Output) {
         command.args(["--lease-folder", "/nonexistent/leases"]);
     }
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let records = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    (records, output)
+    (records_of(&output), output)
 }
 
 /// The verdict on one process.
@@ -60,7 +57,7 @@ pub(crate) fn verdict(before: &[&str], pid: u32) -> Value {
     let (records, output) = doctor(before, &["--pid", &pid.to_string()]);
     let is_it = |record: &&Value| record["kind"] == "diagnosis" && record["pid"] == pid;
     let found = records.iter().find(is_it).cloned();
-    let found = found.unwrap_or_else(|| panic!("{records:?} {}", String::from_utf8_lossy(&output.stderr)));
+    let found = found.unwrap_or_else(|| panic!("{records:?} {}", stderr(&output)));
     assert_eq!(output.status.code(), Some(i32::from(found["ok"] == false)), "{found}");
     found
 }

@@ -3,28 +3,24 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use clr_gc::gc::Outcome;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Links, Webhook};
-use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
-use gc_rules::time::TimeBase;
 use gcwatch::daemon::Services;
-use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, PipelineSettings};
-use processes::{Identity, RunKey, RunState};
 use serde_json::Value;
-use targets::sink::{RunSink as _, Sink as _};
 use tempfile::TempDir;
 
-use crate::gcwatch::{gcwatch, stderr};
+use test_support::add_tests;
 use test_support::harness::{Missing, Tests, unless_skipped};
-use test_support::receiver::{LONG, Receiver};
-use test_support::{add_tests, notices, recordings};
+use test_support::program::{gcwatch, written};
+use test_support::receiver::{self, LONG, Receiver};
+use test_support::replay::{FULL, play, process};
+use test_support::target::Running;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Alertmanager::program().map(drop); an_alert_fires_once_and_resolves, the_test_of_receivers_reaches_a_person);
@@ -33,25 +29,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// How often the Alertmanager is notified; it takes an alert for resolved after four times as long.
 const RESEND: Duration = Duration::from_secs(1);
 
-/// The rule fires on the first full collection, and goes on.
-const RULES: &str = "\
-apiVersion: gcwatch/v1
-rules:
-  - id: test.full
-    title: A full collection
-    on: gc
-    when: gc.generation == 2
-    severity: warning
-    keep_firing_for: 1h
-    labels: { team.name: runtime }
-    summary: Collection {{ gc.number }} was a full one
-    description: All generations were collected.
-    remedy: Look at what is kept.
-    source: a test
-";
-
 struct Alertmanager {
-    child: Child,
+    _child: Running,
     url: String,
     _folder: TempDir,
 }
@@ -111,30 +90,10 @@ impl Alertmanager {
         // It is read all the time: a full pipe would stop it.
         std::thread::spawn(move || said.for_each(drop));
         Self {
-            child,
+            _child: Running(child),
             url: format!("http://{address}"),
             _folder: folder,
         }
-    }
-}
-
-impl Drop for Alertmanager {
-    fn drop(&mut self) {
-        let _it_ended_before = self.child.kill();
-        let _it_was_awaited = self.child.wait();
-    }
-}
-
-fn to(endpoint: String) -> settings::Receiver {
-    settings::Receiver {
-        endpoint,
-        protocol: Protocol::HttpJson,
-        headers: Vec::new(),
-        timeout: LONG,
-        compression: Compression::None,
-        certificate: None,
-        client_certificate: None,
-        client_key: None,
     }
 }
 
@@ -158,7 +117,7 @@ async fn the_test_of_receivers_reaches_a_person() {
     );
     std::fs::write(&config, text).unwrap();
     let arguments = ["alerts", "test", "--config", config.to_str().unwrap()].map(str::to_owned);
-    let run = tokio::task::spawn_blocking(move || gcwatch(&arguments.each_ref().map(String::as_str)));
+    let run = tokio::task::spawn_blocking(move || gcwatch(arguments));
     let bodies = async |receiver: &mut Receiver| {
         let mut statuses = Vec::new();
         for _ in 0..2 {
@@ -170,9 +129,7 @@ async fn the_test_of_receivers_reaches_a_person() {
     };
     assert_eq!(bodies(&mut by_gcwatch).await, ["firing", "resolved"]);
     assert_eq!(bodies(&mut by_alertmanager).await, ["firing", "resolved"]);
-    let output = run.await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", stderr(&output));
+    let said = written(run.await.unwrap());
     assert_eq!(said.matches("\"accepted\":true").count(), 2, "{said}");
 }
 
@@ -185,7 +142,7 @@ async fn an_alert_fires_once_and_resolves() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
     let alertmanager = Alertmanager::start(&format!("{}/by-alertmanager", by_alertmanager.url()));
     let folder = TempDir::new().unwrap();
-    std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+    std::fs::write(folder.path().join("rules.yaml"), FULL).unwrap();
     let options = Options {
         pipeline: PipelineSettings {
             clock: Clock::Live,
@@ -197,11 +154,11 @@ async fn an_alert_fires_once_and_resolves() {
         },
         alerts: Alerts {
             alertmanagers: vec![AlertmanagerSettings {
-                receiver: to(format!("{}/api/v2/alerts", alertmanager.url)),
+                receiver: receiver::settings(format!("{}/api/v2/alerts", alertmanager.url)),
                 min_severity: Severity::Info,
             }],
             webhooks: vec![Webhook {
-                receiver: to(by_gcwatch.url()),
+                receiver: receiver::settings(by_gcwatch.url()),
                 secret: None,
                 min_severity: Severity::Info,
             }],
@@ -215,21 +172,8 @@ async fn an_alert_fires_once_and_resolves() {
         ..Options::default()
     };
     let services = Services::open(&options).await.unwrap();
-    let identity = Identity {
-        resource: notices::resource().attributes,
-        ..Identity::new(RunKey { pid: 7, start_time: 1 }, "Shop.Checkout")
-    };
-    let mut feed = services.pipeline.open(identity).unwrap();
-    let now = targets::clocks().moment();
-    // As if it was recorded until now: no alert begins ahead of time.
-    feed.time_base(TimeBase::at(i128::from(now.ns()) - 120_000_000_000));
-    feed.state(RunState::Attached);
-    let mut player = Player::open(&recordings::path("svc8-workstation")).unwrap();
-    while let Some((_, outcome)) = player.next_outcome().unwrap() {
-        if matches!(outcome, Outcome::Collection(_)) {
-            feed.observe(outcome);
-        }
-    }
+    let mut feed = process(&services.pipeline);
+    play(&mut feed);
     let fired: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
     let own: Value = serde_json::from_slice(&by_gcwatch.next().await.body).unwrap();
     assert_eq!((&fired["status"], &own["status"]), (&"firing".into(), &"firing".into()));

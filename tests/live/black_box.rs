@@ -3,15 +3,16 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, command, marked, until};
+use test_support::daemon::{Daemon, until};
 use test_support::harness::{Need, Tests};
+use test_support::program::records;
 use test_support::runtimes::{ALL, NET_10, Runtime};
-use test_support::target::{Start, Target};
+use test_support::scene::Scene;
+use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; an_incident_is_recorded, a_killed_process_leaves_a_recording);
@@ -29,25 +30,9 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
     others.chain([NET_10])
 }
 
-/// The daemon with the shipped rules and a state directory in a folder, and more lines of configuration.
-pub(crate) fn daemon(mark: &str, folder: &Path, more: &str) -> Daemon {
-    let state = folder.join("state");
-    let config = format!("{}state: {{directory: {}}}\n{more}", marked(mark), state.display());
-    Daemon::start(command(
-        Command::new(env!("CARGO_BIN_EXE_gcwatch")),
-        folder,
-        ANY,
-        &config,
-    ))
-}
-
 /// The first incident of a process that is recorded, as soon as there is one.
 fn incident(daemon: &Daemon, pid: u32) -> Value {
-    let is = |incident: &&Value| incident["pid"] == pid && place(incident).is_some();
-    until("an incident with a recording", || {
-        let incidents = daemon.json("/api/v1/incidents");
-        incidents["incidents"].as_array().unwrap().iter().find(is).cloned()
-    })
+    daemon.incident(pid, "a recording", |incident| place(incident).is_some())
 }
 
 /// The recording at a path, as soon as it is written.
@@ -70,18 +55,7 @@ fn place(incident: &Value) -> Option<&str> {
 
 /// The records of `gcwatch analyze`.
 fn analyzed(file: &Path) -> Vec<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let output = command
-        .args(["analyze", "--format", "ndjson"])
-        .arg(file)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = output
-        .stdout
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    records(["analyze", "--format", "ndjson", file.to_str().unwrap()])
 }
 
 /// The recording is whole, nothing is lost in it, and it has the collection of the incident. Returns the numbers of its
@@ -110,15 +84,11 @@ fn check(what: &str, incident: &Value, records: &[Value]) -> Vec<u64> {
     numbers
 }
 
-pub(crate) fn mark(folder: &Path) -> String {
-    folder.file_name().unwrap().to_str().unwrap().to_owned()
-}
-
 /// A process that has no space for a large object after a moment, and goes on so.
-fn out_of_space(runtime: Runtime, mark: &str) -> Target {
-    Start::new(runtime, "lohoos")
+fn out_of_space(scene: &Scene, runtime: Runtime) -> Target {
+    scene
+        .start(runtime, "lohoos")
         .knobs(&[("GCHeapHardLimit", "0x8000000")])
-        .env("GCWATCH_TEST_MARK", mark)
         .start()
 }
 
@@ -128,15 +98,15 @@ fn out_of_space(runtime: Runtime, mark: &str) -> Target {
 /// is in it; its report is served as a page with the same collections.
 fn an_incident_is_recorded() {
     for runtime in runtimes() {
-        let folder = tempfile::Builder::new().prefix("gcwatch-black-box").tempdir().unwrap();
-        let target = out_of_space(runtime, &mark(folder.path()));
-        let daemon = daemon(&mark(folder.path()), folder.path(), "");
+        let scene = Scene::new();
+        let target = out_of_space(&scene, runtime);
+        let daemon = scene.daemon(&scene.state());
         let incident = incident(&daemon, target.pid());
         let place = place(&incident).unwrap();
         let numbers = check(
             runtime.name,
             &incident,
-            &analyzed(&recording(&daemon, folder.path(), place)),
+            &analyzed(&recording(&daemon, scene.folder(), place)),
         );
         let number = incident["gc_number"].as_u64().unwrap();
         assert!(numbers.last().is_some_and(|last| *last > number + 5), "{numbers:?}");
@@ -151,10 +121,11 @@ fn an_incident_is_recorded() {
             (8..=12).contains(&record["seconds_after"].as_u64().unwrap()),
             "{record}"
         );
-        let file = folder
-            .path()
-            .join("state/black-box")
-            .join(record["file"].as_str().unwrap());
+        let file = format!(
+            "{}/state/black-box/{}",
+            scene.folder().display(),
+            record["file"].as_str().unwrap()
+        );
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o600);
         assert_eq!(daemon.get("/api/v1/evidence/..%2Flock").0, 404);
         assert_eq!(daemon.get("/api/v1/evidence/other.nettrace").0, 404);
@@ -175,13 +146,13 @@ fn an_incident_is_recorded() {
 /// Guarantee: its recording is complete within moments, with all that was sent up to the kill.
 fn a_killed_process_leaves_a_recording() {
     for runtime in runtimes() {
-        let folder = tempfile::Builder::new().prefix("gcwatch-black-box").tempdir().unwrap();
-        let mut target = out_of_space(runtime, &mark(folder.path()));
-        let daemon = daemon(&mark(folder.path()), folder.path(), "");
+        let scene = Scene::new();
+        let mut target = out_of_space(&scene, runtime);
+        let daemon = scene.daemon(&scene.state());
         let incident = incident(&daemon, target.pid());
         let killed = Instant::now();
         target.kill();
-        let recording = recording(&daemon, folder.path(), place(&incident).unwrap());
+        let recording = recording(&daemon, scene.folder(), place(&incident).unwrap());
         assert!(
             killed.elapsed() < Duration::from_secs(9),
             "it did not wait for more to come"

@@ -1,18 +1,14 @@
 //! Heap dumps that the daemon takes for incidents, of a program that leaks one type.
 
-use std::fs;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 use test_support::add_tests_on;
 use test_support::daemon::Daemon;
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, Host, Runtime};
-use test_support::target::{PATIENCE, Start, Target};
-
-use crate::black_box::{self, mark};
+use test_support::scene::Scene;
+use test_support::target::{Start, Target};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let of = |starts: &'static [&'static str]| {
@@ -25,52 +21,24 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, of(&["net10.0.14"]); what_is_dangerous_is_not_done, a_finalizer_that_waits_is_named);
 }
 
-/// A rule that holds at once, of which the incident asks for this, and no other one but those that ship.
-fn rule(folder: &Path, evidence: &str) -> String {
-    let file = folder.join("rules.yaml");
-    let text = format!(
-        "apiVersion: gcwatch/v1\nrules:\n  - {{id: test.any, title: Any, on: gc, when: gc.number > 0, severity: info, \
-         evidence: [{evidence}], summary: A collection, description: A collection., remedy: None., source: none, \
-         keep_firing_for: 10m}}\n"
-    );
-    fs::write(&file, text).unwrap();
-    format!("rules: {{files: [{}]}}\n", file.display())
-}
-
 /// The program: it leaks so many objects a second into a static list.
-fn leaks(runtime: Runtime, folder: &Path, knobs: &[(&'static str, &'static str)], leak: u32) -> Target {
-    let mut start = Start::new(runtime, "known")
-        .knobs(knobs)
-        .env("HLIST", "1000")
-        .env("HLEAK", &leak.to_string())
-        .env("HTRUTH", folder.join("truth").to_str().unwrap())
-        .env("GCWATCH_TEST_MARK", &mark(folder));
-    start.program = Some(("heap.dll", vec!["300".to_owned()]));
-    let mut target = start.spawn();
-    target.await_line("heap.dll", |line| line == "ready");
-    target.await_socket();
-    target
+fn leaks(scene: &Scene, runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Target {
+    let start = scene.marked(Start::known(runtime, "heap.dll", &["300"])).knobs(knobs);
+    let start = start.env("HLIST", "1000").env("HLEAK", &leak.to_string());
+    start.env("HTRUTH", &scene.path("truth")).start()
 }
 
-fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("gcwatch-census").tempdir().unwrap()
+/// A daemon for its processes, with a rule that holds at once, of which the incident asks for this, and with those that
+/// ship.
+fn daemon(scene: &Scene, evidence: &str, more: &str) -> Daemon {
+    let rule = scene.any(true, &format!("severity: info, evidence: [{evidence}]"));
+    scene.daemon(&format!("{}{rule}{more}", scene.state()))
 }
 
 /// What the incident of the test's rule has, as soon as it is as it must be.
 fn found(daemon: &Daemon, pid: u32, evidence: &str, is: impl Fn(&Value) -> bool) -> Value {
-    let of_rule = |one: &&Value| one["pid"] == pid && one["symptom"] == "test.any";
-    // How memory grows is known after two readings, which are 15 s apart.
-    let until = Instant::now() + 4 * PATIENCE;
-    loop {
-        let incidents = daemon.json("/api/v1/incidents");
-        let mut incidents = incidents["incidents"].as_array().unwrap().iter();
-        let newest = incidents.find(of_rule).map(|incident| incident[evidence].clone());
-        if let Some(found) = newest.filter(|found| !found.is_null() && is(found)) {
-            return found;
-        }
-        assert!(Instant::now() < until, "no {evidence}: {}", daemon.said());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let has = |one: &Value| one["symptom"] == "test.any" && !one[evidence].is_null() && is(&one[evidence]);
+    daemon.incident(pid, evidence, has)[evidence].take()
 }
 
 /// The incidents and notes of a process.
@@ -89,11 +57,10 @@ fn rules(record: &Value) -> Vec<&str> {
 /// Guarantee: the incident names the type, how many more there are and the field that holds them, in its record and as
 /// a clause, and the stops. The collections are a tool's, of no rule, and not the program's; the counter has both.
 fn a_leak_is_named_with_its_holder(runtime: Runtime) {
-    let folder = folder();
-    let mut target = leaks(runtime, folder.path(), &[], 20_000);
-    let more = rule(folder.path(), "ledger, census")
-        + "evidence: {census: on, census_apart: 3s, census_max_stop: 1m, census_room: 1}\n";
-    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
+    let scene = Scene::new();
+    let mut target = leaks(&scene, runtime, &[], 20_000);
+    let more = "evidence: {census: on, census_apart: 3s, census_max_stop: 1m, census_room: 1}\n";
+    let daemon = daemon(&scene, "ledger, census", more);
     let pid = target.pid();
     let is_final = |found: &Value| {
         let is_some = |name: &str| !found[name].is_null();
@@ -160,10 +127,10 @@ fn what_is_dangerous_is_not_done(runtime: Runtime) {
             "the heap is within 90 % of its limit",
         ),
     ] {
-        let folder = folder();
-        let target = leaks(runtime, folder.path(), knobs, 5_000);
-        let more = rule(folder.path(), "ledger, census") + &format!("evidence: {{census: on, {bounds}}}\n");
-        let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
+        let scene = Scene::new();
+        let target = leaks(&scene, runtime, knobs, 5_000);
+        let more = format!("evidence: {{census: on, {bounds}}}\n");
+        let daemon = daemon(&scene, "ledger, census", &more);
         let census = found(&daemon, target.pid(), "census", |_| true);
         let because = census["none_because"].as_str().unwrap_or_default();
         assert!(because.contains(why), "{census}");
@@ -180,10 +147,9 @@ fn what_is_dangerous_is_not_done(runtime: Runtime) {
 /// Scenario: the finalizer thread of the same program waits in a finalizer, and an incident asks what threads do.
 /// Guarantee: the incident has its stack first, with the finalizer, in its record and as a clause.
 fn a_finalizer_that_waits_is_named(runtime: Runtime) {
-    let folder = folder();
-    let target = leaks(runtime, folder.path(), &[], 20_000);
-    let more = rule(folder.path(), "stacks") + "evidence: {bursts: on}\n";
-    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
+    let scene = Scene::new();
+    let target = leaks(&scene, runtime, &[], 20_000);
+    let daemon = daemon(&scene, "stacks", "evidence: {bursts: on}\n");
     let stacks = found(&daemon, target.pid(), "stacks", |_| true);
     assert!(stacks["none_because"].is_null(), "{stacks}");
     let first = &stacks["stacks"][0];

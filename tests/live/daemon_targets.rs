@@ -1,6 +1,5 @@
 //! The supervisor of the daemon against real processes: found, attached to, read, let go.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +9,14 @@ use strict_yaml::pattern::Pattern;
 use targets::Unfinished;
 use targets::options::{Filter, TargetOptions};
 
+use test_support::daemon::MARK;
 use test_support::harness::Tests;
+use test_support::program::{gcwatch, written};
 use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};
+use test_support::scene::Scene;
 use test_support::supervised::{Run, Supervised};
 use test_support::target::{PATIENCE, Start, Target};
 use test_support::{add_tests, add_tests_on};
-
-use crate::gcwatch::{gcwatch, stderr};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, FETCHED; the_last_collection_before_a_silence_is_reported);
@@ -32,45 +32,16 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// The variable by which a supervisor under test knows the processes of its test: others run on the same machine.
-const MARK: &str = "GCWATCH_TEST_MARK";
-
-/// A folder for leases, and a mark: what one test has for itself.
-struct Scene {
-    folder: tempfile::TempDir,
-    mark: String,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("gcwatch-scene").tempdir().unwrap();
-        let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
-        Self { folder, mark }
-    }
-
-    fn filter(&self) -> Filter {
-        Filter {
-            environment: vec![(MARK.to_owned(), Pattern(self.mark.clone()))],
+/// Its processes have folders of their own: the slow scan finds them, made quick.
+fn options(scene: &Scene) -> TargetOptions {
+    TargetOptions {
+        include: vec![Filter {
+            environment: vec![(MARK.to_owned(), Pattern(scene.mark().to_owned()))],
             ..Filter::default()
-        }
-    }
-
-    /// Its processes have folders of their own: the slow scan finds them, made quick.
-    fn options(&self) -> TargetOptions {
-        TargetOptions {
-            include: vec![self.filter()],
-            scan_interval: Duration::from_millis(300),
-            lease_folder: self.folder.path().join("leases"),
-            ..TargetOptions::default()
-        }
-    }
-
-    fn marked(&self, start: Start) -> Start {
-        start.env(MARK, &self.mark)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        }],
+        scan_interval: Duration::from_millis(300),
+        lease_folder: scene.folder().join("leases"),
+        ..TargetOptions::default()
     }
 }
 
@@ -103,14 +74,13 @@ async fn no_session(pid: u32) {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go() {
     let scene = Scene::new();
-    let supervised = Supervised::start(scene.options());
+    let supervised = Supervised::start(options(&scene));
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
     let mut targets: Vec<_> = runtimes
-        .map(|runtime| (runtime, scene.marked(Start::new(runtime, "steady")).start()))
+        .map(|runtime| (runtime, scene.start(runtime, "steady").start()))
         .collect();
     for (runtime, target) in &targets {
         let run = supervised
-            .log
             .until(target.pid(), runtime.name, |run| {
                 run.is_attached() && run.collections.len() > 3
             })
@@ -144,26 +114,25 @@ async fn processes_come_and_go() {
         assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
     }
     // Started while it runs.
-    let late = scene.marked(Start::new(NET_10, "steady")).start();
+    let late = scene.start(NET_10, "steady").start();
     supervised
-        .log
         .until(late.pid(), "late", |run| !run.collections.is_empty())
         .await;
     // Killed.
     let (_, mut killed) = targets.remove(0);
     let pid = killed.pid();
     killed.kill();
-    let run = supervised.log.until(pid, "killed", |run| run.ended).await;
+    let run = supervised.until(pid, "killed", |run| run.ended).await;
     assert_eq!(run.state(), &RunState::Ended);
     // Ends in order.
     let pid = late.pid();
     late.stop();
-    supervised.log.until(pid, "stopped", |run| run.ended).await;
+    supervised.until(pid, "stopped", |run| run.ended).await;
     // The others go on.
     for (runtime, target) in &targets {
-        let seen = supervised.log.run(target.pid()).unwrap().collections.len();
+        let seen = supervised.run(target.pid()).unwrap().collections.len();
         let more = |run: &Run| run.is_attached() && run.collections.len() > seen;
-        supervised.log.until(target.pid(), runtime.name, more).await;
+        supervised.until(target.pid(), runtime.name, more).await;
     }
     let log = supervised.log.clone();
     assert_eq!(supervised.stop().await, Unfinished::default());
@@ -181,18 +150,8 @@ async fn processes_come_and_go() {
         }
         let file = scene.path("later.nettrace");
         let pid = target.pid().to_string();
-        let args = [
-            "record",
-            "--pid",
-            &pid,
-            "--duration",
-            "500ms",
-            "--force",
-            "-o",
-            file.to_str().unwrap(),
-        ];
-        let output = gcwatch(&args);
-        assert!(output.status.success(), "{}: {}", runtime.name, stderr(&output));
+        let args = ["record", "--pid", &pid, "--duration", "500ms", "--force", "-o", &file];
+        written(gcwatch(args));
     }
 }
 
@@ -201,15 +160,15 @@ async fn processes_come_and_go() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
     let scene = Scene::new();
-    let mut target = scene.marked(Start::new(runtime, "idle")).start();
-    let supervised = Supervised::start(scene.options());
-    supervised.log.until(target.pid(), "attached", Run::is_attached).await;
+    let mut target = scene.start(runtime, "idle").start();
+    let supervised = Supervised::start(options(&scene));
+    supervised.until(target.pid(), "attached", Run::is_attached).await;
     // The runtime switches its events on, one by one, after it has said that the session began: of a collection before
     // that it sends nothing. What is seen is reported in this time.
     let seen = |run: &Run| !run.collections.is_empty();
     let mut tries = 0;
     collect(&mut target, 1);
-    while !supervised.log.within(Duration::from_secs(4), target.pid(), seen).await {
+    while !supervised.within(Duration::from_secs(4), target.pid(), seen).await {
         tries += 1;
         assert!(tries < 5, "{runtime:?}: no collection is seen");
         collect(&mut target, 1);
@@ -217,7 +176,6 @@ async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
     for n in 2..=4 {
         collect(&mut target, 1);
         let run = supervised
-            .log
             .until(target.pid(), "reported", |run| run.collections.len() >= n)
             .await;
         assert_eq!(run.collections.len(), n);
@@ -233,37 +191,34 @@ async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_process_holds_up_nobody() {
     let scene = Scene::new();
-    let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.marked(Start::new(NET_10, mode)).start());
+    let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.start(NET_10, mode).start());
     frozen.freeze();
-    let supervised = Supervised::start(scene.options());
+    let supervised = Supervised::start(options(&scene));
     for target in [&read, &stopped] {
         supervised
-            .log
             .until(target.pid(), "read", |run| run.collections.len() > 2)
             .await;
     }
     stopped.freeze();
     let silent = |run: &Run| matches!(run.state(), RunState::Unattachable { reason, .. } if reason == "silent");
-    supervised.log.until(frozen.pid(), "silent", silent).await;
-    let seen = supervised.log.run(read.pid()).unwrap().collections.len();
+    supervised.until(frozen.pid(), "silent", silent).await;
+    let seen = supervised.run(read.pid()).unwrap().collections.len();
     supervised
-        .log
         .until(read.pid(), "goes on", |run| run.collections.len() > seen + 2)
         .await;
     assert!(
-        supervised.log.run(stopped.pid()).unwrap().is_attached(),
+        supervised.run(stopped.pid()).unwrap().is_attached(),
         "it is silent, no more"
     );
     for target in [&stopped, &frozen] {
         target.signal(Signal::CONT);
-        let seen = supervised.log.run(target.pid()).unwrap().collections.len();
+        let seen = supervised.run(target.pid()).unwrap().collections.len();
         supervised
-            .log
             .until(target.pid(), "goes on", |run| run.collections.len() > seen + 2)
             .await;
     }
     for target in [&read, &stopped, &frozen] {
-        let run = supervised.log.run(target.pid()).unwrap();
+        let run = supervised.run(target.pid()).unwrap();
         let mut numbers: Vec<_> = run.collections.iter().map(|gc| gc.number).collect();
         let reported = numbers.len();
         numbers.sort_unstable();
@@ -279,31 +234,29 @@ async fn a_stopped_process_holds_up_nobody() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
     let scene = Scene::new();
-    let kept = scene.marked(Start::new(NET_10, "steady")).start();
-    let chosen = scene.marked(Start::new(NET_10, "steady").env("ROLE", "chosen")).start();
+    let kept = scene.start(NET_10, "steady").start();
+    let chosen = scene.start(NET_10, "steady").env("ROLE", "chosen").start();
     let without = TargetOptions {
         exclude: vec![Filter {
             environment: vec![("ROLE".to_owned(), Pattern("cho*".to_owned()))],
             ..Filter::default()
         }],
-        ..scene.options()
+        ..options(&scene)
     };
     let supervised = Supervised::start(without.clone());
-    supervised.log.until(kept.pid(), "kept", Run::is_attached).await;
+    supervised.until(kept.pid(), "kept", Run::is_attached).await;
     let run = supervised
-        .log
         .until(chosen.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
     assert_eq!((run.opened, sessions(chosen.pid())), (0, 0));
-    supervised.options.send_replace(Arc::new(scene.options()));
-    supervised.log.until(chosen.pid(), "wanted", Run::is_attached).await;
+    supervised.options.send_replace(Arc::new(options(&scene)));
+    supervised.until(chosen.pid(), "wanted", Run::is_attached).await;
     supervised.options.send_replace(Arc::new(without));
     supervised
-        .log
         .until(chosen.pid(), "left out again", |run| *run.state() == RunState::Excluded)
         .await;
     no_session(chosen.pid()).await;
-    let run = supervised.log.run(kept.pid()).unwrap();
+    let run = supervised.run(kept.pid()).unwrap();
     let attached = run.states.iter().filter(|state| **state == RunState::Attached).count();
     assert_eq!((attached, run.is_attached()), (1, true), "{:?}", run.states);
     assert_eq!(supervised.stop().await, Unfinished::default());
@@ -314,12 +267,12 @@ async fn options_are_followed() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn two_on_one_host_share() {
     let scene = Scene::new();
-    let target = scene.marked(Start::new(NET_10, "steady")).start();
-    let first = Supervised::start(scene.options());
-    first.log.until(target.pid(), "first", Run::is_attached).await;
-    let second = Supervised::start(scene.options());
+    let target = scene.start(NET_10, "steady").start();
+    let first = Supervised::start(options(&scene));
+    first.until(target.pid(), "first", Run::is_attached).await;
+    let second = Supervised::start(options(&scene));
     let held = |run: &Run| matches!(run.state(), RunState::HeldElsewhere { .. });
-    let run = second.log.until(target.pid(), "second", held).await;
+    let run = second.until(target.pid(), "second", held).await;
     let RunState::HeldElsewhere { holder } = run.state() else {
         panic!("{run:?}")
     };
@@ -327,7 +280,6 @@ async fn two_on_one_host_share() {
     assert_eq!(sessions(target.pid()), 1);
     assert_eq!(first.stop().await, Unfinished::default());
     second
-        .log
         .until(target.pid(), "takes over", |run| !run.collections.is_empty())
         .await;
     assert_eq!(sessions(target.pid()), 1);
@@ -344,19 +296,18 @@ async fn two_on_one_host_share() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rest_waits_for_room() {
     let scene = Scene::new();
-    let first = scene.marked(Start::new(NET_10, "steady")).start();
+    let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {
         max_targets: 1,
-        ..scene.options()
+        ..options(&scene)
     });
-    supervised.log.until(first.pid(), "first", Run::is_attached).await;
-    let second = scene.marked(Start::new(NET_10, "steady")).start();
+    supervised.until(first.pid(), "first", Run::is_attached).await;
+    let second = scene.start(NET_10, "steady").start();
     supervised
-        .log
         .until(second.pid(), "over", |run| *run.state() == RunState::OverLimit)
         .await;
     first.stop();
-    supervised.log.until(second.pid(), "comes in", Run::is_attached).await;
+    supervised.until(second.pid(), "comes in", Run::is_attached).await;
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
@@ -365,23 +316,20 @@ async fn the_rest_waits_for_room() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn new_sockets_are_noticed_at_once() {
     let scene = Scene::new();
-    let first = scene.marked(Start::new(NET_10, "steady")).start();
+    let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {
         scan_interval: Duration::from_secs(3600),
-        ..scene.options()
+        ..options(&scene)
     });
-    supervised.log.until(first.pid(), "first", Run::is_attached).await;
+    supervised.until(first.pid(), "first", Run::is_attached).await;
     let folder = first.tmp().to_str().unwrap().to_owned();
-    let second = scene
-        .marked(Start::new(NET_10, "steady").env("TMPDIR", &folder))
-        .start();
+    let second = scene.start(NET_10, "steady").env("TMPDIR", &folder).start();
     supervised
-        .log
         .until(second.pid(), "second", |run| !run.collections.is_empty())
         .await;
     let pid = second.pid();
     second.stop();
-    supervised.log.until(pid, "ended", |run| run.ended).await;
+    supervised.until(pid, "ended", |run| run.ended).await;
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
@@ -398,20 +346,20 @@ async fn settings_are_read() {
     ];
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
     let mut targets: Vec<_> = runtimes
-        .map(|runtime| (runtime, scene.marked(Start::new(runtime, "idle").knobs(&knobs)).start()))
+        .map(|runtime| (runtime, scene.start(runtime, "idle").knobs(&knobs).start()))
         .collect();
-    let supervised = Supervised::start(scene.options());
+    let supervised = Supervised::start(options(&scene));
     let reports = |runtime: Runtime| {
         let version = runtime.version.unwrap_or_default();
         !runtime.is_native_aot() && ["9.", "10.", "11."].iter().any(|major| version.starts_with(major))
     };
     for (runtime, target) in &mut targets {
-        supervised.log.until(target.pid(), runtime.name, Run::is_attached).await;
+        supervised.until(target.pid(), runtime.name, Run::is_attached).await;
         if !reports(*runtime) {
             continue;
         }
         let reported = |run: &Run| run.attributes.contains_key("gcwatch.gc.settings.server");
-        let run = supervised.log.until(target.pid(), runtime.name, reported).await;
+        let run = supervised.until(target.pid(), runtime.name, reported).await;
         let is = |key: &str, value: &str| assert_eq!(run.attributes[key], value, "{} {key}", runtime.name);
         is("gcwatch.gc.settings.server", "false");
         is("gcwatch.gc.settings.concurrent", "false");
@@ -431,7 +379,7 @@ async fn settings_are_read() {
         assert_eq!(run.collections.len(), 0, "{}: {counts}", runtime.name);
     }
     for (runtime, target) in &targets {
-        let run = supervised.log.run(target.pid()).unwrap();
+        let run = supervised.run(target.pid()).unwrap();
         let any = run.attributes.keys().any(|key| key.starts_with("gcwatch.gc.settings."));
         assert_eq!(any, reports(*runtime), "{}: {:?}", runtime.name, run.attributes);
     }
@@ -445,31 +393,28 @@ async fn settings_are_read() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_connects_is_resumed() {
     let scene = Scene::new();
-    let port = scene.path("port");
+    let port = scene.folder().join("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
     let supervised = Supervised::start(TargetOptions {
         listen: Some(port.clone()),
         max_targets: 1,
         scan_interval: Duration::from_secs(3600),
-        ..scene.options()
+        ..options(&scene)
     });
     // Started while nothing listens, it would wait all the same.
-    let read = pointed(scene.marked(Start::new(NET_10, "steady"))).start();
+    let read = pointed(scene.start(NET_10, "steady")).start();
     let run = supervised
-        .log
         .until(read.pid(), "read", |run| run.collections.len() > 2)
         .await;
     assert_eq!((run.opened, run.is_attached()), (1, true));
     assert_eq!(run.collections[0].number, 1, "read from the first collection on");
     // `start` waits until the program works: it was resumed.
-    let over = pointed(scene.marked(Start::new(NET_10, "steady"))).start();
+    let over = pointed(scene.start(NET_10, "steady")).start();
     supervised
-        .log
         .until(over.pid(), "no room", |run| *run.state() == RunState::OverLimit)
         .await;
     let left_out = pointed(Start::new(NET_10, "steady")).start();
     supervised
-        .log
         .until(left_out.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
     assert_eq!(supervised.stop().await, Unfinished::default());

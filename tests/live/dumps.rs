@@ -4,17 +4,16 @@
 use std::time::{Duration, Instant};
 
 use clr_gc::event::RUNTIME_PROVIDER;
-use dotnet_diagnostics::discovery::SocketAddress;
 use dotnet_diagnostics::message::{Provider, SessionConfig, WhenFull};
-use dotnet_diagnostics::{Client, Deadlines, Endpoint, Session};
 use serde_json::Value;
 use test_support::add_tests_on;
+use test_support::daemon::Daemon;
 use test_support::harness::Tests;
+use test_support::program::{gcwatch, of_kind, records_of};
 use test_support::runtimes::{ALL, Host, NET_10, Runtime};
-use test_support::target::{PATIENCE, Start, Target};
-
-use crate::daemon::{Daemon, Scene};
-use crate::gcwatch::gcwatch;
+use test_support::scene::Scene;
+use test_support::target::Target;
+use test_support::tool::Tool;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let packs: Vec<Runtime> = ALL
@@ -34,43 +33,14 @@ const VERBOSE: u32 = 5;
 /// How long the stalled dump is not read: longer than the rules for what does not end wait.
 const RESTS: Duration = Duration::from_secs(14);
 
-/// Another tool, with its executor.
-struct Tool {
-    executor: tokio::runtime::Runtime,
-    client: Client,
-}
-
-impl Tool {
-    fn of(target: &Target) -> Self {
-        let address = SocketAddress::chosen(target.socket().unwrap());
-        let endpoint = Endpoint::socket(address, Some(target.pid()));
-        Self {
-            executor: tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap(),
-            client: Client::with_deadlines(endpoint, Deadlines::uniform(PATIENCE)),
-        }
-    }
-
-    fn begin(&self, keywords: u64, buffer_mb: u32, when_full: WhenFull) -> Session {
-        let config = SessionConfig {
-            buffer_mb,
-            when_full,
-            providers: vec![Provider::new(RUNTIME_PROVIDER, keywords, VERBOSE)],
-            allow_inducing_keywords: true,
-            ..SessionConfig::default()
-        };
-        self.executor.block_on(self.client.collect_tracing(&config)).unwrap()
-    }
-
-    /// Ends it, and reads what is left of it; its length.
-    fn end(&self, mut session: Session) -> usize {
-        let mut length = 0;
-        self.executor
-            .block_on(session.drain(|bytes| length += bytes.len()))
-            .unwrap();
-        length
+/// A session that asks for this.
+fn asks(keywords: u64, buffer_mb: u32, when_full: WhenFull) -> SessionConfig {
+    SessionConfig {
+        buffer_mb,
+        when_full,
+        providers: vec![Provider::new(RUNTIME_PROVIDER, keywords, VERBOSE)],
+        allow_inducing_keywords: true,
+        ..SessionConfig::default()
     }
 }
 
@@ -87,8 +57,8 @@ fn rules(record: &Value) -> Vec<String> {
 
 /// A daemon that has read collections of the process.
 fn reads(scene: &Scene, target: &Target) -> Daemon {
-    let daemon = scene.daemon();
-    daemon.process(target.pid(), "read", |record| {
+    let daemon = scene.daemon("");
+    daemon.await_process(target.pid(), "read", |record| {
         record["process"]["collections"].as_u64() > Some(3)
     });
     daemon
@@ -99,17 +69,17 @@ fn reads(scene: &Scene, target: &Target) -> Daemon {
 /// GC.Collect.
 fn a_dump_is_the_tools(runtime: Runtime) {
     let scene = Scene::new();
-    let target = scene.marked(Start::new(runtime, "steady")).start();
+    let target = scene.start(runtime, "steady").start();
     let daemon = reads(&scene, &target);
     let tool = Tool::of(&target);
-    let length = tool.end(tool.begin(DUMP, 64, WhenFull::Drop));
+    let length = tool.end(tool.begin(&asks(DUMP, 64, WhenFull::Drop)));
     assert!(length > 100_000, "no dump: {length} bytes");
     let by_tool = |record: &Value| {
         let mut causes = record["causes"].as_array().into_iter().flatten();
         causes.any(|cause| cause["requested_by_tool"] == true)
             && rules(record).iter().any(|rule| rule.starts_with("induced."))
     };
-    let record = daemon.process(target.pid(), runtime.name, by_tool);
+    let record = daemon.await_process(target.pid(), runtime.name, by_tool);
     let causes = record["causes"].as_array().unwrap();
     for cause in causes.iter().filter(|cause| cause["reason"] == "Induced") {
         assert_eq!(cause["requested_by_tool"], true, "{}: {cause}", runtime.name);
@@ -134,24 +104,20 @@ fn a_dump_is_the_tools(runtime: Runtime) {
 fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
     let scene = Scene::new();
     // Trees of half a million nodes.
-    let mut start = scene.marked(Start::new(runtime, "longpause"));
+    let mut start = scene.start(runtime, "longpause");
     start.seconds = 200;
     let target = start.start();
     let daemon = reads(&scene, &target);
     let tool = Tool::of(&target);
-    let verbose = tool.begin(0x1, 64, WhenFull::Drop);
+    let verbose = tool.begin(&asks(0x1, 64, WhenFull::Drop));
     std::thread::sleep(Duration::from_secs(5));
     tool.end(verbose);
-    let dump = tool.begin(DUMP, 4, WhenFull::Block);
+    let dump = tool.begin(&asks(DUMP, 4, WhenFull::Block));
     let began = Instant::now();
     std::thread::sleep(RESTS / 2);
     let pid = target.pid().to_string();
-    let output = gcwatch(&["doctor", "--pid", &pid, "--format", "ndjson"]);
-    let lines = String::from_utf8(output.stdout).unwrap();
-    let verdict = lines
-        .lines()
-        .find(|line| line.contains("\"kind\":\"diagnosis\""))
-        .unwrap();
+    let said = records_of(&gcwatch(["doctor", "--pid", &pid, "--format", "ndjson"]));
+    let verdict = of_kind(&said, "diagnosis")[0].to_string();
     assert!(verdict.contains("\"verdict\":\"silent\""), "{verdict}");
     assert!(
         verdict.contains("a tool does not read the events that it asked for"),
@@ -159,7 +125,7 @@ fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
     );
     assert!(!verdict.contains("it is stopped by"), "{verdict}");
     std::thread::sleep(RESTS.saturating_sub(began.elapsed()));
-    let record = daemon.get(&format!("/api/v1/processes/{pid}"));
+    let record = daemon.process(target.pid());
     assert_eq!(record["stream"]["healings"], 0, "{}", record["stream"]);
     println!("while it stands: {:?}", rules(&record));
     let length = tool.end(dump);
@@ -172,7 +138,7 @@ fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
         record["longest"].as_array().into_iter().flatten().any(waited)
             && record["stream"]["healings"].as_u64() >= Some(1)
     };
-    let record = daemon.process(target.pid(), runtime.name, is_read);
+    let record = daemon.await_process(target.pid(), runtime.name, is_read);
     println!("longest: {}", record["longest"]);
     let rules = rules(&record);
     println!("afterwards: {rules:?}");
@@ -185,6 +151,6 @@ fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
     ];
     let blames = |rule: &String| of_program.iter().any(|start| rule.starts_with(start));
     assert!(!rules.iter().any(blames), "{rules:?}");
-    let failed = daemon.said().into_iter().filter(|line| line.contains("that failed"));
-    assert_eq!(failed.collect::<Vec<_>>(), Vec::<String>::new());
+    let said = daemon.said();
+    assert!(!said.contains("that failed"), "{said}");
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::harness::Tests;
+use test_support::program::records;
 use test_support::runtimes::Runtime;
+use test_support::service::{Clients, Service};
 
-use crate::gcwatch::records;
-use crate::requests::{Shop, runtimes};
-use crate::service::{Clients, get};
+use crate::requests::runtimes;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, runtimes(); a_caller_stopped_it_as_long_as_it_counted);
@@ -32,19 +32,19 @@ struct Logged {
 
 /// A client for each path, which waits so long after each answer.
 fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> Asked {
-    let mut shop = Shop::start(runtime, 60, env);
+    let mut shop = Service::shop(runtime, 60, env);
     // Once, so that everything is compiled.
-    paths.iter().for_each(|path| drop(get(&shop.address, path)));
-    let clients = Clients::start(&shop.address, paths.iter().map(|path| vec![*path]), pause);
-    let leases = shop.path("leases");
+    paths.iter().for_each(|path| drop(shop.get(path)));
+    let clients = Clients::start(&shop, paths.iter().map(|path| vec![*path]), pause);
+    let leases = shop.scene.path("leases");
     let [name, seconds] = command;
-    let what = [name, &shop.pid, "--for", seconds, "--format", "ndjson"];
-    let records = records(&[&what[..], &["--lease-folder", &leases]].concat());
+    let what = [name, &shop.pid.to_string(), "--for", seconds, "--format", "ndjson"];
+    let records = records([&what[..], &["--lease-folder", &leases]].concat());
     clients.stop();
     let [begin, end] = ["start_ns", "end_ns"].map(|key| records[0][key].as_i64().unwrap());
     shop.end();
     let (mut whole, mut part) = (Vec::new(), Vec::new());
-    for line in std::fs::read_to_string(shop.path("log")).unwrap().lines() {
+    for line in std::fs::read_to_string(shop.scene.path("log")).unwrap().lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
         let request = Logged {

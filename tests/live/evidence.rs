@@ -1,19 +1,18 @@
 //! Bursts against programs that know the answer.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
 
 use clr_evidence::site::place;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use test_support::add_tests_on;
+use test_support::daemon::await_bytes;
 use test_support::harness::Tests;
+use test_support::program::{command, gcwatch, records, stderr};
 use test_support::runtimes::{ALL, Host, Runtime};
-use test_support::target::{PATIENCE, Start, Target};
-
-use crate::gcwatch::{gcwatch, records, stderr};
+use test_support::scene::Scene;
+use test_support::target::{PATIENCE, Running, Start, Target};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let known = || {
@@ -45,25 +44,19 @@ fn major(runtime: &Runtime) -> u32 {
 /// A program of tests/workload/known, which writes its own log.
 struct Known {
     target: Target,
-    folder: TempDir,
+    scene: Scene,
 }
 
 impl Known {
     fn start(runtime: Runtime, program: &'static str, seconds: u32, knobs: &[(&'static str, &'static str)]) -> Self {
-        let folder = TempDir::new().unwrap();
-        let log = folder.path().join("log");
-        let mut start = Start::new(runtime, "known")
-            .knobs(knobs)
-            .env("KLOG", log.to_str().unwrap());
-        start.program = Some((program, vec![seconds.to_string()]));
-        let mut target = start.spawn();
-        target.await_line(program, |line| line.starts_with("ready "));
-        target.await_socket();
-        Self { target, folder }
+        let scene = Scene::new();
+        let start = Start::known(runtime, program, &[&seconds.to_string()]).knobs(knobs);
+        let target = start.env("KLOG", &scene.path("log")).start();
+        Self { target, scene }
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).to_str().unwrap().to_owned()
+        self.scene.path(name)
     }
 
     /// What gcwatch says of it, in its own turn: other tests have bursts too.
@@ -79,7 +72,7 @@ impl Known {
         let window = (first["start_ns"].as_i64().unwrap(), first["end_ns"].as_i64().unwrap());
         assert!(self.target.await_exit(PATIENCE).is_some(), "it does not end");
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-        for line in std::fs::read_to_string(self.folder.path().join("log")).unwrap().lines() {
+        for line in std::fs::read_to_string(self.path("log")).unwrap().lines() {
             let fields: Vec<&str> = line.split(' ').collect();
             let (begin, end): (i64, i64) = (fields[0].parse().unwrap(), fields[1].parse().unwrap());
             let count: u64 = fields[4].parse().unwrap();
@@ -194,7 +187,7 @@ fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         "{context}: memory limits are refreshed"
     );
     // The recording says the same.
-    let again = records(&["callers", &kept, "--format", "ndjson"]);
+    let again = records(["callers", &kept, "--format", "ndjson"]);
     assert!(number(&again[0], "triggers") >= number(first, "triggers"), "{context}");
     // It goes on to the end of the session, and so do its frames.
     assert!(
@@ -264,7 +257,7 @@ fn a_library_and_who_called_it_are_named(runtime: Runtime) {
         compared += 1;
     }
     assert_eq!(compared, 2, "{}: {all:#?}", runtime.name);
-    let table = gcwatch(&["callers", &kept, "--format", "table"]);
+    let table = gcwatch(["callers", &kept, "--format", "table"]);
     let table = String::from_utf8(table.stdout).unwrap();
     let learns = "Shop.Layers.Program.Learn -> Microsoft.Acme.Learning.Trainer.Trim -> GC.Collect: ";
     assert_eq!(table.matches(learns).count(), 1, "{}: {table}", runtime.name);
@@ -372,7 +365,7 @@ fn forms_of_methods_are_named(runtime: Runtime) {
 fn long_burst(runtime: Runtime) -> (Known, Child) {
     let known = Known::start(runtime, "callers.dll", 60, &[]);
     let (kept, leases, pid) = (known.path("kept.nettrace"), known.path("leases"), known.target.pid());
-    let burst = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+    let burst = command()
         .args(["callers", &pid.to_string(), "--for", "60s", "--format", "ndjson"])
         .args(["--keep", &kept, "--lease-folder", &leases])
         .stdin(Stdio::null())
@@ -380,13 +373,8 @@ fn long_burst(runtime: Runtime) -> (Known, Child) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let until = Instant::now() + PATIENCE;
     // It has its name when it is complete.
-    let begun = known.path(".kept.nettrace.new");
-    while std::fs::metadata(&begun).map_or(0, |file| file.len()) < 128 << 10 {
-        assert!(Instant::now() < until, "no event comes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    await_bytes(known.path(".kept.nettrace.new"), 128 << 10);
     (known, burst)
 }
 
@@ -466,7 +454,7 @@ fn who_allocates_is_named(runtime: Runtime) {
     );
     for (format, begins) in [("svg", "<?xml"), ("folded", ""), ("pprof", "\u{1f}"), ("table", "")] {
         let file = known.path(format);
-        let output = gcwatch(&["allocations", &kept, "--format", format, "-o", &file]);
+        let output = gcwatch(["allocations", &kept, "--format", format, "-o", &file]);
         assert!(output.status.success(), "{format}: {}", stderr(&output));
         let written = std::fs::read(file).unwrap();
         assert!(
@@ -476,27 +464,6 @@ fn who_allocates_is_named(runtime: Runtime) {
     }
 }
 
-/// `gcwatch record`, whose plain session is open meanwhile.
-struct Plain(Child);
-
-impl Drop for Plain {
-    fn drop(&mut self) {
-        let _gone = self.0.kill();
-        let _reaped = self.0.wait();
-    }
-}
-
-/// Half of the next pauses are at most so long, in microseconds.
-pub(crate) fn usual_pause(target: &mut Target) -> u64 {
-    let lines = target.lines_from_now(9);
-    let mut pauses: Vec<u64> = lines
-        .iter()
-        .map(|line| line.split(' ').nth(1).unwrap().parse().unwrap())
-        .collect();
-    pauses.sort_unstable();
-    pauses[pauses.len() / 2]
-}
-
 /// Scenario: a process with many pinned objects, whose collections a Verbose session makes long, beside a plain
 /// session that stays: a burst without --tick, one that is refused for the pins, and one that is forced.
 /// Guarantee: the first does not begin, the second ends at once, and after each pauses are what they were.
@@ -504,18 +471,18 @@ fn ticks_leave_the_process_as_it_was(runtime: Runtime) {
     let mut target = Start::pins(runtime, 60_000).spawn();
     target.await_socket();
     target.lines_from_now(5);
-    let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let scene = Scene::new();
     let pid = target.pid().to_string();
-    let plain = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["record", "--pid", &pid, "-o", &path("plain.nettrace")])
+    // Its plain session is open meanwhile.
+    let plain = command()
+        .args(["record", "--pid", &pid, "-o", &scene.path("plain.nettrace")])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let _plain = Plain(plain);
-    let before = usual_pause(&mut target);
-    let leases = path("leases");
+    let _plain = Running(plain);
+    let before = target.usual_pause(9);
+    let leases = scene.path("leases");
     let ask = |more: &[&str]| {
         let mut args = vec!["allocations", &pid, "--for", "2s", "--lease-folder", &leases];
         args.extend_from_slice(more);
@@ -530,10 +497,10 @@ fn ticks_leave_the_process_as_it_was(runtime: Runtime) {
     let refused = ask(&["--tick"]);
     assert!(!refused.status.success(), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("pinned objects"), "{}", stderr(&refused));
-    let after_refused = usual_pause(&mut target);
+    let after_refused = target.usual_pause(9);
     let forced = ask(&["--tick", "--force"]);
     assert!(forced.status.success(), "{}", stderr(&forced));
-    let after_forced = usual_pause(&mut target);
+    let after_forced = target.usual_pause(9);
     // What is left otherwise is seven times as long, or more.
     let bound = before * 3;
     assert!(

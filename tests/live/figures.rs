@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use test_support::daemon::{ANY, Daemon, MARK, command, marked};
+use test_support::daemon::until;
 use test_support::harness::Tests;
+use test_support::program::{gcwatch, records, written};
 use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::scene::Scene;
 use test_support::target::{PATIENCE, Start};
 
-use crate::gcwatch::{gcwatch, records, stderr};
 use crate::is_full;
 
 /// A collector, and how it is chosen.
@@ -115,17 +115,12 @@ fn allocated_bytes_are_those_of_the_runtime(
     (load, kinds, threads): (&str, &str, &str),
 ) {
     let context = format!("{}, {}, {load}", runtime.name, collector.name);
-    let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (log, file) = (path("log"), path("file.nettrace"));
-    let mut start = Start::new(runtime, "known").knobs(collector.knobs).env("KLOG", &log);
-    start.program = Some(("totals.dll", ["8", kinds, threads].map(str::to_owned).to_vec()));
-    let mut target = start.spawn();
-    target.await_line("totals.dll", |line| line.starts_with("ready "));
-    target.await_socket();
+    let scene = Scene::new();
+    let (log, file) = (scene.path("log"), scene.path("file.nettrace"));
+    let start = Start::known(runtime, "totals.dll", &["8", kinds, threads]).knobs(collector.knobs);
+    let mut target = start.env("KLOG", &log).start();
     let pid = target.pid().to_string();
-    let recorded = gcwatch(&["record", "--pid", &pid, "-o", &file, "--duration", "60s"]);
-    assert!(recorded.status.success(), "{context}: {}", stderr(&recorded));
+    written(gcwatch(["record", "--pid", &pid, "-o", &file, "--duration", "60s"]));
     assert!(target.await_exit(PATIENCE).is_some(), "{context}: it does not end");
     let log: Vec<(i64, i64)> = std::fs::read_to_string(log)
         .unwrap()
@@ -133,7 +128,7 @@ fn allocated_bytes_are_those_of_the_runtime(
         .filter_map(|line| line.split_once(' '))
         .map(|(at, total)| (at.parse().unwrap(), total.parse().unwrap()))
         .collect();
-    let all = records(&["analyze", "--no-rules", "--format", "ndjson", &file]);
+    let all = records(["analyze", "--no-rules", "--format", "ndjson", &file]);
     let stream = all.iter().find(|record| record["kind"] == "stream").unwrap();
     let sync = stream["sync_ticks"].as_i64().unwrap();
     // A background collection is measured at its end, the others at their start.
@@ -213,17 +208,12 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 /// within three hundredths, and bytes allocated are no more than the runtime's.
 fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
-    let folder = TempDir::new().unwrap();
-    let mark = format!("figures-{}-{}", runtime.name, collector.name);
-    let mut start = Start::new(runtime, "known")
-        .knobs(collector.knobs)
-        .env(MARK, &mark)
-        .env("M", "3")
-        .env("SECS", "4");
-    start.program = Some(("conventions.dll", Vec::new()));
-    let binary = std::process::Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let mut daemon = Daemon::start(command(binary, folder.path(), ANY, &marked(&mark)));
-    let mut target = start.spawn();
+    let scene = Scene::new();
+    let start = scene
+        .marked(Start::known(runtime, "conventions.dll", &[]))
+        .knobs(collector.knobs);
+    let mut daemon = scene.daemon("");
+    let mut target = start.env("M", "3").env("SECS", "4").spawn();
     let pid = target.pid().to_string();
     daemon.await_line("attached");
     let mut print = |when: &str| -> Value {
@@ -233,7 +223,7 @@ fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector
     let before = print("before");
     let after = print("after");
     let index = after["index"].as_i64().unwrap();
-    let page = test_support::daemon::until(&context, || {
+    let page = until(&context, || {
         let (_, page) = daemon.get("/metrics");
         let collections: f64 = values(&page, &pid, "dotnet_gc_collections_total")
             .iter()

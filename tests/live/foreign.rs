@@ -1,34 +1,28 @@
 //! What other people's OTLP decoders read of what gcwatch sends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
 use test_support::harness::Tests;
 use test_support::mock::MockReceiver;
+use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::scene::Scene;
 use test_support::{add_tests, recordings};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, MockReceiver::need; grpc_is_read_by_others, http_protobuf_is_read_by_others);
 }
 
-fn recording() -> PathBuf {
-    recordings::path("net10-steady")
+fn recording() -> String {
+    recordings::file("net10-steady")
 }
 
 /// Collections of the recording: number and generation.
 fn truth() -> BTreeMap<i64, i64> {
-    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["analyze", "--no-rules", "--format", "ndjson"])
-        .arg(recording())
-        .output()
-        .unwrap();
-    let lines = String::from_utf8(output.stdout).unwrap();
-    let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    records
-        .filter(|record| record["kind"] == "gc")
+    let records = records(["analyze", "--no-rules", "--format", "ndjson", &recording()]);
+    of_kind(&records, "gc")
+        .into_iter()
         .map(|gc| (gc["number"].as_i64().unwrap(), gc["generation"].as_i64().unwrap()))
         .collect()
 }
@@ -48,18 +42,20 @@ fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Ve
 fn replay_to(form: &str) {
     let receiver = MockReceiver::start();
     let endpoint = if form == "grpc" { &receiver.grpc } else { &receiver.http };
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("gcwatch.yaml");
+    let scene = Scene::new();
+    let config = scene.path("gcwatch.yaml");
     std::fs::write(&config, "spans: {min_pause: 0s}\n").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["replay", "--protocol", form, "--endpoint", endpoint])
-        .arg("--config")
-        .arg(&config)
-        .arg(recording())
-        .env_remove("GCWATCH_CONFIG")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let args = [
+        "replay",
+        "--protocol",
+        form,
+        "--endpoint",
+        endpoint,
+        "--config",
+        &config,
+        &recording(),
+    ];
+    written(gcwatch(args));
     let requests = receiver.into_requests();
     let failed: Vec<_> = requests.iter().filter(|(signal, _)| signal == "failed").collect();
     assert!(failed.is_empty(), "{form}: {failed:?}");

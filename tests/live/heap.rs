@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use test_support::add_tests_on;
+use test_support::daemon::until;
 use test_support::harness::Tests;
+use test_support::program::{gcwatch, of_kind, records, records_of, stderr};
 use test_support::runtimes::{ALL, Host, Runtime};
-use test_support::target::{PATIENCE, Start, Target};
-
-use crate::gcwatch::{gcwatch, records, records_of, stderr};
+use test_support::scene::Scene;
+use test_support::target::{Start, Target};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let known = || ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
@@ -29,30 +28,24 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// The program, its list of 20,000 nodes, and what it says of its heap.
 struct Known {
     target: Target,
-    folder: TempDir,
+    scene: Scene,
 }
 
 impl Known {
     fn start(runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Self {
-        let folder = TempDir::new().unwrap();
-        let mut start = Start::new(runtime, "known")
-            .knobs(knobs)
-            .env("HLIST", "20000")
-            .env("HLEAK", &leak.to_string())
-            .env("HTRUTH", folder.path().join("truth").to_str().unwrap());
-        start.program = Some(("heap.dll", vec!["300".to_owned()]));
-        let mut target = start.spawn();
-        target.await_line("heap.dll", |line| line == "ready");
-        target.await_socket();
-        Self { target, folder }
+        let scene = Scene::new();
+        let start = Start::known(runtime, "heap.dll", &["300"]).knobs(knobs);
+        let start = start.env("HLIST", "20000").env("HLEAK", &leak.to_string());
+        let target = start.env("HTRUTH", &scene.path("truth")).start();
+        Self { target, scene }
     }
 
     fn truth(&self) -> Value {
-        serde_json::from_str(&std::fs::read_to_string(self.folder.path().join("truth")).unwrap()).unwrap()
+        serde_json::from_str(&std::fs::read_to_string(self.path("truth")).unwrap()).unwrap()
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).to_str().unwrap().to_owned()
+        self.scene.path(name)
     }
 
     /// What gcwatch says, in its own turn: other tests have dumps too.
@@ -62,11 +55,6 @@ impl Known {
         all.extend_from_slice(args);
         records(&all)
     }
-}
-
-fn of_kind<'a>(records: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
-    let kind = kind.to_owned();
-    records.iter().filter(move |record| record["kind"] == kind.as_str())
 }
 
 /// Objects and bytes by the runtime's name; it leaves a nested type's outer one out.
@@ -101,6 +89,7 @@ fn check_types(truth: &Value, found: &BTreeMap<String, (u64, u64)>) {
 
 fn type_row<'a>(records: &'a [Value], name: &str) -> &'a Value {
     of_kind(records, "heap_type")
+        .into_iter()
         .find(|row| row["raw_type"] == name)
         .unwrap()
 }
@@ -136,7 +125,9 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     assert_eq!(retained("Held.CwtKey"), 3_000 * (24 + 56));
     // The ways end where the program says.
     let holders = |name: &str| -> Vec<&str> {
-        let of_type = of_kind(&first, "heap_path").filter(|row| row["type"] == name);
+        let of_type = of_kind(&first, "heap_path")
+            .into_iter()
+            .filter(|row| row["type"] == name);
         of_type.map(|row| row["root"].as_str().unwrap()).collect()
     };
     assert_eq!(holders("InDict"), ["static S.dictionary"]);
@@ -179,28 +170,19 @@ fn every_type_is_counted_with_server_gc(runtime: Runtime) {
 /// Guarantee: the type that grew is named, by at least what was leaked between, and so is the field that holds it.
 fn a_leak_is_found_with_its_holder(runtime: Runtime) {
     let known = Known::start(runtime, &[], 2_000);
-    let leases = known.path("leases");
-    let (pid, files) = (
-        known.target.pid().to_string(),
-        [known.path("a.ndjson"), known.path("b.ndjson")],
-    );
+    let files = [known.path("a.ndjson"), known.path("b.ndjson")];
     let made = || -> u64 {
-        let text = std::fs::read_to_string(known.folder.path().join("truth.leak")).unwrap_or_default();
+        let text = std::fs::read_to_string(known.path("truth.leak")).unwrap_or_default();
         text.split(' ').next().and_then(|made| made.parse().ok()).unwrap_or(0)
     };
     let mut counts = Vec::new();
     for file in &files {
         // More was leaked than before.
-        let (since, least) = (Instant::now(), counts.last().copied().unwrap_or(0) + 2_000);
-        while made() < least {
-            assert!(since.elapsed() < PATIENCE, "the program leaks nothing");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        counts.push(made());
-        let output = gcwatch(&["heap", &pid, "--lease-folder", &leases, "--force", "-o", file]);
-        assert!(output.status.success(), "{}", stderr(&output));
+        let least = counts.last().copied().unwrap_or(0) + 2_000;
+        counts.push(until("a leak", || Some(made()).filter(|made| *made >= least)));
+        known.ask(&["-o", file]);
     }
-    let grown = records(&["heap", "diff", &files[0], &files[1]]);
+    let grown = records(["heap", "diff", &files[0], &files[1]]);
     let of = |key: &str, name: &str| {
         grown
             .iter()
@@ -232,7 +214,7 @@ fn a_histogram_needs_no_graph(runtime: Runtime) {
     check_types(&known.truth(), &by_type(&found));
     assert_eq!(found[0]["method"], "histogram");
     assert_eq!(
-        of_kind(&found, "heap_root").count() + of_kind(&found, "heap_path").count(),
+        of_kind(&found, "heap_root").len() + of_kind(&found, "heap_path").len(),
         0
     );
 }
@@ -242,21 +224,9 @@ fn a_histogram_needs_no_graph(runtime: Runtime) {
 /// histogram, and it says why.
 fn other_formats_are_written(runtime: Runtime) {
     let known = Known::start(runtime, &[], 0);
-    let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     for name in ["heap.pb.gz", "heap.heapsnapshot", "heap.svg", "heap.txt"] {
         let (file, kept) = (known.path(name), known.path(&format!("{name}.nettrace")));
-        let output = gcwatch(&[
-            "heap",
-            &pid,
-            "--lease-folder",
-            &leases,
-            "--force",
-            "-o",
-            &file,
-            "--keep",
-            &kept,
-        ]);
-        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        known.ask(&["-o", &file, "--keep", &kept]);
         let bytes = std::fs::read(&file).unwrap();
         match Path::new(name).extension().and_then(|extension| extension.to_str()) {
             Some("gz") => assert_eq!(bytes[..2], [0x1f, 0x8b]),
@@ -269,8 +239,8 @@ fn other_formats_are_written(runtime: Runtime) {
         }
     }
     let kept = known.path("heap.txt.nettrace");
-    check_types(&known.truth(), &by_type(&records(&["heap", &kept])));
-    let without_room = records(&["heap", &kept, "--memory", "1"]);
+    check_types(&known.truth(), &by_type(&records(["heap", &kept])));
+    let without_room = records(["heap", &kept, "--memory", "1"]);
     assert_eq!(without_room[0]["method"], "histogram");
     assert!(
         without_room[0]["reason"].as_str().unwrap().contains("objects takes"),
@@ -285,7 +255,7 @@ fn other_formats_are_written(runtime: Runtime) {
 fn a_dump_without_room_is_refused(runtime: Runtime) {
     let known = Known::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
-    let output = gcwatch(&["heap", &pid, "--lease-folder", &leases, "--price"]);
+    let output = gcwatch(["heap", &pid, "--lease-folder", &leases, "--price"]);
     assert!(
         output.status.success() && output.stdout.is_empty(),
         "{}",
@@ -299,7 +269,7 @@ fn a_dump_without_room_is_refused(runtime: Runtime) {
     std::fs::create_dir(&leases).unwrap();
     let lock = std::fs::File::create(Path::new(&leases).join("burst.lease")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let output = gcwatch(&["heap", &pid, "--lease-folder", &leases]);
+    let output = gcwatch(["heap", &pid, "--lease-folder", &leases]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("not done: another burst runs"),
@@ -313,7 +283,7 @@ fn a_dump_without_room_is_refused(runtime: Runtime) {
 fn a_small_buffer_is_enough(runtime: Runtime) {
     let known = Known::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
-    let ask = || gcwatch(&["heap", &pid, "--lease-folder", &leases, "--force", "--small-buffer"]);
+    let ask = || gcwatch(["heap", &pid, "--lease-folder", &leases, "--force", "--small-buffer"]);
     // A reader that has no CPU gives it up at once, so that the process is not held.
     let answer = (0..10).map(|_| ask()).find(|output| {
         assert!(
@@ -324,14 +294,14 @@ fn a_small_buffer_is_enough(runtime: Runtime) {
         output.status.success()
     });
     let answer = answer.expect("one of ten dumps is read as fast as it comes");
-    check_types(&known.truth(), &by_type(&records_of(answer)));
+    check_types(&known.truth(), &by_type(&records_of(&answer)));
 }
 
 /// Scenario: a program compiled ahead of time.
 /// Guarantee: it is refused, whatever a person insists on.
 fn native_aot_is_refused(runtime: Runtime) {
     let target = Start::new(runtime, "steady").start();
-    let output = gcwatch(&["heap", &target.pid().to_string(), "--force"]);
+    let output = gcwatch(["heap", &target.pid().to_string(), "--force"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("NativeAOT"), "{}", stderr(&output));
 }

@@ -1,16 +1,12 @@
 //! Limits of heaps of real processes, as the daemon shows them: what NativeAOT takes of its environment, and whether a
 //! runtime sees the limit of its control group.
 
-use std::path::PathBuf;
-use std::time::Instant;
-
 use serde_json::Value;
 use test_support::add_tests_on;
-use test_support::harness::{Missing, Need, Tests};
+use test_support::groups::{self, Group};
+use test_support::harness::{Need, Tests};
 use test_support::runtimes::{ALL, Runtime};
-use test_support::target::{PATIENCE, Start};
-
-use crate::daemon::Scene;
+use test_support::scene::Scene;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let native: Vec<Runtime> = ALL.into_iter().filter(|runtime| runtime.is_native_aot()).collect();
@@ -33,61 +29,12 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 fn need(runtime: Runtime) -> Need {
     runtime.need()?;
-    let group = Group::new("need");
-    let missing = || Missing::Ignored("no memory control groups of version 1 can be made here".to_owned());
-    group.map(drop).ok_or_else(missing)
+    groups::need("memory")
 }
 
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 450 * MIB;
 const NOT_SEEN: &str = "the runtime does not see the container's limit of 450 MiB: ";
-
-/// A memory group of version 1 that is named as Docker's are, removed at the end.
-struct Group(PathBuf);
-
-impl Group {
-    /// Without a limit. `None`: this machine or this user cannot make one.
-    fn new(name: &str) -> Option<Self> {
-        let digits = name.bytes().fold(u64::from(std::process::id()), |hash, byte| {
-            hash.wrapping_mul(31).wrapping_add(byte.into())
-        });
-        let parent = PathBuf::from("/sys/fs/cgroup/memory/gcwatch-limits");
-        std::fs::create_dir_all(&parent).ok()?;
-        let group = Self(parent.join(format!("docker-{digits:064x}.scope")));
-        std::fs::create_dir(&group.0).ok()?;
-        group.limit()?;
-        Some(group)
-    }
-
-    fn limit(&self) -> Option<()> {
-        std::fs::write(self.0.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()
-    }
-
-    /// Runs with this thread in the group, so that processes that it starts are in it from their first instruction.
-    fn inside<T>(&self, run: impl FnOnce() -> T) -> T {
-        let own = rustix::thread::gettid().as_raw_nonzero().to_string();
-        std::fs::write(self.0.join("tasks"), &own).unwrap();
-        let done = run();
-        std::fs::write("/sys/fs/cgroup/memory/tasks", &own).unwrap();
-        done
-    }
-
-    fn take(&self, pid: u32) {
-        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A process that has just ended may still be in it.
-        let until = Instant::now() + PATIENCE;
-        while std::fs::remove_dir(&self.0).is_err() && self.0.exists() && Instant::now() < until {
-            std::thread::yield_now();
-        }
-        // The last one that is in it removes it.
-        let _others = self.0.parent().map(std::fs::remove_dir);
-    }
-}
 
 fn unseen(record: &Value) -> String {
     let lines = record["unseen"].as_array().unwrap().iter();
@@ -97,25 +44,20 @@ fn unseen(record: &Value) -> String {
 }
 
 /// Scenario: two programs of each NativeAOT with a limit of 96 MiB in their environment, written with `0x` and without.
-/// Guarantee: without, the limit is shown; with, from 11 on alone. Records show that this runtime does not say
-/// it, nor how
-/// its collector is set up.
+/// Guarantee: without, the limit is shown; with, from 11 on alone. Records show that this runtime does not say it, nor
+/// how its collector is set up.
 fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
     let scene = Scene::new();
-    let limited = |value: &str| {
-        scene
-            .marked(Start::new(runtime, "steady"))
-            .env("DOTNET_GCHeapHardLimit", value)
-    };
+    let limited = |value: &str| scene.start(runtime, "steady").env("DOTNET_GCHeapHardLimit", value);
     let (plain, prefixed) = (limited("6000000").start(), limited("0x6000000").start());
-    let daemon = scene.daemon();
+    let daemon = scene.daemon("");
     let is_known =
         |record: &Value| record["stream"]["events"].as_u64() > Some(0) && !record["memory"]["private"].is_null();
-    let plain = daemon.process(plain.pid(), runtime.name, is_known);
+    let plain = daemon.await_process(plain.pid(), runtime.name, is_known);
     assert_eq!(plain["memory"]["heap_limit"], 96 * MIB, "{}", plain["memory"]);
     let note = plain["memory"]["heap_limit_note"].as_str().unwrap();
     assert!(note.starts_with("this runtime does not say"), "{note}");
-    let record = daemon.process(prefixed.pid(), runtime.name, is_known);
+    let record = daemon.await_process(prefixed.pid(), runtime.name, is_known);
     let limit = &record["memory"]["heap_limit"];
     if runtime.version.is_some_and(|version| version.starts_with("11.")) {
         assert_eq!(*limit, 96 * MIB, "{}", record["memory"]);
@@ -141,18 +83,21 @@ fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
 /// none: its runtime does not see it, which is said, and an alert; nothing is compared with three quarters.
 fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
     let scene = Scene::new();
-    let groups = ["inside", "later"].map(|name| Group::new(&format!("{}{name}", scene.mark())).unwrap());
-    let [inside, later] = &groups;
-    let start = scene.marked(Start::new(runtime, "steady"));
+    let [inside, later] = ["inside", "later"].map(|name| {
+        let group = Group::new("memory", &format!("{}{name}", scene.mark())).unwrap();
+        group.write("memory.limit_in_bytes", LIMIT);
+        group
+    });
+    let start = scene.start(runtime, "steady");
     let seeing = inside.inside(|| start.start());
     let blind = start.start();
     later.take(blind.pid());
-    let daemon = scene.daemon();
+    let daemon = scene.daemon("");
     let is_known = |record: &Value| {
         !record["memory"]["container_limit"].is_null()
             && record["settings"].as_array().is_some_and(|all| !all.is_empty())
     };
-    let record = daemon.process(seeing.pid(), runtime.name, is_known);
+    let record = daemon.await_process(seeing.pid(), runtime.name, is_known);
     let memory = &record["memory"];
     assert_eq!(
         (&memory["container_limit"], &memory["heap_limit"]),
@@ -167,7 +112,7 @@ fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
         let mut notes = record["notes"].as_array().unwrap().iter();
         is_known(record) && notes.any(|note| note["rule"] == "limits.not-seen")
     };
-    let record = daemon.process(blind.pid(), runtime.name, fires);
+    let record = daemon.await_process(blind.pid(), runtime.name, fires);
     let memory = &record["memory"];
     assert_eq!(memory["container_limit"], LIMIT, "{memory}");
     assert!(memory["heap_limit"].is_null(), "{memory}");

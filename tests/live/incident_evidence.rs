@@ -1,21 +1,15 @@
 //! Bursts that the daemon runs for incidents, of programs that know the answer.
 
-use std::fs;
-use std::path::Path;
-
 use opentelemetry_proto::tonic::common::v1::any_value;
 use opentelemetry_proto::tonic::profiles::v1development::Function;
 use serde_json::Value;
-use tempfile::TempDir;
 use test_support::add_tests_on;
-use test_support::daemon::{Daemon, until};
+use test_support::daemon::Daemon;
 use test_support::harness::Tests;
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::scene::Scene;
 use test_support::target::{Start, Target};
-
-use crate::black_box::{self, mark};
-use crate::evidence::usual_pause;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let of = |versions: &'static [&'static str]| {
@@ -26,42 +20,20 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, of(&["net10.0.14"]); an_incident_names_what_allocates);
 }
 
-/// A rule that holds at once, of which the incident asks for this.
-fn rule(folder: &Path, evidence: &str) -> String {
-    let file = folder.join("rules.yaml");
-    let text = format!(
-        "apiVersion: gcwatch/v1\nrules:\n  - {{id: test.any, title: Any, on: gc, when: gc.number > 0, severity: info, \
-         evidence: [{evidence}], summary: A collection, description: A collection., remedy: None., source: none, \
-         keep_firing_for: 5m}}\n"
-    );
-    fs::write(&file, text).unwrap();
-    format!("rules: {{shipped: false, files: [{}]}}\n", file.display())
+/// A daemon for its processes, with a rule that holds at once, of which the incident asks for this.
+fn daemon(scene: &Scene, evidence: &str, more: &str) -> Daemon {
+    let rule = scene.any(false, &format!("severity: info, evidence: [{evidence}]"));
+    scene.daemon(&format!("{}{rule}{more}", scene.state()))
 }
 
-fn known(runtime: Runtime, program: &'static str, folder: &Path) -> Target {
-    let log = folder.join("log");
-    let mut start = Start::new(runtime, "known")
-        .env("KLOG", log.to_str().unwrap())
-        .env("GCWATCH_TEST_MARK", &mark(folder));
-    start.program = Some((program, vec!["50".to_owned()]));
-    let mut target = start.spawn();
-    target.await_line(program, |line| line.starts_with("ready "));
-    target.await_socket();
-    target
+fn known(scene: &Scene, runtime: Runtime, program: &'static str) -> Target {
+    let start = scene.marked(Start::known(runtime, program, &["50"]));
+    start.env("KLOG", &scene.path("log")).start()
 }
 
 /// The incident of a process that has this kind of evidence, as soon as there is one.
 fn incident(daemon: &Daemon, pid: u32, evidence: &str) -> Value {
-    until(evidence, || {
-        let incidents = daemon.json("/api/v1/incidents");
-        let mut incidents = incidents["incidents"].as_array().unwrap().iter();
-        let is = |one: &&Value| one["pid"] == pid && !one[evidence].is_null();
-        incidents.find(is).cloned()
-    })
-}
-
-fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("gcwatch-bursts").tempdir().unwrap()
+    daemon.incident(pid, evidence, |one| !one[evidence].is_null())
 }
 
 fn bursts(daemon: &Daemon) -> Vec<String> {
@@ -74,10 +46,9 @@ fn bursts(daemon: &Daemon) -> Vec<String> {
 /// Guarantee: the incident has the sites that stopped it longest, each one of the program's own, with the call, counts
 /// and times, as a clause too; the metric has one burst.
 fn an_induced_incident_names_the_site(runtime: Runtime) {
-    let folder = folder();
-    let target = known(runtime, "callers.dll", folder.path());
-    let more = rule(folder.path(), "callers") + "evidence: {bursts: on, burst_for: 3s}\n";
-    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
+    let scene = Scene::new();
+    let target = known(&scene, runtime, "callers.dll");
+    let daemon = daemon(&scene, "callers", "evidence: {bursts: on, burst_for: 3s}\n");
     let incident = incident(&daemon, target.pid(), "callers");
     let found = &incident["callers"];
     assert!(found["none_because"].is_null(), "{}: {found}", runtime.name);
@@ -111,14 +82,16 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
 /// the incident names it; a profile of the process with the same bytes, the incident's id and the site arrives over
 /// OTLP.
 fn an_incident_names_what_allocates(runtime: Runtime) {
-    let folder = folder();
-    let target = known(runtime, "allocations.dll", folder.path());
+    let scene = Scene::new();
+    let target = known(&scene, runtime, "allocations.dll");
     let executor = tokio::runtime::Runtime::new().unwrap();
     let mut receiver = executor.block_on(Receiver::start());
-    let more = rule(folder.path(), "allocations")
-        + "evidence: {bursts: on, burst_for: 3s, profiles: on}\n"
-        + &format!("otlp: {{endpoint: '{}', traces: {{enabled: false}}}}\n", receiver.url());
-    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
+    let more = format!(
+        "evidence: {{bursts: on, burst_for: 3s, profiles: on}}\n\
+         otlp: {{endpoint: '{}', traces: {{enabled: false}}}}\n",
+        receiver.url()
+    );
+    let daemon = daemon(&scene, "allocations", &more);
     let incident = incident(&daemon, target.pid(), "allocations");
     let found = &incident["allocations"];
     assert!(found["none_because"].is_null(), "{found}");
@@ -182,15 +155,12 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
 fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
     let samples = runtime.name == "net10.0.14";
     for (pins, is_refused) in [(9_000, false), (60_000, !samples)] {
-        let folder = folder();
-        let mut target = Start::pins(runtime, pins)
-            .env("GCWATCH_TEST_MARK", &mark(folder.path()))
-            .spawn();
+        let scene = Scene::new();
+        let mut target = scene.marked(Start::pins(runtime, pins)).spawn();
         target.await_socket();
         target.lines_from_now(5);
-        let before = usual_pause(&mut target);
-        let more = rule(folder.path(), "allocations") + "evidence: {bursts: on, burst_for: 2s}\n";
-        let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
+        let before = target.usual_pause(9);
+        let daemon = daemon(&scene, "allocations", "evidence: {bursts: on, burst_for: 2s}\n");
         let incident = incident(&daemon, target.pid(), "allocations");
         let why = incident["allocations"]["none_because"].as_str();
         let context = format!("{}, {pins} pins", runtime.name);
@@ -198,7 +168,7 @@ fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
         if is_refused {
             assert!(why.unwrap().contains("pinned objects"), "{context}: {why:?}");
         }
-        let after = usual_pause(&mut target);
+        let after = target.usual_pause(9);
         // What is left otherwise is seven times as long, or more.
         assert!(after <= before * 3, "{context}: {before} us before, {after} after");
     }

@@ -1,19 +1,18 @@
 //! Labelled runs: real processes, and which of the rules that ship fire on each.
 //!
-//! What each run is a case of, with its figures, is in tests/labelled/runs.yaml; recordings of them are judged in
+//! What each run is a case of, with its figures, is in tests/recordings/rules; these recordings are judged in
 //! tests/rules. Here the processes are live. Rules that look at minutes are not in this table: a run takes seconds.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use test_support::harness::Tests;
+use test_support::program::{command, records};
 use test_support::runtimes::{ALL, Runtime};
 use test_support::target::{PATIENCE, Start};
-
-use crate::gcwatch::records;
 
 /// One row.
 struct Run {
@@ -207,15 +206,9 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
     }
     let mut target = start.start();
     let file = target.tmp().join("r.nettrace");
-    let mut recorder = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args([
-            "record",
-            "--pid",
-            &target.pid().to_string(),
-            "--duration",
-            &format!("{}s", run.seconds),
-            "-o",
-        ])
+    let (pid, length) = (target.pid().to_string(), format!("{}s", run.seconds));
+    let mut recorder = command()
+        .args(["record", "--pid", &pid, "--duration", &length, "-o"])
         .arg(&file)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -238,7 +231,7 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
         target.write_line("go");
     }
     assert!(recorder.wait().unwrap().success(), "{} {}", runtime.name, run.mode);
-    let mut analyzed = records(&["analyze", "--format", "ndjson", file.to_str().unwrap()]);
+    let mut analyzed = records(["analyze", "--format", "ndjson", file.to_str().unwrap()]);
     let fired = analyzed
         .iter()
         .filter(|record| record["kind"] == "anomaly")

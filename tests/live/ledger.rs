@@ -1,15 +1,12 @@
 //! The memory ledger of real processes in memory control groups: each has its memory in one known place.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, command, marked};
-use test_support::harness::{Missing, Need, Tests};
+use test_support::groups::{self, Group};
+use test_support::harness::{Need, Tests};
 use test_support::runtimes::{ALL, NET_10, Runtime};
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::scene::Scene;
+use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; verdicts_are_right);
@@ -17,78 +14,11 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 fn need() -> Need {
     NET_10.need()?;
-    let group = Group::new("need");
-    let missing = || Missing::Ignored("no memory control groups of version 1 can be made here".to_owned());
-    group.map(drop).ok_or_else(missing)
+    groups::need("memory")
 }
 
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 512 * MIB;
-
-/// A memory group of version 1 that is named as Docker's are, removed at the end.
-struct Group(PathBuf);
-
-impl Group {
-    /// `None`: this machine or this user cannot make one.
-    fn new(name: &str) -> Option<Self> {
-        let digits = name.bytes().fold(u64::from(std::process::id()), |hash, byte| {
-            hash.wrapping_mul(31).wrapping_add(byte.into())
-        });
-        let parent = PathBuf::from("/sys/fs/cgroup/memory/gcwatch-ledger");
-        std::fs::create_dir_all(&parent).ok()?;
-        let group = Self(parent.join(format!("docker-{digits:064x}.scope")));
-        std::fs::create_dir(&group.0).ok()?;
-        std::fs::write(group.0.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()?;
-        Some(group)
-    }
-
-    fn take(&self, pid: u32) {
-        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A process that has just ended may still be in it.
-        let until = Instant::now() + PATIENCE;
-        while std::fs::remove_dir(&self.0).is_err() && self.0.exists() && Instant::now() < until {
-            std::thread::yield_now();
-        }
-        // The last one that is in it removes it.
-        let _others = self.0.parent().map(std::fs::remove_dir);
-    }
-}
-
-/// A daemon with a rule whose incidents have the ledger.
-fn start(mark: &str, folder: &Path) -> Daemon {
-    let rules = folder.join("rules.yaml");
-    let rule = "apiVersion: gcwatch/v1\nrules:\n  - {id: test.memory, title: Memory, on: process, \
-                when: process.pid > 0, severity: warning, summary: It lives, evidence: [ledger]}\n";
-    std::fs::write(&rules, rule).unwrap();
-    let config = format!("{}rules: {{files: [{}]}}\n", marked(mark), rules.display());
-    Daemon::start(command(
-        Command::new(env!("CARGO_BIN_EXE_gcwatch")),
-        folder,
-        ANY,
-        &config,
-    ))
-}
-
-/// The ledger of a process as soon as it is so.
-fn ledger(daemon: &Daemon, pid: u32, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        // Nothing is known of it at first.
-        let (_, record) = daemon.get(&format!("/api/v1/processes/{pid}"));
-        let record: Value = serde_json::from_str(&record).unwrap_or_default();
-        let ledger = &record["memory"]["ledger"];
-        if is(ledger) {
-            return ledger.clone();
-        }
-        assert!(Instant::now() < until, "{what}: {ledger}");
-        std::thread::sleep(Duration::from_millis(500));
-    }
-}
 
 /// A program with its memory in one place.
 struct Case {
@@ -167,15 +97,13 @@ fn bytes(ledger: &Value, line: &str) -> u64 {
 /// incident of a rule that gathers the ledger has it, as a record and as a clause.
 fn verdicts_are_right() {
     for runtime in runtimes() {
-        let folder = tempfile::Builder::new().prefix("gcwatch-ledger").tempdir().unwrap();
-        let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let scene = Scene::new();
         let targets: Vec<(&Case, Target, Group)> = CASES
             .iter()
             .map(|case| {
-                let group = Group::new(&format!("{mark}{}", case.mode)).unwrap();
-                let mut start = Start::new(runtime, case.mode)
-                    .env("GCWATCH_TEST_MARK", &mark)
-                    .knobs(case.knobs);
+                let group = Group::new("memory", &format!("{}{}", scene.mark(), case.mode)).unwrap();
+                group.write("memory.limit_in_bytes", LIMIT);
+                let mut start = scene.start(runtime, case.mode).knobs(case.knobs);
                 start.seconds = 120;
                 for (name, value) in case.env {
                     start = start.env(name, value);
@@ -186,7 +114,9 @@ fn verdicts_are_right() {
                 (case, target, group)
             })
             .collect();
-        let daemon = start(&mark, folder.path());
+        let rule = "id: test.memory, title: Memory, on: process, when: process.pid > 0, severity: warning, \
+                    summary: It lives, evidence: [ledger]";
+        let daemon = scene.daemon(&scene.rule(true, rule));
         for (case, target, _) in &targets {
             let what = format!("{} {}", runtime.name, case.mode);
             // Of what is kept, a part became old after the newest full collection.
@@ -195,10 +125,11 @@ fn verdicts_are_right() {
                 let later = if is_kept { bytes(ledger, "not_looked_at") } else { 0 };
                 bytes(ledger, case.line) + later
             };
-            let is = |ledger: &Value| {
+            let is = |record: &Value| {
+                let ledger = &record["memory"]["ledger"];
                 ledger["counted"] == true && of_case(ledger) >= case.least && !ledger["live"].is_null()
             };
-            let ledger = ledger(&daemon, target.pid(), &what, is);
+            let ledger = daemon.await_process(target.pid(), &what, is)["memory"]["ledger"].take();
             println!("{what}: {ledger}");
             let is_right = ledger["verdict"] == case.verdict || is_kept && ledger["verdict"] == "not-looked-at";
             assert!(is_right, "{what}: {ledger}");
@@ -220,15 +151,11 @@ fn verdicts_are_right() {
             assert_eq!(sum + bytes(&ledger, "headroom"), LIMIT, "{what}: {ledger}");
             // The kernel counts in batches for each CPU, and what ran before the process was in its group is elsewhere.
             assert!(bytes(&ledger, "unknown") < 16 * MIB, "{what}: {ledger}");
-            let incidents = daemon.json("/api/v1/incidents");
-            let incidents = incidents["incidents"].as_array().unwrap();
-            let of_target = |incident: &&Value| incident["pid"] == target.pid() && incident["rule"] == "test.memory";
-            let incident = incidents.iter().find(of_target).unwrap();
+            let incident = daemon.incident(target.pid(), &what, |one| one["rule"] == "test.memory");
             assert_eq!(incident["evidence"][0]["name"], "ledger", "{incident}");
             let text = incident["evidence"][0]["text"].as_str().unwrap();
             assert!(text.starts_with("limit 512 MiB: "), "{text}");
             assert_eq!(bytes(&incident["ledger"], "limit"), LIMIT, "{incident}");
         }
-        drop(daemon);
     }
 }

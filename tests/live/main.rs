@@ -13,10 +13,10 @@
 )]
 
 mod alertmanager;
+mod analyzed;
 mod black_box;
 mod census;
 mod container;
-mod daemon;
 mod daemon_targets;
 mod diagnostics;
 mod dumps;
@@ -24,7 +24,6 @@ mod endpoints;
 mod evidence;
 mod figures;
 mod foreign;
-mod gcwatch;
 mod heap;
 mod heap_limits;
 mod incident_evidence;

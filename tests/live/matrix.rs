@@ -11,7 +11,7 @@ use test_support::harness::Tests;
 use test_support::runtimes::{ALL, Runtime};
 use test_support::target::Start;
 
-use crate::gcwatch::Analyzed;
+use crate::analyzed::Analyzed;
 use crate::profiles::record;
 
 /// A way to run the collector, and the work that shows it.

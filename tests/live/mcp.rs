@@ -2,15 +2,15 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use test_support::daemon::{ANY, Daemon, command, marked, until};
 use test_support::harness::{Missing, Need, Tests, unless_skipped};
+use test_support::program;
 use test_support::runtimes::{NET_10, Runtime};
-use test_support::target::Start;
+use test_support::scene::Scene;
+use test_support::target::Running;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let path = concat!(module_path!(), "::an_agent_finds_what_a_daemon_knows");
@@ -35,7 +35,7 @@ fn python() -> Result<String, String> {
 
 /// The client.
 struct Agent {
-    child: Child,
+    _child: Running,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -51,7 +51,7 @@ impl Agent {
             .unwrap();
         let (questions, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut agent = Self {
-            child,
+            _child: Running(child),
             questions,
             answers: BufReader::new(answers),
         };
@@ -82,36 +82,24 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
 /// Scenario: a program that allocates, a daemon that reads it, and a client of the protocol written by others: over
 /// HTTP and over standard input and output, with the newest protocol and with the handshake of older ones.
 /// Guarantee: it lists the tools and pages, finds the process, its collections and why they were; over standard input
 /// and output, with `--allow-bursts`, it finds the threads of the process after it was shown the price; at the listener
 /// it cannot.
 fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
-    let folder = TempDir::new().unwrap();
-    let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let mut target = Start::new(runtime, "steady").env("GCWATCH_TEST_MARK", &mark).spawn();
+    let scene = Scene::new();
+    let mut target = scene.start(runtime, "steady").spawn();
     target.await_socket();
     let pid = target.pid();
-    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
-    until("collections", || {
-        let (status, record) = daemon.get(&format!("/api/v1/processes/{pid}"));
-        let record: Value = serde_json::from_str(&record).ok().filter(|_| status == 200)?;
-        record["newest"].as_array()?.first().map(|_| ())
-    });
+    let daemon = scene.daemon("");
+    daemon.await_process(pid, "collections", |record| !record["newest"][0].is_null());
     let (listener, api) = (
         format!("http://{}/mcp", daemon.address),
         format!("http://{}", daemon.address),
     );
-    let program = env!("CARGO_BIN_EXE_gcwatch");
+    let program = program::path();
+    let program = program.to_str().unwrap();
     for mode in ["auto", "legacy"] {
         let over_http = [mode, &listener];
         let over_stdio = [mode, program, "mcp", "--connect", &api];
@@ -147,7 +135,7 @@ fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
             assert!(refused.get("answer").is_none(), "{refused}");
         }
     }
-    stacks_after_their_price(program, pid, folder.path());
+    stacks_after_their_price(program, pid, scene.folder());
 }
 
 /// The stacks of every thread, as an agent that was allowed to ask for them.

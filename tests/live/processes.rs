@@ -6,12 +6,14 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use test_support::daemon::await_bytes;
 use test_support::harness::Tests;
+use test_support::program::{command, gcwatch, records, records_of, stderr};
 use test_support::runtimes::{FETCHED, NET_10, Runtime, need};
-use test_support::target::{PATIENCE, Start};
+use test_support::target::Start;
 use test_support::{add_tests, add_tests_on};
 
-use crate::gcwatch::{analyze, gcwatch, records, stderr};
+use crate::analyzed::analyze;
 use crate::profiles::record;
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -21,7 +23,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 fn process(pid: u32) -> Option<Value> {
-    records(&["ps", "--format", "ndjson"])
+    records(["ps", "--format", "ndjson"])
         .into_iter()
         .find(|record| record["pid"] == pid)
 }
@@ -81,13 +83,9 @@ fn each_obstacle_has_its_reason() {
     killed.kill();
     assert!(killed.socket().is_some(), "it leaves its socket behind");
     // `ps` looks for abandoned sockets in /tmp and in its own TMPDIR.
-    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["ps", "--format", "ndjson"])
-        .env("TMPDIR", killed.tmp())
-        .output()
-        .unwrap();
-    let listed = String::from_utf8(output.stdout).unwrap();
-    let listed: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut ps = command();
+    ps.args(["ps", "--format", "ndjson"]).env("TMPDIR", killed.tmp());
+    let listed = records_of(&ps.output().unwrap());
     let listed = listed.iter().find(|record| record["pid"] == pid).unwrap();
     assert_eq!(
         (&listed["attachable"], listed["reason"].as_str()),
@@ -95,16 +93,17 @@ fn each_obstacle_has_its_reason() {
         "{listed}"
     );
     // To record it is refused in one sentence.
-    let output = gcwatch(&[
-        "record",
-        "--pid",
-        &pid.to_string(),
-        "-o",
-        killed.tmp().join("r").to_str().unwrap(),
-    ]);
+    let file = killed.tmp().join("r");
+    let said = refused(pid, file.to_str().unwrap());
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(!file.exists());
+}
+
+/// What is said of a process that cannot be recorded.
+fn refused(pid: u32, file: &str) -> String {
+    let output = gcwatch(["record", "--pid", &pid.to_string(), "-o", file]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
-    assert!(!killed.tmp().join("r").exists());
+    stderr(&output)
 }
 
 /// Scenario: `record` on a process that is no .NET process, on one that is stopped, and into a folder that is not
@@ -115,30 +114,19 @@ fn what_cannot_be_recorded_is_said() {
     let file = folder.path().join("r.nettrace");
     // It waits for input that does not come.
     let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-    let pid = other.id().to_string();
-    let output = gcwatch(&["record", "--pid", &pid, "-o", file.to_str().unwrap()]);
+    let said = refused(other.id(), file.to_str().unwrap());
+    assert!(
+        said.contains(&other.id().to_string()) && said.lines().count() == 1,
+        "{said}"
+    );
     drop(other.stdin.take());
     other.wait().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains(&pid) && stderr(&output).lines().count() == 1,
-        "{}",
-        stderr(&output)
-    );
-    assert!(!file.exists());
     let target = Start::new(NET_10, "idle").start();
-    let pid = target.pid().to_string();
-    let output = gcwatch(&["record", "--pid", &pid, "-o", "/no/such/folder/r"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("/no/such/folder/r"), "{}", stderr(&output));
+    let said = refused(target.pid(), "/no/such/folder/r");
+    assert!(said.contains("/no/such/folder/r"), "{said}");
     target.freeze();
-    let output = gcwatch(&["record", "--pid", &pid, "-o", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("did not answer") || stderr(&output).contains("answer"),
-        "{}",
-        stderr(&output)
-    );
+    let said = refused(target.pid(), file.to_str().unwrap());
+    assert!(said.contains("answer"), "{said}");
     assert!(!file.exists());
     target.signal(Signal::CONT);
     target.stop();
@@ -149,7 +137,7 @@ fn what_cannot_be_recorded_is_said() {
 /// on.
 fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
     let mut target = Start::new(runtime, "steady").start();
-    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+    let mut gcwatch = command()
         .args(["record", "--pid", &target.pid().to_string(), "-o", "-"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -178,24 +166,15 @@ fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
 fn a_killed_process_leaves_a_recording() {
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");
-    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args([
-            "record",
-            "--pid",
-            &target.pid().to_string(),
-            "-o",
-            file.to_str().unwrap(),
-        ])
+    let gcwatch = command()
+        .args(["record", "--pid", &target.pid().to_string(), "-o"])
+        .arg(&file)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // Enough was written that there are collections in it.
-    let since = std::time::Instant::now();
     let partial = target.tmp().join("r.nettrace.partial");
-    while std::fs::metadata(&partial).map_or(0, |file| file.len()) < 60_000 {
-        assert!(since.elapsed() < PATIENCE, "nothing is recorded");
-        std::thread::yield_now();
-    }
+    await_bytes(&partial, 60_000);
     target.kill();
     let output = gcwatch.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -210,16 +189,9 @@ fn a_killed_process_leaves_a_recording() {
 fn two_sessions_see_the_same() {
     let mut target = Start::new(NET_10, "steady").start();
     let second = target.tmp().join("second.nettrace");
-    let other = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args([
-            "record",
-            "--pid",
-            &target.pid().to_string(),
-            "--duration",
-            "4s",
-            "-o",
-            second.to_str().unwrap(),
-        ])
+    let other = command()
+        .args(["record", "--pid", &target.pid().to_string(), "--duration", "4s", "-o"])
+        .arg(&second)
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

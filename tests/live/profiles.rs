@@ -2,10 +2,11 @@
 
 use test_support::add_tests_on;
 use test_support::harness::Tests;
+use test_support::program::{gcwatch, stderr};
 use test_support::runtimes::{FETCHED, Runtime};
 use test_support::target::{Start, Target};
 
-use crate::gcwatch::{Analyzed, analyze, gcwatch, stderr};
+use crate::analyzed::{Analyzed, analyze};
 
 /// Records a running target.
 pub(crate) fn record(target: &mut Target, args: &[&str]) -> (Analyzed, String) {

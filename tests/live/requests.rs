@@ -1,8 +1,7 @@
 //! Requests from outside, against a web service that keeps its own account (`known/shop` of the folder of packs).
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,19 +11,16 @@ use dotnet_diagnostics::message::{Provider, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint};
 use gc_requests::session;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use test_support::add_tests_on;
-use test_support::daemon::{ANY, Daemon, command};
+use test_support::daemon::{Daemon, await_that, until};
 use test_support::harness::Tests;
+use test_support::program::{self, of_kind, records, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
-use test_support::target::{PATIENCE, await_listening, service_port};
-
-use crate::gcwatch::{records, stderr};
-use crate::service::{Clients, Running, ask, from, get};
+use test_support::service::{Clients, Service, from};
+use test_support::target::{PATIENCE, Running};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
@@ -44,85 +40,23 @@ pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
 /// Between two requests of a client that is there so that there are requests.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The service.
-pub(crate) struct Shop {
-    process: Running,
-    pub(crate) pid: String,
-    pub(crate) address: String,
-    folder: TempDir,
+/// Asks the service for its figures until it is so.
+fn ask_until(shop: &Service, mut is: impl FnMut() -> bool) {
+    while !is() {
+        shop.get("/stats");
+        std::thread::sleep(PAUSE);
+    }
 }
 
-impl Shop {
-    pub(crate) fn start(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
-        let folder = tempfile::Builder::new().prefix("shop").tempdir().unwrap();
-        let port = service_port();
-        let mut process = Command::new(runtime.folder().join("run"))
-            .arg(KNOWN.folder().join("shop/shop.dll"))
-            .env("TMPDIR", folder.path())
-            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
-            .env("DOTNET_gcServer", "0")
-            .env("SPORT", port.to_string())
-            .env("SSECS", seconds.to_string())
-            .env("SLOG", folder.path().join("log"))
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut process = Running(process);
-        let ready = said.find_map(|line| line.unwrap().strip_prefix("ready pid ").map(str::to_owned));
-        std::thread::spawn(move || said.for_each(drop));
-        let ready = ready.expect("the service begins");
-        await_listening(&mut process.0, port);
-        Self {
-            process,
-            pid: ready.split(' ').next().unwrap().to_owned(),
-            address: format!("127.0.0.1:{port}"),
-            folder,
-        }
-    }
-
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Asks it to end; then its log is there.
-    pub(crate) fn end(&mut self) {
-        let pid = Pid::from_child(&self.process.0);
-        kill_process(pid, Signal::TERM).unwrap();
-        self.process.0.wait().unwrap();
-    }
-
-    /// Asks for its figures until it is so.
-    fn ask_until(&self, mut is: impl FnMut() -> bool) {
-        while !is() {
-            get(&self.address, "/stats");
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    fn tmp(&self) -> String {
-        self.folder.path().to_str().unwrap().to_owned()
-    }
-
-    /// Records its requests for so long.
-    fn record(&self, file: &str, seconds: u32) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .args([
-                "record",
-                &self.pid,
-                "--profile",
-                "requests",
-                "--output",
-                &self.path(file),
-            ])
-            .args(["--duration", &format!("{seconds}s")])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
+/// Records its requests for so long.
+fn record(shop: &Service, file: &str, seconds: u32) -> Child {
+    let (pid, file) = (shop.pid.to_string(), shop.scene.path(file));
+    program::command()
+        .args(["record", &pid, "--profile", "requests", "--output", &file])
+        .args(["--duration", &format!("{seconds}s")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Scenario: a service of which every request writes down what `GC.GetTotalPauseDuration()` was before and after it,
@@ -195,25 +129,26 @@ fn held_against_log(
     pause: Duration,
     within_ns: i64,
 ) -> HeldAgainstLog {
-    let mut shop = Shop::start(runtime, 300, env);
+    let mut shop = Service::shop(runtime, 300, env);
     // Once, so that everything is compiled.
-    get(&shop.address, "/json");
+    shop.get("/json");
     let paths = ["/json", alloc, "/cache", "/loh?mb=1", "/slow?ms=20", "/json"];
-    let clients = Clients::start(&shop.address, [0, 3].map(|first| from(&paths, first)), pause);
-    let recorded = shop.record("requests.nettrace", 6).wait_with_output().unwrap();
+    let clients = Clients::start(&shop, [0, 3].map(|first| from(&paths, first)), pause);
+    let recorded = record(&shop, "requests.nettrace", 6).wait_with_output().unwrap();
     assert!(recorded.status.success(), "{}", stderr(&recorded));
     clients.stop();
     shop.end();
 
-    let file = shop.path("requests.nettrace");
-    let all = records(&["analyze", "--format", "ndjson", &file]);
-    let of_kind = |kind: &'static str| all.iter().filter(move |record| record["kind"] == kind);
-    let requests: BTreeMap<String, &Value> = of_kind("request")
+    let file = shop.scene.path("requests.nettrace");
+    let all = records(["analyze", "--format", "ndjson", &file]);
+    let requests: BTreeMap<String, &Value> = of_kind(&all, "request")
+        .into_iter()
         .map(|request| (request["span_id"].as_str().unwrap().to_owned(), request))
         .collect();
     // `GC.GetTotalPauseDuration` is taken before the threads run again, ours ends with RestartEEEnd: on a busy host that
     // is milliseconds.
-    let resume_ns: BTreeMap<u64, i64> = of_kind("gc")
+    let resume_ns: BTreeMap<u64, i64> = of_kind(&all, "gc")
+        .iter()
         .filter_map(|gc| {
             let part = |name: &str| gc["account"][name].as_i64();
             Some((gc["number"].as_u64()?, part("finish")? + part("resume")?))
@@ -225,7 +160,7 @@ fn held_against_log(
     };
     let (mut known, mut hit, mut missing) = (0, 0, 0);
     let mut apart = Vec::new();
-    for line in std::fs::read_to_string(shop.path("log")).unwrap().lines() {
+    for line in std::fs::read_to_string(shop.scene.path("log")).unwrap().lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
         let (begin, end) = (number(0), number(1));
@@ -264,7 +199,8 @@ fn held_against_log(
         }
     }
     assert_eq!(missing, 0);
-    let unknown = of_kind("request")
+    let unknown = requests
+        .values()
         .filter(|request| request["stopped_ns"].is_null())
         .count();
     assert!(unknown * 100 < requests.len(), "{unknown}");
@@ -283,7 +219,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
         .unwrap();
     let mut receiver = executor.block_on(Receiver::start());
     let url = receiver.url();
-    let shop = Shop::start(
+    let shop = Service::shop(
         runtime,
         300,
         &[
@@ -295,17 +231,13 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     let config =
         "requests:\n  mode: diagnosticsource\n  routes: [{name: collecting, path: /g*}, {name: slow, path: /slow}]\n";
     let daemon = daemon(&shop, &url, config);
-    let clients = Clients::start(&shop.address, [vec!["/gc", "/slow?ms=30"]], PAUSE);
+    let clients = Clients::start(&shop, [vec!["/gc", "/slow?ms=30"]], PAUSE);
     let mut spans: BTreeMap<Vec<u8>, Span> = BTreeMap::new();
     let found = executor.block_on(async {
         let looking = async {
             loop {
                 let received = receiver.next().await;
-                let resources = received.traces().resource_spans.into_iter();
-                let all = resources
-                    .flat_map(|resource| resource.scope_spans)
-                    .flat_map(|scope| scope.spans);
-                spans.extend(all.map(|span| (span.span_id.clone(), span)));
+                spans.extend(received.spans().into_iter().map(|span| (span.span_id.clone(), span)));
                 if let Some(found) = whole(&spans) {
                     return found;
                 }
@@ -313,9 +245,8 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
         };
         tokio::time::timeout(PATIENCE, looking).await
     });
-    let asked = |path: &str| daemon.json(path);
-    let listed = asked(&format!("/api/v1/evidence/requests/{}", shop.pid));
-    let record = asked(&format!("/api/v1/processes/{}", shop.pid));
+    let listed = daemon.json(&format!("/api/v1/evidence/requests/{}", shop.pid));
+    let record = daemon.process(shop.pid);
     let metrics = daemon.get("/metrics").1;
     for route in ["collecting", "slow"] {
         let label = format!("gcwatch_request_route=\"{route}\"");
@@ -361,14 +292,10 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
 }
 
 /// A daemon that reads the service, and has attached to it; it sends spans there.
-fn daemon(shop: &Shop, url: &str, config: &str) -> Daemon {
-    let config = format!(
-        "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\n\
-         otlp: {{endpoint: '{url}', metrics: {{enabled: false}}, logs: {{enabled: false}}}}\n{config}",
-        shop.tmp()
-    );
-    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let mut daemon = Daemon::start(command(gcwatch, shop.folder.path(), ANY, &config));
+fn daemon(shop: &Service, url: &str, config: &str) -> Daemon {
+    let config =
+        format!("otlp: {{endpoint: '{url}', metrics: {{enabled: false}}, logs: {{enabled: false}}}}\n{config}");
+    let mut daemon = shop.scene.daemon(&config);
     daemon.await_line("attached");
     daemon
 }
@@ -400,10 +327,10 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
         &[SDK, ("OTEL_TRACES_SAMPLER", "parentbased_always_on")],
     ];
     for env in variants {
-        let shop = Shop::start(runtime, 120, &[env, &[("SLIVE", "1")]].concat());
+        let shop = Service::shop(runtime, 120, &[env, &[("SLIVE", "1")]].concat());
         let sent_on = || sent_on(&shop);
         let before = sent_on();
-        let reading = shop.record("while.nettrace", 2);
+        let reading = record(&shop, "while.nettrace", 2);
         // Until the session is there: what is sent on meanwhile must not change either.
         let mut during = Vec::new();
         let mut reading = Running(reading);
@@ -416,8 +343,8 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
         for during in during {
             assert_eq!(during, before, "{env:?}");
         }
-        let all = records(&["analyze", "--format", "ndjson", &shop.path("while.nettrace")]);
-        let requests = all.iter().filter(|record| record["kind"] == "request").count();
+        let all = records(["analyze", "--format", "ndjson", &shop.scene.path("while.nettrace")]);
+        let requests = of_kind(&all, "request").len();
         assert!(requests > 2, "{env:?}: {requests}");
     }
 }
@@ -427,23 +354,19 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
 /// Guarantee: every request is answered, and what the service sends on for a sampled, an unsampled and no parent is
 /// what it was before: with the daemon, right after it was killed, and at the end.
 fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
-    let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
+    let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let before = sent_on(&shop);
-    let clients = Clients::start(
-        &shop.address,
-        (0..5).map(|_| vec!["/json?n=2"]),
-        Duration::from_millis(5),
-    );
+    let clients = Clients::start(&shop, (0..5).map(|_| vec!["/json?n=2"]), Duration::from_millis(5));
     for _ in 0..4 {
         let daemon = daemon(&shop, "http://127.0.0.1:9", "requests:\n  mode: diagnosticsource\n");
         for _ in 0..10 {
             assert_eq!(sent_on(&shop), before, "with gcwatch");
-            assert!(get(&shop.address, "/json?n=2").contains("customer-1"));
+            assert!(shop.get("/json?n=2").contains("customer-1"));
         }
         drop(daemon);
         for _ in 0..10 {
             assert_eq!(sent_on(&shop), before, "after it was killed");
-            assert!(get(&shop.address, "/json?n=2").contains("customer-1"));
+            assert!(shop.get("/json?n=2").contains("customer-1"));
         }
     }
     let answered = clients.stop();
@@ -453,7 +376,7 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     // It counts a request after it was answered.
     let since = Instant::now();
     let counted = || -> u64 {
-        let stats = get(&shop.address, "/stats");
+        let stats = shop.get("/stats");
         let counted = stats.split("requests ").nth(1).unwrap().split(' ').next().unwrap();
         counted.parse().unwrap()
     };
@@ -474,8 +397,8 @@ struct Owner {
 
 impl Owner {
     /// Begins, and returns when the stream has.
-    fn begin(shop: &Shop) -> Self {
-        let process = Scan::host().inspect(shop.pid.parse().unwrap()).unwrap();
+    fn begin(shop: &Service) -> Self {
+        let process = Scan::host().inspect(shop.pid).unwrap();
         let client = Client::new(Endpoint::of(&process).unwrap());
         let mut provider = Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL);
         provider.arguments = Some(format!(
@@ -532,36 +455,37 @@ fn times(stream: &[u8], text: &str) -> usize {
 /// Guarantee: what the documentation says of the one filter: the tool has its paths until gcwatch comes, none with it,
 /// none when it has gone; when the tool comes later it has them all, and the daemon says that another tool took over.
 fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
-    let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
-    let twenty = |path: &str| (0..20).for_each(|_| drop(get(&shop.address, path)));
+    let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
+    let twenty = |path: &str| (0..20).for_each(|_| drop(shop.get(path)));
     let owner = Owner::begin(&shop);
     // The provider reads a filter a moment after the session began.
     let since = Instant::now();
-    shop.ask_until(|| since.elapsed() > Duration::from_secs(1));
+    ask_until(&shop, || since.elapsed() > Duration::from_secs(1));
     twenty("/seen");
-    let recorded = shop.record("beside.nettrace", 4);
-    shop.ask_until(|| std::fs::metadata(shop.path("beside.nettrace.partial")).is_ok_and(|file| file.len() > 0));
-    shop.ask_until(|| since.elapsed() > Duration::from_secs(3));
+    let recorded = record(&shop, "beside.nettrace", 4);
+    ask_until(&shop, || {
+        std::fs::metadata(shop.scene.path("beside.nettrace.partial")).is_ok_and(|file| file.len() > 0)
+    });
+    ask_until(&shop, || since.elapsed() > Duration::from_secs(3));
     twenty("/json?n=1");
     assert!(recorded.wait_with_output().unwrap().status.success());
     twenty("/slow?ms=1");
     let stream = owner.end();
     let counts = ["/seen", "/json", "/slow"].map(|path| times(&stream, path));
     assert_eq!(counts, [20, 0, 0]);
-    let all = records(&["analyze", "--format", "ndjson", &shop.path("beside.nettrace")]);
-    let requests = all.iter().filter(|record| record["kind"] == "request").count();
+    let all = records(["analyze", "--format", "ndjson", &shop.scene.path("beside.nettrace")]);
+    let requests = of_kind(&all, "request").len();
     assert!(requests >= 20, "{requests}");
 
     let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
     // What the provider says within two seconds of a session's beginning is about that one's own filter.
     let since = Instant::now();
-    shop.ask_until(|| since.elapsed() > Duration::from_secs(4));
+    ask_until(&shop, || since.elapsed() > Duration::from_secs(4));
     let owner = Owner::begin(&shop);
-    let until = Instant::now() + PATIENCE;
-    while !daemon.said().contains("another tool uses") {
+    await_that("the daemon says it", || {
         twenty("/seen");
-        assert!(Instant::now() < until, "the daemon does not say it");
-    }
+        daemon.said().contains("another tool uses")
+    });
     assert!(unread(&shop, &daemon).unwrap().contains("another tool uses"));
     twenty("/hop?n=0");
     let stream = owner.end();
@@ -569,8 +493,8 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
 }
 
 /// Why the requests of a service are not read, by the page's record of it; `None`: they are.
-fn unread(shop: &Shop, daemon: &Daemon) -> Option<String> {
-    let record = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
+fn unread(shop: &Service, daemon: &Daemon) -> Option<String> {
+    let record = daemon.process(shop.pid);
     let unseen = record["unseen"].as_array().unwrap().iter();
     let requests = unseen.filter(|unseen| unseen["what"] == "the requests that pauses delayed");
     let why = requests.map(|unseen| unseen["why"].as_str().unwrap().to_owned()).next();
@@ -582,15 +506,15 @@ fn unread(shop: &Shop, daemon: &Daemon) -> Option<String> {
 /// Guarantee: after ten seconds its requests are not read any more, and the log and the page say why; its collections
 /// are read on.
 fn more_requests_than_the_limit_end_it(runtime: Runtime) {
-    let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
+    let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let config = "requests: {mode: diagnosticsource, max_per_second: 5}\n";
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
     assert_eq!(unread(&shop, &daemon), None);
-    let until = Instant::now() + PATIENCE;
+    let since = Instant::now();
     while !daemon.said().contains("requests.max_per_second") {
-        get(&shop.address, "/json?n=1");
+        shop.get("/json?n=1");
         std::thread::sleep(PAUSE);
-        assert!(Instant::now() < until, "the daemon does not say it");
+        assert!(since.elapsed() < PATIENCE, "the daemon does not say it");
     }
     assert!(
         unread(&shop, &daemon)
@@ -598,14 +522,14 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
             .contains("more than 5 requests a second")
     );
     let collections = || -> u64 {
-        let record = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
+        let record = daemon.process(shop.pid);
         record["newest"][0]["number"].as_u64().unwrap_or(0)
     };
     let before = collections();
-    while collections() == before {
-        get(&shop.address, "/gc");
-        assert!(Instant::now() < until, "its collections are not read");
-    }
+    await_that("its collections are read", || {
+        shop.get("/gc");
+        collections() != before
+    });
 }
 
 /// Requests of a class, by the daemon's metrics.
@@ -633,22 +557,17 @@ fn sources_count_where_an_sdk_is(runtime: Runtime) {
         &[],
     ];
     for env in variants {
-        let shop = Shop::start(runtime, 300, &[env, &[("SLIVE", "1")]].concat());
+        let shop = Service::shop(runtime, 300, &[env, &[("SLIVE", "1")]].concat());
         let before = sent_on(&shop);
         let daemon = daemon(&shop, "http://127.0.0.1:9", config);
         let has_sdk = !env.is_empty();
-        let until = Instant::now() + PATIENCE;
-        loop {
+        let [requests, calls] = until("requests and calls", || {
             assert_eq!(sent_on(&shop), before, "{env:?}");
-            let [requests, calls] = ["hop", "System.Net.Http"].map(|class| of_class(&daemon, class));
-            if requests > 12 && (calls > 12 || !has_sdk) {
-                assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
-                break;
-            }
-            assert!(Instant::now() < until, "{env:?}: {requests} requests, {calls} calls");
-            std::thread::sleep(PAUSE);
-        }
-        let facts = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
+            let counts = ["hop", "System.Net.Http"].map(|class| of_class(&daemon, class));
+            (counts[0] > 12 && (counts[1] > 12 || !has_sdk)).then_some(counts)
+        });
+        assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
+        let facts = daemon.process(shop.pid);
         assert!(facts["requests"]["known"].as_u64().unwrap() > 0, "{facts}");
     }
 }
@@ -663,15 +582,13 @@ fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
         ("DOTNET_STARTUP_HOOKS", worker.to_str().unwrap()),
         ("SLIVE", "1"),
     ];
-    let shop = Shop::start(runtime, 300, &env);
+    let shop = Service::shop(runtime, 300, &env);
     let config = "requests: {mode: diagnosticsource, sources: [Acme.Jobs]}\n";
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
-    let until = Instant::now() + PATIENCE;
-    while of_class(&daemon, "Acme.Jobs") <= 20 {
-        get(&shop.address, "/json?n=1");
-        std::thread::sleep(PAUSE);
-        assert!(Instant::now() < until, "no jobs");
-    }
+    await_that("jobs", || {
+        shop.get("/json?n=1");
+        of_class(&daemon, "Acme.Jobs") > 20
+    });
     let metrics = daemon.get("/metrics").1;
     let [jobs, lost_s] = ["count", "sum"].map(|part| {
         let name = format!("gcwatch_request_gc_pause_duration_seconds_{part}{{");
@@ -684,20 +601,20 @@ fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
 }
 
 /// What the service sends on for a sampled, an unsampled and no parent.
-fn sent_on(shop: &Shop) -> [Vec<(bool, String)>; 3] {
+fn sent_on(shop: &Service) -> [Vec<(bool, String)>; 3] {
     let parents = [
         Some("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"),
         Some("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"),
         None,
     ];
-    parents.map(|parent| shape(&shop.address, parent))
+    parents.map(|parent| shape(shop, parent))
 }
 
 /// What of the headers that are sent on does not differ from request to request: whether they are there, whether the
 /// caller's trace goes on, the flags.
-fn shape(address: &str, parent: Option<&str>) -> Vec<(bool, String)> {
+fn shape(shop: &Service, parent: Option<&str>) -> Vec<(bool, String)> {
     let header = parent.map(|parent| ("traceparent", parent));
-    let (_, answer) = ask(address, "/hop?n=2", header);
+    let (_, answer) = shop.ask("/hop?n=2", header);
     let mut shapes: Vec<(bool, String)> = answer
         .split('\n')
         .map(|line| {

@@ -1,14 +1,13 @@
 //! What every thread does, of a program whose threads are known.
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use test_support::add_tests_on;
 use test_support::harness::Tests;
+use test_support::program::{of_kind, records};
 use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::scene::Scene;
 use test_support::target::Start;
-
-use crate::gcwatch::records;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let known = || ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
@@ -20,19 +19,13 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Guarantee: each is in a group with its method; equal ones are together; the finalizer thread is named and its
 /// finalizer is on its stack.
 fn every_thread_is_described(runtime: Runtime) {
-    let folder = TempDir::new().unwrap();
-    let mut start = Start::new(runtime, "known")
-        .env("HLIST", "100")
-        .env("HTRUTH", folder.path().join("truth").to_str().unwrap());
-    start.program = Some(("heap.dll", vec!["300".to_owned()]));
-    let mut target = start.spawn();
-    target.await_line("heap.dll", |line| line == "ready");
-    target.await_socket();
-    let leases = folder.path().join("leases").to_str().unwrap().to_owned();
-    let pid = target.pid().to_string();
-    let found = records(&["stacks", &pid, "--lease-folder", &leases, "--format", "ndjson"]);
+    let scene = Scene::new();
+    let start = Start::known(runtime, "heap.dll", &["300"]).env("HLIST", "100");
+    let target = start.env("HTRUTH", &scene.path("truth")).start();
+    let (pid, leases) = (target.pid().to_string(), scene.path("leases"));
+    let found = records(["stacks", &pid, "--lease-folder", &leases, "--format", "ndjson"]);
     assert_eq!(found[0]["kind"], "stacks");
-    let groups: Vec<&Value> = found.iter().filter(|record| record["kind"] == "stack").collect();
+    let groups = of_kind(&found, "stack");
     let with = |method: &str| {
         let has = |group: &&&Value| {
             let mut frames = group["frames"].as_array().unwrap().iter();

@@ -1,15 +1,13 @@
 //! A process without a CPU: what its collections waited for one is in the account of its stopped time.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, MARK, command, marked};
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::scene::Scene;
+use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; waits_for_a_cpu_are_in_the_account);
@@ -64,15 +62,11 @@ fn renice(target: &Target) {
         .unwrap();
 }
 
-/// The account of its stopped time, and what of it is without a CPU.
-fn account(daemon: &Daemon, pid: u32) -> (Value, i64) {
-    let (_, record) = daemon.get(&format!("/api/v1/processes/{pid}"));
-    let record: Value = serde_json::from_str(&record).unwrap_or_default();
-    let account = record["account"].clone();
-    let parts = account["parts"].as_array().cloned().unwrap_or_default();
-    let part = parts.iter().find(|part| part["cause"] == "no-cpu");
-    let ns = part.and_then(|part| part["value"].as_i64()).unwrap_or(0);
-    (account, ns)
+/// What of the account of its stopped time is without a CPU.
+fn no_cpu(account: &Value) -> i64 {
+    let mut parts = account["parts"].as_array().into_iter().flatten();
+    let part = parts.find(|part| part["cause"] == "no-cpu");
+    part.and_then(|part| part["value"].as_i64()).unwrap_or(0)
 }
 
 /// Scenario: a process that allocates, read by the daemon; then all CPUs get so much to do that is more important that
@@ -80,31 +74,20 @@ fn account(daemon: &Daemon, pid: u32) -> (Value, i64) {
 /// Guarantee: a fifth and more of its stopped time is waiting for a CPU, as an estimate; all parts add up, and none is
 /// negative.
 fn waits_for_a_cpu_are_in_the_account() {
-    let mark = format!("starved-{}", std::process::id());
-    let target = Start::new(NET_10, "steady").env(MARK, &mark).spawn();
-    let folder = TempDir::new().unwrap();
-    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
-    let until = Instant::now() + PATIENCE;
-    let await_that = |what: &str, is: &dyn Fn(&Value, i64) -> bool| {
-        loop {
-            let (account, no_cpu) = account(&daemon, target.pid());
-            if is(&account, no_cpu) {
-                return account;
-            }
-            assert!(Instant::now() < until, "{what}: {account}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    };
-    await_that("it is stopped for collections", &|account, _| {
-        account["total"].as_i64() > Some(0)
+    let scene = Scene::new();
+    let target = scene.start(NET_10, "steady").spawn();
+    let daemon = scene.daemon("");
+    let total = |account: &Value| account["total"].as_i64().unwrap_or(0);
+    daemon.await_process(target.pid(), "it is stopped for collections", |record| {
+        total(&record["account"]) > 0
     });
     renice(&target);
     let burners = Burners::start();
-    let account = await_that("it has no CPU", &|account, no_cpu| {
-        let total = account["total"].as_i64().unwrap_or(0);
-        no_cpu > total / 5 && no_cpu > 100_000_000
+    let record = daemon.await_process(target.pid(), "it has no CPU", |record| {
+        let (account, no_cpu) = (&record["account"], no_cpu(&record["account"]));
+        no_cpu > total(account) / 5 && no_cpu > 100_000_000
     });
+    let account = &record["account"];
     drop(burners);
     let parts = account["parts"].as_array().unwrap();
     let value = |part: &Value| part["value"].as_i64().unwrap();
@@ -112,7 +95,7 @@ fn waits_for_a_cpu_are_in_the_account() {
     let sum: i64 = parts.iter().map(value).sum();
     assert_eq!(
         sum + account["unexplained"].as_i64().unwrap(),
-        account["total"].as_i64().unwrap(),
+        total(account),
         "{account}"
     );
     let no_cpu = parts.iter().find(|part| part["cause"] == "no-cpu").unwrap();

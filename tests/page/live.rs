@@ -1,13 +1,10 @@
 //! The page over a daemon that reads real processes.
 
-use std::process::Command;
-
 use serde_json::Value;
 use test_support::add_tests;
-use test_support::daemon::{ANY, Daemon, command, marked};
 use test_support::harness::Tests;
 use test_support::runtimes::NET_10;
-use test_support::target::Start;
+use test_support::scene::Scene;
 
 use crate::browser::{Lent, need};
 
@@ -21,18 +18,13 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// incident; its page has a mark for each collection and the same figures as the record; when it is killed, its page
 /// says so.
 fn live_processes_are_followed() {
-    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
-    let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
+    let scene = Scene::new();
+    let daemon = scene.daemon("");
     let browser = Lent::new();
     browser.shape(1400, 900, false);
     browser.open(&format!("http://{}/", daemon.address));
     browser.until("document.getElementById('live').className.includes('on')");
-    let start = |mode: &'static str, name: &str| {
-        let start = Start::new(NET_10, mode).env("GCWATCH_TEST_MARK", &mark);
-        start.env("OTEL_SERVICE_NAME", name).spawn()
-    };
+    let start = |mode, name| scene.start(NET_10, mode).env("OTEL_SERVICE_NAME", name).spawn();
     let well = start("steady", "well");
     let sick = start("storm", "sick");
     browser.until("document.querySelectorAll('table.processes tbody tr').length === 2");

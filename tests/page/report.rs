@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use api::gc::Subject;
 use clr_gc::stream::Scope;
@@ -11,6 +10,7 @@ use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 use test_support::harness::Tests;
+use test_support::program::{gcwatch, written};
 use test_support::{add_tests, repository};
 
 use crate::browser::{Lent, need};
@@ -27,14 +27,9 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// The report of recordings, as an address.
 fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
     let file = folder.join("report.html");
-    let made = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .arg("analyze")
-        .args(recordings.iter().map(AsRef::as_ref))
-        .arg("--html")
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut args: Vec<&Path> = vec!["analyze".as_ref(), "--html".as_ref(), &file];
+    args.extend(recordings.iter().map(AsRef::as_ref));
+    written(gcwatch(args));
     format!("file://{}", file.display())
 }
 

@@ -12,13 +12,13 @@ use gc_rules::field::MemoryFacts;
 use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::value::key_value;
 use gcwatch::daemon::Services;
-use gcwatch::pipeline::replay::{Player, complete_at};
+use gcwatch::pipeline::replay::complete_at;
 use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::container::{Figures, Memory};
 use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use targets::sink::{RunSink as _, Sink as _};
-use test_support::recordings;
+use test_support::replay::outcomes;
 use web::options::WebOptions;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -37,11 +37,7 @@ struct Recording {
 
 impl Recording {
     fn read(name: &str) -> Self {
-        let mut player = Player::open(&recordings::path(name)).unwrap();
-        let mut outcomes = Vec::new();
-        while let Some((_, outcome)) = player.next_outcome().unwrap() {
-            outcomes.push(outcome);
-        }
+        let outcomes = outcomes(name);
         // An idle process has none.
         let last = outcomes.iter().filter_map(complete_at).max().unwrap_or(10_000_000_000);
         Self {

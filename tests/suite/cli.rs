@@ -1,118 +1,30 @@
 //! The commands on recordings: records, exit codes, and what is said of bad input.
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::io::Write as _;
+use std::process::Output;
 use std::{fs, str};
 
-use flate2::read::GzDecoder;
 use serde_json::Value;
-
-fn recording(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/recordings")
-        .join(format!("{name}.nettrace.gz"))
-}
-
-fn unpacked(name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(fs::File::open(recording(name)).unwrap())
-        .read_to_end(&mut bytes)
-        .unwrap();
-    bytes
-}
-
-fn gcwatch(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn with_input(args: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_vec();
-    // It may refuse the input before it is all written.
-    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
-    output
-}
-
-fn records(output: &Output) -> Vec<Value> {
-    str::from_utf8(&output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn kinds<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
-    records.iter().filter(|record| record["kind"] == kind).collect()
-}
-
-fn stderr(output: &Output) -> &str {
-    str::from_utf8(&output.stderr).unwrap()
-}
+use test_support::program::{gcwatch, of_kind as kinds, records_of as records, stderr, with_input, written};
+use test_support::recordings::{bytes as unpacked, file as recording};
 
 /// Scenario: `analyze` into a pipe.
 /// Guarantee: one record per collection in the order of GCStart, a summary, and the stream's record last; the names of
 /// the contract are all there, whether known or not.
 #[test]
 fn records_have_every_name_of_the_contract() {
-    let output = gcwatch(&["analyze", recording("net31-steady").to_str().unwrap()]);
+    let output = gcwatch(["analyze", &recording("net31-steady")]);
     assert!(output.status.success());
     let records = records(&output);
     let gcs = kinds(&records, "gc");
     assert_eq!(gcs.len(), 14);
-    let names = [
-        "kind",
-        "pid",
-        "clr_instance",
-        "number",
-        "generation",
-        "type",
-        "became_blocking",
-        "reason",
-        "trigger",
-        "start_offset_ns",
-        "start",
-        "duration_ns",
-        "pause_ns",
-        "suspend_ns",
-        "pauses",
-        "heap",
-        "heap_before",
-        "heap_after",
-        "promoted",
-        "pinned_objects",
-        "sync_blocks",
-        "gc_handles",
-        "finalization_promoted_bytes",
-        "finalization_promoted_count",
-        "heap_count",
-        "memory_load_percent",
-        "pause_mode",
-        "compacting",
-        "condemned_reasons",
-        "phases",
-        "committed",
-        "allocated_since_last",
-        "missing",
-        "complete",
-        "lossy",
-    ];
+    let names = "kind pid clr_instance number generation type became_blocking reason trigger start_offset_ns start \
+                 duration_ns pause_ns suspend_ns pauses heap heap_before heap_after promoted pinned_objects sync_blocks \
+                 gc_handles finalization_promoted_bytes finalization_promoted_count heap_count memory_load_percent \
+                 pause_mode compacting condemned_reasons phases committed allocated_since_last missing complete lossy";
     for gc in &gcs {
         let object = gc.as_object().unwrap();
-        for name in names {
+        for name in names.split(' ') {
             assert!(object.contains_key(name), "{name} is not in {gc}");
         }
         // 3.1 has no POH, no condemned reasons in its global history and no phase times.
@@ -137,7 +49,7 @@ fn records_have_every_name_of_the_contract() {
 #[test]
 fn rules_that_could_not_be_judged_are_counted() {
     let steady = recording("net10-steady");
-    let output = gcwatch(&["analyze", steady.to_str().unwrap()]);
+    let output = gcwatch(["analyze", &steady]);
     let records = records(&output);
     let judged = kinds(&records, "rules_judged");
     let [judged] = judged.as_slice() else {
@@ -156,8 +68,7 @@ fn rules_that_could_not_be_judged_are_counted() {
     let all = judged["rules"].as_u64().unwrap();
     let not = too_short.len() + unknown.len();
     assert_eq!(judged["judged"].as_u64(), Some(all - not as u64));
-    let output = gcwatch(&["analyze", "--format", "table", steady.to_str().unwrap()]);
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = written(gcwatch(["analyze", "--format", "table", &steady]));
     let line = format!(
         "not judged: {not} of {all} rules; {} need a longer recording, {} need values, settings or limits that it does \
          not have\n",
@@ -166,7 +77,7 @@ fn rules_that_could_not_be_judged_are_counted() {
     );
     assert!(text.ends_with(&line), "{text}");
 
-    let output = gcwatch(&["analyze", recording("net10b-loss").to_str().unwrap()]);
+    let output = gcwatch(["analyze", &recording("net10b-loss")]);
     let records = self::records(&output);
     let lost = kinds(&records, "anomaly");
     let lost = lost.iter().filter(|alert| alert["rule"] == "watcher.events-lost");
@@ -179,7 +90,7 @@ fn rules_that_could_not_be_judged_are_counted() {
 #[test]
 fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
     let so_far = |name: &str| {
-        let output = gcwatch(&["analyze", recording(name).to_str().unwrap()]);
+        let output = gcwatch(["analyze", &recording(name)]);
         let records = records(&output);
         let judged = kinds(&records, "rules_judged");
         let short = judged[0]["too_short"].as_array().unwrap();
@@ -199,8 +110,7 @@ fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
     assert_eq!(so_far("net10-lohoos")[0]["rule"], "time.stopped");
 
     let path = recording("net10-threads-server");
-    let output = gcwatch(&["analyze", "--format", "table", path.to_str().unwrap()]);
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = written(gcwatch(["analyze", "--format", "table", &path]));
     let said = "incidents: none\n\
         so far, in a recording too short to judge it\n\
         warning   GC pauses take a large share of the time  time.stopped\n          \
@@ -214,7 +124,8 @@ fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
 fn however_it_is_packed_it_is_the_same() {
     let plain = unpacked("net10-steady");
     let folder = tempfile::tempdir().unwrap();
-    let (plain_file, zip_file) = (folder.path().join("a.nettrace"), folder.path().join("a.zip"));
+    let named = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (plain_file, zip_file) = (named("a.nettrace"), named("a.zip"));
     fs::write(&plain_file, &plain).unwrap();
     let mut zip = zip::ZipWriter::new(fs::File::create(&zip_file).unwrap());
     zip.start_file("a.nettrace", zip::write::SimpleFileOptions::default())
@@ -228,20 +139,14 @@ fn however_it_is_packed_it_is_the_same() {
         records
     };
     let gz = recording("net10-steady");
-    let expected = reported(gcwatch(&["analyze", gz.to_str().unwrap()]));
+    let expected = reported(gcwatch(["analyze", &gz]));
     assert!(expected.len() > 70);
     for file in [&gz, &plain_file, &zip_file] {
+        assert_eq!(reported(gcwatch(["analyze", file])), expected, "{file}");
         assert_eq!(
-            reported(gcwatch(&["analyze", file.to_str().unwrap()])),
+            reported(with_input(["analyze", "-"], &fs::read(file).unwrap())),
             expected,
-            "{}",
-            file.display()
-        );
-        assert_eq!(
-            reported(with_input(&["analyze", "-"], &fs::read(file).unwrap())),
-            expected,
-            "{} piped",
-            file.display()
+            "{file} piped"
         );
     }
 }
@@ -270,7 +175,7 @@ fn bad_input_is_reported_in_one_sentence() {
     ];
     for (path, what) in cases {
         for command in ["analyze", "events"] {
-            let output = gcwatch(&[command, &path]);
+            let output = gcwatch([command, &path]);
             assert_eq!(output.status.code(), Some(1), "{command} {path}");
             let said = stderr(&output);
             assert!(
@@ -283,10 +188,10 @@ fn bad_input_is_reported_in_one_sentence() {
                 str::from_utf8(&output.stdout)
             );
         }
-        assert_eq!(gcwatch(&["diff", &path, &path]).status.code(), Some(1));
+        assert_eq!(gcwatch(["diff", &path, &path]).status.code(), Some(1));
     }
-    assert_eq!(gcwatch(&["analyze"]).status.code(), Some(2));
-    assert_eq!(gcwatch(&["analyze", "--top", "many", "x"]).status.code(), Some(2));
+    assert_eq!(gcwatch(["analyze"]).status.code(), Some(2));
+    assert_eq!(gcwatch(["analyze", "--top", "many", "x"]).status.code(), Some(2));
 }
 
 /// Scenario: a directory of recordings with another file among them, and one without any.
@@ -299,7 +204,7 @@ fn a_directory_is_its_recordings() {
     }
     fs::write(folder.path().join("notes.txt"), "none").unwrap();
     let path = folder.path().to_str().unwrap();
-    let output = gcwatch(&["analyze", path]);
+    let output = gcwatch(["analyze", path]);
     assert!(output.status.success(), "{}", stderr(&output));
     let records = records(&output);
     let files: Vec<&str> = kinds(&records, "stream")
@@ -311,7 +216,7 @@ fn a_directory_is_its_recordings() {
         "{files:?}"
     );
     fs::create_dir(folder.path().join("none")).unwrap();
-    let output = gcwatch(&["analyze", folder.path().join("none").to_str().unwrap()]);
+    let output = gcwatch(["analyze", folder.path().join("none").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("has no file named *.nettrace"),
@@ -331,14 +236,11 @@ fn csv_has_what_the_records_have() {
         "net10b-attach-in-bgc",
         "svc8-workstation",
     ] {
-        let path = recording(name);
-        let path = path.to_str().unwrap();
-        let csv = gcwatch(&["analyze", "--format", "csv", path]);
-        assert!(csv.status.success(), "{}", stderr(&csv));
-        let text = str::from_utf8(&csv.stdout).unwrap();
+        let path = &recording(name);
+        let text = written(gcwatch(["analyze", "--format", "csv", path]));
         let mut lines = text.strip_suffix("\r\n").unwrap().split("\r\n");
         let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-        let records = records(&gcwatch(&["analyze", "--no-rules", path]));
+        let records = records(&gcwatch(["analyze", "--no-rules", path]));
         let gcs = kinds(&records, "gc");
         for name in gcs[0].as_object().unwrap().keys() {
             let nested = [
@@ -394,7 +296,7 @@ fn words_of_other_tools_are_understood() {
         ("gcstats", "analyze"),
         ("recrod", "record"),
     ] {
-        let output = gcwatch(&[word]);
+        let output = gcwatch([word]);
         assert_eq!(output.status.code(), Some(2));
         assert!(
             stderr(&output).contains(&format!("'{command}'")),
@@ -408,13 +310,12 @@ fn words_of_other_tools_are_understood() {
 /// Guarantee: the first are found; for the others the names that there are.
 #[test]
 fn events_are_found_by_name() {
-    let path = recording("net10-steady");
-    let path = path.to_str().unwrap();
-    let count = |name: &str| kinds(&records(&gcwatch(&["events", path, "--name", name])), "event").len();
+    let path = &recording("net10-steady");
+    let count = |name: &str| kinds(&records(&gcwatch(["events", path, "--name", name])), "event").len();
     assert!(count("gcstart") > 50 && count("gcstart") == count("GCStart"));
-    let near = gcwatch(&["events", path, "--name", "GCStrat"]);
+    let near = gcwatch(["events", path, "--name", "GCStrat"]);
     assert!(stderr(&near).contains("did you mean GCStart?"), "{}", stderr(&near));
-    let none = gcwatch(&["events", path, "--name", "nothing"]);
+    let none = gcwatch(["events", path, "--name", "nothing"]);
     assert!(stderr(&none).contains("no event is called nothing; it has") && stderr(&none).contains("GCHeapStats"));
     assert_eq!(kinds(&records(&none), "event").len(), 0);
 }
@@ -424,7 +325,7 @@ fn events_are_found_by_name() {
 #[test]
 fn a_cut_recording_is_no_error() {
     let whole = unpacked("net10-steady");
-    let output = with_input(&["analyze", "-"], &whole[..whole.len() / 2]);
+    let output = with_input(["analyze", "-"], &whole[..whole.len() / 2]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = records(&output);
     assert!(kinds(&records, "gc").len() > 20);
@@ -450,7 +351,7 @@ fn a_damaged_recording_is_reported_up_to_the_damage() {
         .collect();
     let middle = places[places.len() / 2];
     bytes[middle + block.len()] = 0x77;
-    let output = with_input(&["analyze", "-"], &bytes);
+    let output = with_input(["analyze", "-"], &bytes);
     assert_eq!(output.status.code(), Some(1));
     assert!(!kinds(&records(&output), "gc").is_empty());
     assert!(stderr(&output).contains("byte"), "{}", stderr(&output));
@@ -465,7 +366,7 @@ fn every_event_is_shown() {
         "net8-threads-dotnettrace-default",
         "net10b-private",
     ] {
-        let output = gcwatch(&["events", recording(name).to_str().unwrap()]);
+        let output = gcwatch(["events", &recording(name)]);
         assert!(output.status.success());
         let records = records(&output);
         let events = kinds(&records, "event");
@@ -505,17 +406,8 @@ fn every_event_is_shown() {
 #[test]
 fn one_collection_in_full() {
     let file = recording("net10-steady-verbose");
-    let output = gcwatch(&[
-        "analyze",
-        "--gc",
-        "45",
-        "--events",
-        "--format",
-        "table",
-        file.to_str().unwrap(),
-    ]);
-    assert!(output.status.success());
-    let text = str::from_utf8(&output.stdout).unwrap();
+    let of = ["analyze", "--gc", "45", "--events", "--format", "table", &file];
+    let text = written(gcwatch(of));
     for part in [
         "Stops",
         "Heap",
@@ -527,13 +419,13 @@ fn one_collection_in_full() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    let output = gcwatch(&["analyze", "--gc", "45", file.to_str().unwrap()]);
+    let output = gcwatch(["analyze", "--gc", "45", &file]);
     let records = records(&output);
     assert_eq!(records[1]["kind"], "gc_detail");
     assert!(records[1]["allocated"][0]["bytes"].as_u64().unwrap() > 1_000_000);
-    let piped = with_input(&["analyze", "--gc", "45", "-"], &fs::read(&file).unwrap());
+    let piped = with_input(["analyze", "--gc", "45", "-"], &fs::read(&file).unwrap());
     assert_eq!(piped.stdout, output.stdout);
-    let missing = gcwatch(&["analyze", "--gc", "4500", file.to_str().unwrap()]);
+    let missing = gcwatch(["analyze", "--gc", "4500", &file]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(
         stderr(&missing).contains("no collection with the number 4500"),
@@ -547,19 +439,8 @@ fn one_collection_in_full() {
 #[test]
 fn collections_are_chosen_and_sorted() {
     let file = recording("svc8-workstation");
-    let output = gcwatch(&[
-        "analyze",
-        "--from",
-        "1s",
-        "--to",
-        "3.5s",
-        "--sort",
-        "pause",
-        "--top",
-        "5",
-        file.to_str().unwrap(),
-    ]);
-    let records = records(&output);
+    let part = ["--from", "1s", "--to", "3.5s", "--sort", "pause", "--top", "5", &file];
+    let records = records(&gcwatch([&["analyze"], &part[..]].concat()));
     let gcs = kinds(&records, "gc");
     assert_eq!(gcs.len(), 5);
     let pauses: Vec<i64> = gcs.iter().map(|gc| gc["pause_ns"].as_i64().unwrap()).collect();
@@ -576,38 +457,25 @@ fn two_recordings_are_compared() {
         recording("net10-threads-server"),
         recording("net10-threads-server-datas"),
     );
-    let output = gcwatch(&["diff", a.to_str().unwrap(), b.to_str().unwrap()]);
-    assert!(output.status.success());
-    let records = records(&output);
+    let records = records(&gcwatch(["diff", &a, &b]));
     let all = &records[0];
     assert!(all["generation"].is_null());
-    let figure = all["figures"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|figure| figure["name"] == "collections")
-        .unwrap();
+    let mut figures = all["figures"].as_array().unwrap().iter();
+    let figure = figures.find(|figure| figure["name"] == "collections").unwrap();
     assert!(figure["before"].as_f64().unwrap() > 50.0 && figure["after"].as_f64().unwrap() > 100.0);
     assert!(records.len() > 4);
-    let table = gcwatch(&["diff", "--format", "table", a.to_str().unwrap(), b.to_str().unwrap()]);
-    assert!(str::from_utf8(&table.stdout).unwrap().contains("gen2 background"));
+    let table = written(gcwatch(["diff", "--format", "table", &a, &b]));
+    assert!(table.contains("gen2 background"));
 }
 
 /// Scenario: a table in a pipe, with and without `--color`, before and after the command.
 /// Guarantee: it has colours only where they were asked for.
 #[test]
 fn colours_are_a_choice() {
-    let recording = test_support::repository("tests/recordings/net10-steady.nettrace.gz");
+    let recording = recording("net10-steady");
     let is_coloured = |before: &[&str], after: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .args(before)
-            .args(["analyze", "--format", "table"])
-            .arg(&recording)
-            .args(after)
-            .output()
-            .unwrap();
-        assert!(output.status.success());
-        output.stdout.contains(&0x1b)
+        let analyze = ["analyze", "--format", "table", &recording];
+        written(gcwatch([before, &analyze, after].concat())).contains('\u{1b}')
     };
     assert!(!is_coloured(&[], &[]));
     assert!(is_coloured(&["--color", "always"], &[]) && is_coloured(&[], &["--color=always"]));

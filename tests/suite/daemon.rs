@@ -4,42 +4,21 @@
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tempfile::TempDir;
-use test_support::daemon::{self, ANY, Daemon};
+use test_support::daemon::{self, ANY, Daemon, marked};
+use test_support::program::{self, gcwatch, stderr, written};
+use test_support::scene::Scene;
 
 /// Bound on everything that is awaited.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-const NOTHING: &str = "targets:\n  include:\n    - name: no process has this name\n";
-
-fn command(folder: &Path, config: &str, listen: &str) -> Command {
-    daemon::command(Command::new(env!("CARGO_BIN_EXE_gcwatch")), folder, listen, config)
-}
-
-fn start(folder: TempDir, command: Command) -> Daemon {
-    Daemon::start(command).in_folder(folder)
-}
-
-/// Its exit status and all that it said.
-fn end(mut daemon: Daemon) -> (ExitStatus, String) {
-    (daemon.await_end(), daemon.said())
-}
 
 /// Scenario: SIGTERM, as systemd and Kubernetes send it.
 /// Guarantee: it ends in order, says so, and its exit code is 0.
 #[test]
 fn sigterm_ends_it_in_order() {
-    let folder = TempDir::new().unwrap();
-    let command = command(folder.path(), NOTHING, ANY);
-    let daemon = start(folder, command);
-    daemon.signal(Signal::TERM);
-    let (status, said) = end(daemon);
-    assert!(status.success(), "{status}: {said}");
+    let said = Scene::new().daemon("").end();
     assert!(said.contains("nothing lost"), "{said}");
 }
 
@@ -60,14 +39,13 @@ fn own_telemetry_never_delays_the_end() {
         for listener in [Some(listener), None] {
             let down = listener.is_none();
             let mut open = Vec::new();
-            let folder = TempDir::new().unwrap();
+            let scene = Scene::new();
             let path = if protocol == "grpc" { "" } else { "/v1" };
             let config = format!(
-                "{NOTHING}otlp: {{endpoint: 'http://{address}{path}', protocol: {protocol}}}\n\
+                "otlp: {{endpoint: 'http://{address}{path}', protocol: {protocol}}}\n\
                  self_telemetry: {{traces: true, metrics: false, log_level: info}}\n"
             );
-            let command = command(folder.path(), &config, ANY);
-            let mut daemon = start(folder, command);
+            let mut daemon = scene.daemon(&config);
             if down {
                 daemon.await_line("cannot reach the OTLP endpoint");
             } else {
@@ -75,13 +53,9 @@ fn own_telemetry_never_delays_the_end() {
                 open.push(listener.as_ref().unwrap().accept().unwrap());
             }
             let begun = Instant::now();
-            daemon.signal(Signal::TERM);
-            let (status, said) = end(daemon);
+            let said = daemon.end();
             let took = begun.elapsed();
-            assert!(
-                status.success() && said.contains("stopped; lost"),
-                "{protocol}, down: {down}: {status}: {said}"
-            );
+            assert!(said.contains("stopped; lost"), "{protocol}, down: {down}: {said}");
             assert!(took < Duration::from_secs(10), "{protocol}, down: {down}: {took:?}");
         }
     }
@@ -91,13 +65,13 @@ fn own_telemetry_never_delays_the_end() {
 /// Guarantee: it receives READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
 #[test]
 fn the_service_supervisor_is_notified() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("notify");
+    let scene = Scene::new();
+    let path = scene.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut command = command(folder.path(), NOTHING, ANY);
+    let mut command = scene.command("");
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
-    let daemon = start(folder, command);
+    let mut daemon = Daemon::start(command);
     let mut next = || {
         let mut buffer = [0; 256];
         let n = socket.recv(&mut buffer).expect("the supervisor receives something");
@@ -111,7 +85,7 @@ fn the_service_supervisor_is_notified() {
     daemon.signal(Signal::TERM);
     let reported = std::iter::repeat_with(&mut next).find(|reported| reported != "WATCHDOG=1");
     assert_eq!(reported.as_deref(), Some("STOPPING=1"));
-    assert!(end(daemon).0.success());
+    assert!(daemon.await_end().success());
 }
 
 /// Scenario: the port is taken by something else.
@@ -120,9 +94,8 @@ fn the_service_supervisor_is_notified() {
 fn a_taken_port_ends_it() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let folder = TempDir::new().unwrap();
-    let output = command(folder.path(), NOTHING, &address).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = Scene::new().command_at(&address, "").output().unwrap();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(&address) && said.contains("--listen none"), "{said}");
 }
@@ -131,10 +104,11 @@ fn a_taken_port_ends_it() {
 /// Guarantee: the daemon does not begin, exit code 1, and each mistake is said with its place.
 #[test]
 fn a_wrong_configuration_is_said_whole() {
-    let folder = TempDir::new().unwrap();
+    let scene = Scene::new();
     let wrong = "targts: {}\nmetrics:\n  interval: soon\nspans:\n  ratio: 7\n";
-    let output = command(folder.path(), wrong, ANY).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let mut command = daemon::command(program::command(), scene.folder(), ANY, wrong);
+    let output = command.output().unwrap();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     for place in ["gcwatch.yaml:1:1:", "gcwatch.yaml:3:13:", "gcwatch.yaml:5:10:"] {
         assert!(said.contains(place), "{place}:\n{said}");
@@ -146,18 +120,16 @@ fn a_wrong_configuration_is_said_whole() {
 /// Guarantee: the old configuration stays in force and that is said; then the change itself is enough for the new one.
 #[test]
 fn a_wrong_reload_keeps_the_old_configuration() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("gcwatch.yaml");
-    let command = command(folder.path(), NOTHING, ANY);
-    let mut daemon = start(folder, command);
+    let scene = Scene::new();
+    let file = scene.path("gcwatch.yaml");
+    let mut daemon = scene.daemon("");
     std::fs::write(&file, "spans: {ratio: many}\n").unwrap();
     daemon.signal(Signal::HUP);
     daemon.await_line("gcwatch.yaml:1:");
     daemon.await_line("previous one stays in force");
-    std::fs::write(&file, format!("{NOTHING}spans:\n  ratio: 0.5\n")).unwrap();
+    std::fs::write(&file, marked(scene.mark()) + "spans:\n  ratio: 0.5\n").unwrap();
     daemon.await_line("new configuration is in force");
-    daemon.signal(Signal::TERM);
-    assert!(end(daemon).0.success());
+    daemon.end();
 }
 
 /// A rule file with one rule, or with a mistake in its fifth line.
@@ -175,8 +147,8 @@ fn rule(id: &str, condition: &str) -> String {
 #[test]
 fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     use std::os::unix::fs::symlink;
-    let folder = TempDir::new().unwrap();
-    let rules = folder.path().join("rules");
+    let scene = Scene::new();
+    let rules = scene.folder().join("rules");
     let version = |name: &str, files: &[(&str, String)]| {
         let data = rules.join(name);
         std::fs::create_dir_all(&data).unwrap();
@@ -189,13 +161,13 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     };
     version("..1", &[("a.yaml", rule("test.a", "gc.generation == 2"))]);
     symlink("..data/a.yaml", rules.join("a.yaml")).unwrap();
-    let config = format!("{NOTHING}rules:\n  shipped: false\n  files: [{}]\n", rules.display());
-    let command = command(folder.path(), &config, ANY);
-    let mut daemon = start(folder, command);
+    let mut daemon = scene.daemon(&format!("rules: {{shipped: false, files: [{}]}}\n", rules.display()));
     let ids = |daemon: &Daemon| -> Vec<String> {
-        let answer = daemon.json("/api/v1/rules");
-        let rules = answer["rules"].as_array().unwrap().iter();
-        rules.map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
+        let rules = daemon.list("/api/v1/rules", "rules");
+        rules
+            .iter()
+            .map(|rule| rule["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(ids(&daemon), ["test.a"]);
 
@@ -227,12 +199,8 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     );
 
     daemon.signal(Signal::HUP);
-    daemon.signal(Signal::TERM);
-    let (status, said) = end(daemon);
-    assert!(
-        status.success() && said.matches("rules are in force").count() <= 3,
-        "{said}"
-    );
+    let said = daemon.end();
+    assert!(said.matches("rules are in force").count() <= 3, "{said}");
 }
 
 /// Scenario: the rule file is wrong at the start, and is put right while the daemon runs.
@@ -240,12 +208,10 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
 /// soon as it is right.
 #[test]
 fn wrong_rules_at_the_start_leave_those_that_ship() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("rules.yaml");
+    let scene = Scene::new();
+    let file = scene.path("rules.yaml");
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
-    let config = format!("{NOTHING}rules: {{files: [{}]}}\n", file.display());
-    let command = command(folder.path(), &config, ANY);
-    let mut daemon = start(folder, command);
+    let mut daemon = scene.daemon(&format!("rules: {{files: [{file}]}}\n"));
     daemon.await_line("rules.yaml:6:");
     daemon.await_line("shipped ones are in force until the files are valid");
     let answer = daemon.json("/api/v1/rules");
@@ -258,24 +224,16 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     assert_eq!(answer["health"], "ok");
     let rules = answer["rules"].as_array().unwrap();
     assert!(rules.iter().any(|rule| rule["id"] == "test.a"), "{answer}");
-    daemon.signal(Signal::TERM);
-    let (status, said) = end(daemon);
-    assert!(status.success(), "{said}");
+    daemon.end();
 }
 
 /// Scenario: the demonstration, one round of it, with nobody named to send to.
 /// Guarantee: each of its processes is in the table, every collection of the recordings was reported, exit code 0.
 #[test]
 fn the_demonstration_plays_its_recordings() {
-    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["demo", "--rounds", "1", "--listen", ANY])
-        .output()
-        .unwrap();
-    let (table, said) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{said}");
+    let output = gcwatch(["demo", "--rounds", "1", "--listen", ANY]);
+    let said = stderr(&output);
+    let table = written(output);
     for service in [
         "demo-web",
         "demo-near-limit",

@@ -1,28 +1,11 @@
 //! `callers` and `allocations` of kept bursts: tests/workload/known on real runtimes.
 
-use std::process::{Command, Output};
-
 use serde_json::Value;
-
-fn run(args: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch")).args(args).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
-}
+use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::recordings;
 
 fn recording(name: &str) -> String {
-    let path = test_support::repository(&format!("tests/recordings/evidence/{name}.nettrace.gz"));
-    path.to_str().unwrap().to_owned()
-}
-
-fn records(args: &[&str]) -> Vec<Value> {
-    let output = run(args);
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    recordings::file(&format!("evidence/{name}"))
 }
 
 /// Scenario: bursts of .NET 8, whose rundown is the whole one, and of 10, with filter and small rundown.
@@ -30,7 +13,7 @@ fn records(args: &[&str]) -> Vec<Value> {
 #[test]
 fn callers_of_a_recording_are_named() {
     for name in ["net8-callers", "net10-callers"] {
-        let all = records(&["callers", &recording(name), "--format", "ndjson"]);
+        let all = records(["callers", &recording(name), "--format", "ndjson"]);
         let (first, callers) = all.split_first().unwrap();
         assert_eq!((&first["kind"], &first["lost_events"]), (&"callers".into(), &0.into()));
         for field in ["triggers", "collections", "stopped_ns"] {
@@ -83,8 +66,8 @@ fn callers_of_a_recording_are_named() {
 /// Guarantee: its requests are counted, their frames are addresses, and nothing is made up.
 #[test]
 fn requests_without_names_are_counted() {
-    let file = test_support::recordings::path("net10-nogc");
-    let all = records(&["callers", file.to_str().unwrap(), "--format", "ndjson"]);
+    let file = recordings::file("net10-nogc");
+    let all = records(["callers", &file, "--format", "ndjson"]);
     let triggers = all[0]["triggers"].as_u64().unwrap();
     assert!(triggers > 0 && all[0]["methods"] == 0 && all[0]["unknown_frames"].as_u64() > Some(0));
     let mut counted = 0;
@@ -109,7 +92,7 @@ fn requests_without_names_are_counted() {
 #[test]
 fn allocations_of_a_recording_in_every_form() {
     let file = recording("net10-allocations");
-    let all = records(&["allocations", &file, "--format", "ndjson"]);
+    let all = records(["allocations", &file, "--format", "ndjson"]);
     let first = &all[0];
     assert_eq!(
         (&first["kind"], &first["method"]),
@@ -117,7 +100,7 @@ fn allocations_of_a_recording_in_every_form() {
     );
     let number = |record: &Value, field: &str| record[field].as_i64().unwrap();
     for kind in ["allocation_type", "allocation_site"] {
-        let of_kind: Vec<_> = all.iter().filter(|record| record["kind"] == kind).collect();
+        let of_kind = of_kind(&all, kind);
         let sum: i64 = of_kind.iter().map(|record| number(record, "estimate")).sum();
         // Each is rounded.
         assert!(
@@ -129,15 +112,15 @@ fn allocations_of_a_recording_in_every_form() {
             assert!(number(record, "estimate") <= number(record, "high"), "{record}");
         }
     }
-    let folded = String::from_utf8(run(&["allocations", &file, "--format", "folded"]).stdout).unwrap();
+    let folded = written(gcwatch(["allocations", &file, "--format", "folded"]));
     let weights = folded
         .lines()
         .map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap());
     assert!((weights.sum::<i64>() - number(first, "estimate")).abs() <= all.len() as i64 * 10);
-    let svg = String::from_utf8(run(&["allocations", &file, "--format", "svg"]).stdout).unwrap();
+    let svg = written(gcwatch(["allocations", &file, "--format", "svg"]));
     assert!(svg.contains("Shop.Memory.Orders.Parse") && svg.ends_with("</svg>\n"));
     assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());
-    let pprof = run(&["allocations", &file, "--format", "pprof"]).stdout;
+    let pprof = gcwatch(["allocations", &file, "--format", "pprof"]).stdout;
     assert_eq!(pprof[..2], [0x1f, 0x8b]);
 }
 
@@ -148,8 +131,8 @@ fn an_output_does_not_differ_from_itself() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("a.ndjson");
     let out = out.to_str().unwrap();
-    run(&["allocations", &recording("net10-allocations"), "-o", out]);
-    let changes = records(&["allocations", "diff", out, out, "--format", "ndjson"]);
+    written(gcwatch(["allocations", &recording("net10-allocations"), "-o", out]));
+    let changes = records(["allocations", "diff", out, out, "--format", "ndjson"]);
     assert!(changes.len() > 10);
     for change in changes {
         assert_eq!(

@@ -4,14 +4,17 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/net31-steady.nettrace.gz");
+use test_support::program::{self, records_of, stderr};
+use test_support::recordings;
+
+const NOWHERE: [&str; 3] = ["--no-traces", "--no-metrics", "--no-logs"];
 
 fn replay(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    let mut command = program::command();
     command
         .arg("replay")
         .args(arguments)
-        .arg(RECORDING)
+        .arg(recordings::path("net31-steady"))
         .env_remove("GCWATCH_CONFIG")
         .stderr(Stdio::piped());
     command
@@ -50,8 +53,8 @@ fn http_goes_through_the_proxy_of_the_environment() {
 /// Guarantee: it does not pretend to do something: exit code 1 and the reason.
 #[test]
 fn nowhere_to_replay_to_is_said() {
-    let output = replay(&["--no-traces", "--no-metrics", "--no-logs"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = replay(&NOWHERE).output().unwrap();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("nowhere to replay to"), "{said}");
 }
@@ -76,25 +79,12 @@ fn alerts_of_a_recording_are_lines_and_call_nobody() {
         rules.display()
     );
     std::fs::write(&config, text).unwrap();
-    let arguments = [
-        "--no-traces",
-        "--no-metrics",
-        "--no-logs",
-        "--config",
-        config.to_str().unwrap(),
-    ];
+    let arguments = [&NOWHERE[..], &["--config", config.to_str().unwrap()]].concat();
     let output = replay(&arguments).stdout(Stdio::piped()).output().unwrap();
-    let (reported, said) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{said}");
-    let records: Vec<serde_json::Value> = reported
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let records = records_of(&output);
     let [fired, ended] = records.as_slice() else {
-        panic!("{reported}\n{said}")
+        panic!("{records:?}")
     };
     for record in &records {
         assert_eq!(
@@ -128,17 +118,9 @@ fn alerts_of_a_recording_are_lines_and_call_nobody() {
 #[test]
 fn a_bad_file_does_not_stop_the_others() {
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let output = replay(&[
-        "--no-traces",
-        "--no-metrics",
-        "--no-logs",
-        "--listen",
-        "127.0.0.1:0",
-        bad,
-    ])
-    .output()
-    .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let arguments = [&NOWHERE[..], &["--listen", "127.0.0.1:0", bad]].concat();
+    let output = replay(&arguments).output().unwrap();
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("Cargo.toml"), "{said}");
     assert!(said.contains("replayed 14 collections"), "{said}");

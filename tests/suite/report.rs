@@ -1,8 +1,8 @@
 //! `gcwatch analyze --html`.
 
 use std::fs;
-use std::io::{Read as _, Seek as _, Write as _};
-use std::process::{Command, Output, Stdio};
+use std::io::{Seek as _, Write as _};
+use std::process::{Output, Stdio};
 
 use api::gc::Subject;
 use clr_gc::stream::Scope;
@@ -11,21 +11,11 @@ use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 use serde_json::Value;
-use test_support::repository;
+use test_support::program::{self, gcwatch, of_kind, stderr, written};
+use test_support::recordings::{self, file as recording};
 
 fn analyze(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .arg("analyze")
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn recording(name: &str) -> String {
-    repository(&format!("tests/recordings/{name}.nettrace.gz"))
-        .to_str()
-        .unwrap()
-        .to_owned()
+    gcwatch([&["analyze"], arguments].concat())
 }
 
 /// The recordings in a page.
@@ -54,7 +44,7 @@ fn rendered(bytes: &[u8]) -> Output {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(bytes).unwrap();
     input.rewind().unwrap();
-    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+    program::command()
         .args(["recording-page", "20261123T114742Z-shop-1-0f.nettrace"])
         .env_clear()
         .stdin(input)
@@ -68,16 +58,9 @@ fn rendered(bytes: &[u8]) -> Output {
 /// sentence.
 #[test]
 fn the_recording_of_an_incident_is_rendered() {
-    let whole = fs::read(repository("tests/recordings/net10-lohoos.nettrace.gz")).unwrap();
-    let mut plain = Vec::new();
-    flate2::read::MultiGzDecoder::new(&whole[..])
-        .read_to_end(&mut plain)
-        .unwrap();
+    let plain = recordings::bytes("net10-lohoos");
     for bytes in [&plain[..], &plain[..plain.len() / 2]] {
-        let made = rendered(bytes);
-        let text = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "{text}");
-        let record = record(std::str::from_utf8(&made.stdout).unwrap());
+        let record = record(&written(rendered(bytes)));
         assert_eq!(record["file"], "20261123T114742Z-shop-1-0f.nettrace");
         assert!(!record["processes"][0]["incidents"].is_null(), "no rules");
     }
@@ -93,7 +76,7 @@ fn the_recording_of_an_incident_is_rendered() {
 /// Guarantee: memory and CPU are bounded before it has read a byte.
 #[test]
 fn what_renders_recordings_is_bounded() {
-    let mut waiting = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+    let mut waiting = program::command()
         .args(["recording-page", "a.nettrace"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -121,21 +104,14 @@ fn a_page_has_the_figures_of_the_records() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     let source = recording("net10-lohoos");
-    let made = analyze(&[&source, "--html", file.to_str().unwrap()]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    written(analyze(&[&source, "--html", file.to_str().unwrap()]));
     let page = fs::read_to_string(&file).unwrap();
     let record = record(&page);
-    let lines = analyze(&[&source, "--format", "ndjson"]).stdout;
-    let lines: Vec<Value> = String::from_utf8(lines)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let of_kind = |kind: &'static str| lines.iter().filter(move |line| line["kind"] == kind);
+    let lines = program::records(["analyze", &source, "--format", "ndjson"]);
     let process = &record["processes"][0];
-    assert_eq!(Some(&process["summary"]), of_kind("summary").next());
+    assert_eq!(&process["summary"], of_kind(&lines, "summary")[0]);
     let pauses: Vec<&Value> = process["pauses"]["pause_ns"].as_array().unwrap().iter().collect();
-    let expected: Vec<&Value> = of_kind("gc").map(|gc| &gc["pause_ns"]).collect();
+    let expected: Vec<&Value> = of_kind(&lines, "gc").iter().map(|gc| &gc["pause_ns"]).collect();
     assert_eq!(pauses, expected);
     let sum = |values: &Value| values.as_array().unwrap().iter().filter_map(Value::as_i64).sum::<i64>();
     let history = &process["history"];
@@ -159,7 +135,7 @@ fn a_page_has_the_figures_of_the_records() {
     );
     assert_eq!(
         process["incidents"].as_array().unwrap().len(),
-        of_kind("incident").count()
+        of_kind(&lines, "incident").len()
     );
     assert!(!record["unseen"].as_array().unwrap().is_empty());
     // The name of SVG's elements is none that is fetched.
@@ -202,11 +178,7 @@ fn a_page_is_not_overwritten() {
     let (link, theirs) = (folder.path().join(".report.html.new"), folder.path().join("theirs"));
     fs::write(&theirs, "theirs").unwrap();
     std::os::unix::fs::symlink(&theirs, &link).unwrap();
-    assert!(
-        analyze(&[&source, "--html", to, "--force", "--no-rules"])
-            .status
-            .success()
-    );
+    written(analyze(&[&source, "--html", to, "--force", "--no-rules"]));
     assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
     assert_eq!(
         record(&fs::read_to_string(&file).unwrap())["processes"][0]["incidents"],
@@ -222,24 +194,17 @@ fn several_recordings_are_one_page() {
     let (file, none) = (folder.path().join("report.html"), folder.path().join("none.nettrace"));
     fs::write(&none, "no recording").unwrap();
     let (first, second) = (recording("net10-steady"), recording("net10-lohoos"));
-    let made = analyze(&[
-        &first,
-        none.to_str().unwrap(),
-        &second,
-        "--html",
-        file.to_str().unwrap(),
-    ]);
-    let said = String::from_utf8(made.stderr).unwrap();
+    let [none, file] = [none, file].map(|path| path.to_str().unwrap().to_owned());
+    let made = analyze(&[&first, &none, &second, "--html", &file]);
+    let said = stderr(&made);
     assert_eq!(made.status.code(), Some(1), "{said}");
     assert!(said.contains("none.nettrace"), "{said}");
     let recordings = records(&fs::read_to_string(&file).unwrap());
     let files: Vec<&Value> = recordings.iter().map(|one| &one["file"]).collect();
     assert_eq!(files, ["net10-steady.nettrace.gz", "net10-lohoos.nettrace.gz"]);
     for (source, one) in [&first, &second].into_iter().zip(&recordings) {
-        let lines = String::from_utf8(analyze(&[source, "--format", "ndjson"]).stdout).unwrap();
-        let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let summary = lines.find(|line| line["kind"] == "summary");
-        assert_eq!(Some(&one["processes"][0]["summary"]), summary.as_ref());
+        let lines = program::records(["analyze", source, "--format", "ndjson"]);
+        assert_eq!(&one["processes"][0]["summary"], of_kind(&lines, "summary")[0]);
     }
 }
 
@@ -289,8 +254,7 @@ fn arguments_are_shown_only_when_asked_for() {
     let file = folder.path().join("report.html");
     let (source, to) = (recording("net10-lohoos"), file.to_str().unwrap());
     let page = |more: &[&str]| {
-        let made = analyze(&[&[&source[..], "--html", to, "--force"], more].concat());
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        written(analyze(&[&[&source[..], "--html", to, "--force"], more].concat()));
         fs::read_to_string(&file).unwrap()
     };
     let without = page(&[]);

@@ -1,18 +1,13 @@
 //! Requests of a recording: `record --profile requests` of a web service on .NET 8.
 
-use std::process::Command;
-
 use serde_json::Value;
+use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::recordings;
 
-fn analyze(format: &str) -> String {
-    let recording = test_support::repository("tests/recordings/requests/net8-shop.nettrace.gz");
-    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["analyze", "--format", format, "--no-rules", "--top", "1"])
-        .arg(recording)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+fn of(format: &str) -> [String; 7] {
+    let recording = recordings::file("requests/net8-shop");
+    let words = ["analyze", "--format", format, "--no-rules", "--top", "1", &recording];
+    words.map(str::to_owned)
 }
 
 /// Scenario: 1.5 s of a service that answers, fails and collects when asked to.
@@ -20,9 +15,8 @@ fn analyze(format: &str) -> String {
 /// a collection of the same recording.
 #[test]
 fn requests_of_a_recording_lost_what_their_pauses_add_up_to() {
-    let text = analyze("ndjson");
-    let all: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let requests: Vec<&Value> = all.iter().filter(|record| record["kind"] == "request").collect();
+    let all = records(of("ndjson"));
+    let requests = of_kind(&all, "request");
     let (mut hit, mut failed) = (0, 0);
     for request in &requests {
         assert_eq!(request["trace_id"].as_str().unwrap().len(), 32, "{request}");
@@ -56,7 +50,7 @@ fn requests_of_a_recording_lost_what_their_pauses_add_up_to() {
 /// Guarantee: it is the committed one, which people have read.
 #[test]
 fn requests_are_shown_as_bars() {
-    let text = analyze("table");
+    let text = written(gcwatch(of("table")));
     let (_, requests) = text.split_once(" stopped").map_or(("", ""), |(before, _)| {
         let line = before.rfind('\n').map_or(0, |at| at + 1);
         text.split_at(line)

@@ -3,8 +3,7 @@
 //! `tests/recordings/NAME.nettrace.gz` was sent by a real runtime; `NAME.txt` beside it is the table of `gcwatch
 //! analyze`. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
-use std::process::Command;
-
+use test_support::program::{command, written};
 use test_support::{golden, recordings};
 
 /// Scenario: `analyze --format table` on every recording.
@@ -14,17 +13,9 @@ fn tables_are_as_committed() {
     let folder = recordings::folder();
     let mut differ = Vec::new();
     for name in recordings::names() {
-        let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .current_dir(&folder)
-            .args(["analyze", "--format", "table", &format!("{name}.nettrace.gz")])
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{name}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let reported = String::from_utf8(output.stdout).unwrap();
+        let mut analyze = command();
+        analyze.args(["analyze", "--format", "table", &format!("{name}.nettrace.gz")]);
+        let reported = written(analyze.current_dir(&folder).output().unwrap());
         differ.extend(golden::difference(&format!("tests/recordings/{name}.txt"), &reported));
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));

@@ -48,7 +48,7 @@ async fn a_session_that_the_runtime_ended_is_begun_again() {
     let supervised = supervise(&leases);
     let detached = |state: &RunState| matches!(state, RunState::Detached { .. });
     let again = |run: &Run| times(run, detached) >= 2;
-    let run = supervised.log.until(std::process::id(), "again", again).await;
+    let run = supervised.until(std::process::id(), "again", again).await;
     assert_eq!(run.opened, 1, "{:?}", run.states);
     assert!(
         times(&run, |state| *state == RunState::Attached) >= 2,
@@ -82,13 +82,12 @@ async fn a_damaged_stream_ends_its_session_alone() {
     let supervised = supervise(&leases);
     let damage = |state: &RunState| matches!(state, RunState::Detached { detail } if detail.contains("damaged"));
     let run = supervised
-        .log
         .until(std::process::id(), "damaged", |run| times(run, damage) == 1)
         .await;
     let before = run.collections.len();
     assert!(fake.stopped() >= 1, "the session is stopped");
     let more = |run: &Run| run.is_attached() && run.collections.len() > before;
-    let run = supervised.log.until(std::process::id(), "again", more).await;
+    let run = supervised.until(std::process::id(), "again", more).await;
     assert_eq!((times(&run, damage), run.opened), (1, 1));
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
@@ -101,10 +100,7 @@ async fn a_session_that_does_not_stop_is_reported() {
     let fake = Fake::start(move |_| Stream::Stubborn(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    supervised
-        .log
-        .until(std::process::id(), "attached", Run::is_attached)
-        .await;
+    supervised.until(std::process::id(), "attached", Run::is_attached).await;
     let unfinished = supervised.stop().await;
     let [(pid, _, problem)] = &unfinished.sessions[..] else {
         panic!("{unfinished:?}")
@@ -144,7 +140,6 @@ async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
     let supervised = supervise(&leases);
     let is_open = |run: &Run| run.open == open;
     supervised
-        .log
         .until(std::process::id(), "an open collection", is_open)
         .await;
     let log = supervised.log.clone();

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -32,7 +31,7 @@ fn the_demonstration_is_top_on_a_terminal() {
         ws_ypixel: 0,
     };
     tcsetwinsize(&theirs, size).unwrap();
-    let mut demo = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+    let mut demo = test_support::program::command()
         .args(["demo", "--listen", "127.0.0.1:0"])
         .env("TERM", "xterm-256color")
         // A group whose parent is of another one: without a shell that could continue it, Ctrl-Z would do nothing.

@@ -1,13 +1,15 @@
 //! `gcwatch mcp` as a program: its client speaks to it, and a listener answers it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
+use test_support::program;
+use test_support::target::Running;
 
 /// The program, and a client of it.
 pub(super) struct Client {
-    child: Child,
+    child: Running,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     id: u64,
@@ -16,7 +18,7 @@ pub(super) struct Client {
 impl Client {
     /// Begins it with these arguments, and shakes hands.
     pub(super) fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        let mut child = program::command()
             .arg("mcp")
             .args(arguments)
             .stdin(Stdio::piped())
@@ -26,7 +28,7 @@ impl Client {
             .unwrap();
         let (questions, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut client = Self {
-            child,
+            child: Running(child),
             questions,
             answers,
             id: 0,
@@ -78,14 +80,7 @@ impl Client {
     /// Its standard input ends. Whether it ended well.
     pub(super) fn end(mut self) -> bool {
         drop(self.questions.take());
-        self.child.wait().unwrap().success()
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
+        self.child.0.wait().unwrap().success()
     }
 }
 
@@ -176,10 +171,6 @@ fn bursts_are_priced_first() {
         "{again}"
     );
     assert!(client.end());
-    let elsewhere = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["mcp", "--allow-bursts", "--connect", "http://node7:9464"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let elsewhere = program::gcwatch(["mcp", "--allow-bursts", "--connect", "http://node7:9464"]);
     assert_eq!(elsewhere.status.code(), Some(2));
 }

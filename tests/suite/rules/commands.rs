@@ -2,29 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use rule_language::document::schema;
 use serde::Deserialize;
 use serde_json::Value;
+use test_support::program::{command, fed, records_of, stderr};
 
 use super::{example, root};
 
 fn run(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .arg("rules")
-        .args(args)
-        .current_dir(root())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that reads nothing may have ended.
-    let _nobody_reads = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
+    fed(command().arg("rules").args(args).current_dir(root()), input.as_bytes())
 }
 
 fn result(output: &Output) -> (Option<i32>, String) {
@@ -132,17 +121,13 @@ fn folders_are_read_by_name() {
 /// nothing.
 #[test]
 fn programs_get_records() {
-    let records = |output: &Output| -> Vec<Value> {
-        let text = String::from_utf8(output.stdout.clone()).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    };
     let output = run(
         &["check", "-"],
         &example().replace("gc.pause_ms > 200.0", "gc.pause_msec > 200.0"),
     );
     assert_eq!(output.status.code(), Some(1));
-    let records_of = records(&output);
-    let problem = records_of
+    let records = records_of(&output);
+    let problem = records
         .iter()
         .find(|record| record["severity"] == "error")
         .expect("an error");
@@ -151,23 +136,23 @@ fn programs_get_records() {
         (&problem["file"], &problem["line"], &problem["column"]),
         (&"-".into(), &31.into(), &10.into())
     );
-    let last = records_of.last().unwrap();
+    let last = records.last().unwrap();
     assert_eq!(
         (&last["kind"], &last["errors"], &last["ok"]),
         (&"rules_check".into(), &1.into(), &false.into())
     );
 
-    let records_of = records(&run(
+    let records = records_of(&run(
         &["list", "-"],
         &example()
             .replace("  group: pause\n", "")
             .replace("groups:\n  pause: Pauses of one process\n", ""),
     ));
-    assert_eq!(records_of.len(), 2);
-    assert_eq!(records_of[0]["kind"], "rule");
-    assert_eq!(records_of[0]["group"], Value::Null);
-    assert_eq!(records_of[0]["location"], "-:18:5");
-    assert_eq!(records_of[0]["cooldown_ns"], 300_000_000_000_u64);
+    assert_eq!(records.len(), 2);
+    assert_eq!(records[0]["kind"], "rule");
+    assert_eq!(records[0]["group"], Value::Null);
+    assert_eq!(records[0]["location"], "-:18:5");
+    assert_eq!(records[0]["cooldown_ns"], 300_000_000_000_u64);
     assert_eq!(run(&["list", "-"], "nonsense").status.code(), Some(1));
 }
 
@@ -262,7 +247,7 @@ fn a_test_that_fails_says_where_and_why() {
     let empty = tempfile::tempdir().unwrap();
     let empty = run(&["test", empty.path().to_str().unwrap()], "");
     assert_eq!(empty.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&empty.stderr).contains("no tests found"));
+    assert!(stderr(&empty).contains("no tests found"));
 }
 
 /// Scenario: a shipped rule, a rule of a file with a test beside it, and an id with a slip.
@@ -307,5 +292,5 @@ fn a_rule_is_shown_whole() {
     assert_eq!(record["runbook"], Value::Null);
     let output = run(&["show", "time.puase"], "");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean time.pause?"));
+    assert!(stderr(&output).contains("did you mean time.pause?"));
 }

@@ -54,6 +54,47 @@ pub fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Asks until it is so.
+pub fn await_that(what: &str, is: impl FnMut() -> bool) {
+    await_within(PATIENCE, what, is);
+}
+
+/// The same, where it must be so within a time.
+pub fn await_within(time: Duration, what: &str, mut is: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is() {
+        assert!(since.elapsed() < time, "{what}: not within {time:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until a file has so many bytes.
+pub fn await_bytes(path: impl AsRef<Path>, least: u64) {
+    let path = path.as_ref();
+    let length = || std::fs::metadata(path).map_or(0, |file| file.len());
+    await_that(&path.to_string_lossy(), || length() >= least);
+}
+
+/// Asks until an answer fits.
+fn fitting(within: Duration, what: &str, fits: impl Fn(&Value) -> bool, ask: impl Fn() -> Value) -> Value {
+    let since = Instant::now();
+    loop {
+        let answer = ask();
+        if fits(&answer) {
+            return answer;
+        }
+        assert!(since.elapsed() < within, "{what}: {answer}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The most memory of a process so far, bytes; `None`: it ended.
+pub fn most_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}
+
 /// Waits for the end of a process; `None`: it did not end in time.
 pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     let since = Instant::now();
@@ -176,6 +217,19 @@ impl Daemon {
         status
     }
 
+    /// Its exit status, if it has ended by itself.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Asks it to end, which it does in order; all that it said.
+    pub fn end(mut self) -> String {
+        self.signal(Signal::TERM);
+        let status = self.await_end();
+        assert!(status.success(), "{status}:\n{}", self.said());
+        self.said()
+    }
+
     /// Status and body of an answer.
     pub fn bytes(&self, path: &str) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
@@ -214,15 +268,39 @@ impl Daemon {
 
     /// Waits until what is known of a process fits.
     pub fn await_target(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        let since = Instant::now();
-        loop {
-            let target = self.target(pid).unwrap_or_default();
-            if fits(&target) {
-                return target;
-            }
-            assert!(since.elapsed() < PATIENCE, "process {pid}, {what}: {target}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        fitting(PATIENCE, what, fits, || self.target(pid).unwrap_or_default())
+    }
+
+    /// The record of a process; null while nothing is known of it.
+    pub fn process(&self, pid: u32) -> Value {
+        let (_, record) = self.get(&format!("/api/v1/processes/{pid}"));
+        serde_json::from_str(&record).unwrap_or_default()
+    }
+
+    /// Waits until the record of a process fits.
+    pub fn await_process(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        fitting(PATIENCE, what, fits, || self.process(pid))
+    }
+
+    /// What a list of the API has.
+    pub fn list(&self, path: &str, name: &str) -> Vec<Value> {
+        let Value::Array(list) = self.json(path)[name].take() else {
+            panic!("{path} has no {name}");
+        };
+        list
+    }
+
+    /// The newest incident of a process that fits, as soon as there is one. How memory grows is known after two
+    /// readings, which are 15 s apart.
+    pub fn incident(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let is = |one: &Value| one["pid"] == pid && fits(one);
+        let found = || self.list("/api/v1/incidents", "incidents").into_iter().find(is);
+        fitting(
+            4 * PATIENCE,
+            what,
+            |found| !found.is_null(),
+            || found().unwrap_or_default(),
+        )
     }
 
     /// The value of one of its own metrics.
@@ -234,38 +312,24 @@ impl Daemon {
 
     /// The most memory that it ever had, bytes.
     pub fn most_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+        most_memory(self.pid()).unwrap()
     }
 
     /// Its guard's process.
     pub fn guard(&self) -> Option<Pid> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).ok()?;
         let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
-        let pids: Vec<i32> = children
-            .flat_map(|pids| {
-                pids.split_whitespace()
-                    .filter_map(|pid| pid.parse().ok())
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        let is_guard = |pid: &&i32| {
+        let children: String = children.collect();
+        let is_guard = |pid: &&str| {
             std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "gcwatch-guard")
         };
-        pids.iter().find(is_guard).and_then(|pid| Pid::from_raw(*pid))
+        let guard = children.split_whitespace().find(is_guard)?;
+        Pid::from_raw(guard.parse().ok()?)
     }
 
     /// Waits until it has a guard that is not `other`.
     pub fn await_guard(&self, other: Option<Pid>) -> Pid {
-        let since = Instant::now();
-        loop {
-            match self.guard() {
-                Some(guard) if Some(guard) != other => return guard,
-                _ => std::thread::yield_now(),
-            }
-            assert!(since.elapsed() < PATIENCE, "it has no guard:\n{}", self.said());
-        }
+        until("a guard", || self.guard().filter(|guard| Some(*guard) != other))
     }
 }
 

@@ -12,7 +12,7 @@
 
 mod forge;
 mod modes;
-mod serve;
+pub mod serve;
 
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;

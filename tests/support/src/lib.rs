@@ -6,9 +6,15 @@
 //! | `recordings` | `tests/recordings` |
 //! | `harness` | tests that say `ignored` and the reason where the machine lacks what they need |
 //! | `runtimes`, `target` | real .NET runtimes and processes on them |
+//! | `program` | gcwatch as a command, and its records |
 //! | `daemon` | `gcwatch run`, asked over its listener |
+//! | `scene` | a folder, processes that are known by it, and a daemon that reads them |
+//! | `service` | web services, and clients that ask them |
+//! | `groups` | control groups of version 1 |
+//! | `tool` | another tool with a session of its own |
 //! | `supervised` | the supervisor of targets, with all that it reports |
 //! | `hostile` | a fake runtime that misbehaves by a mode, also as a program |
+//! | `replay` | recordings played into a pipeline |
 //! | `receiver` | an OTLP receiver, Alertmanager or webhook that answers by a script |
 //! | `mock` | an OTLP receiver that others wrote |
 //! | `notices` | changes of alerts without a process |
@@ -31,6 +37,8 @@ use std::path::{Path, PathBuf};
 pub mod daemon;
 pub mod golden;
 #[cfg(feature = "daemon")]
+pub mod groups;
+#[cfg(feature = "daemon")]
 pub mod harness;
 #[cfg(feature = "hostile")]
 pub mod hostile;
@@ -39,14 +47,24 @@ pub mod mock;
 #[cfg(feature = "daemon")]
 pub mod notices;
 #[cfg(feature = "daemon")]
+pub mod program;
+#[cfg(feature = "daemon")]
 pub mod receiver;
 pub mod recordings;
 #[cfg(feature = "daemon")]
+pub mod replay;
+#[cfg(feature = "daemon")]
 pub mod runtimes;
+#[cfg(feature = "daemon")]
+pub mod scene;
+#[cfg(feature = "daemon")]
+pub mod service;
 #[cfg(feature = "daemon")]
 pub mod supervised;
 #[cfg(feature = "daemon")]
 pub mod target;
+#[cfg(feature = "daemon")]
+pub mod tool;
 
 /// A path of the repository.
 pub fn repository(path: &str) -> PathBuf {

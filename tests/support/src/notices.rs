@@ -9,8 +9,9 @@ use gc_rules::rule::Rule;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::spans::SpanIds;
+use gc_telemetry::value::key_value;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use processes::RunKey;
 use rule_language::load::{SourceFile, load};
@@ -55,13 +56,7 @@ pub fn rule() -> Arc<Rule> {
 }
 
 pub fn attribute(key: &str, value: &str) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue {
-            value: Some(Value::StringValue(value.to_owned())),
-        }),
-        ..KeyValue::default()
-    }
+    key_value(key, Value::StringValue(value.to_owned()))
 }
 
 /// A process in a cluster.

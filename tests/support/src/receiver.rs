@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use delivery::otlp::settings::{self, Compression, Protocol};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, Incoming};
@@ -24,6 +25,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -145,14 +147,30 @@ impl Recorded {
         self.decode()
     }
 
-    /// The names of all spans in it, in order.
+    /// All spans in it, in order.
+    pub fn spans(&self) -> Vec<Span> {
+        let resources = self.traces().resource_spans.into_iter();
+        let scopes = resources.flat_map(|resource| resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans).collect()
+    }
+
+    /// Their names.
     pub fn span_names(&self) -> Vec<String> {
-        let scopes = self
-            .traces()
-            .resource_spans
-            .into_iter()
-            .flat_map(|resource| resource.scope_spans);
-        scopes.flat_map(|scope| scope.spans).map(|span| span.name).collect()
+        self.spans().into_iter().map(|span| span.name).collect()
+    }
+}
+
+/// Settings that send JSON to an address.
+pub fn settings(endpoint: String) -> settings::Receiver {
+    settings::Receiver {
+        endpoint,
+        protocol: Protocol::HttpJson,
+        headers: Vec::new(),
+        timeout: LONG,
+        compression: Compression::None,
+        certificate: None,
+        client_certificate: None,
+        client_key: None,
     }
 }
 

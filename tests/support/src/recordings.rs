@@ -26,6 +26,11 @@ pub fn path(name: &str) -> PathBuf {
     folder().join(format!("{name}.nettrace.gz"))
 }
 
+/// The same, as an argument of a command.
+pub fn file(name: &str) -> String {
+    path(name).to_str().unwrap().to_owned()
+}
+
 /// A recording, unpacked.
 pub fn bytes(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();

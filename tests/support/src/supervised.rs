@@ -1,6 +1,7 @@
 //! A supervisor of targets, and all that it reports.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,6 +179,14 @@ pub struct Supervised {
     pub options: watch::Sender<Arc<TargetOptions>>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<Unfinished>,
+}
+
+impl Deref for Supervised {
+    type Target = Log;
+
+    fn deref(&self) -> &Log {
+        &self.log
+    }
 }
 
 impl Supervised {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::daemon::await_end;
 use crate::runtimes::{Host, Runtime};
 
 /// How long a process may take to start, to answer or to end. Only a hang takes as long.
@@ -68,6 +69,17 @@ pub struct Target {
     ends_with_stdin: bool,
 }
 
+/// A process that ends with its test.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
 /// How a process is started.
 #[derive(Debug, Clone)]
 pub struct Start {
@@ -108,12 +120,17 @@ impl Start {
         self
     }
 
+    /// A program of `tests/workload/known`, which prints `ready` when it is.
+    pub fn known(runtime: Runtime, program: &'static str, arguments: &[&str]) -> Self {
+        let mut start = Self::new(runtime, "known");
+        start.program = Some((program, arguments.iter().map(|&one| one.to_owned()).collect()));
+        start
+    }
+
     /// With many pinned objects, a collection every 100 ms, and a line with its time and its pause in microseconds of
     /// each; on .NET 8 and later.
     pub fn pins(runtime: Runtime, objects: u32) -> Self {
-        let mut start = Self::new(runtime, "pins");
-        start.program = Some(("pins.dll", vec!["300".to_owned(), objects.to_string()]));
-        start
+        Self::known(runtime, "pins.dll", &["300", &objects.to_string()])
     }
 
     /// Starts it without waiting for anything.
@@ -206,13 +223,14 @@ impl Start {
     /// Starts it and waits until it works.
     pub fn start(&self) -> Target {
         let mut target = self.spawn();
-        if self.runtime.is_native_aot() {
-            // It prints nothing of its own; its socket is there before its program runs.
-            target.await_socket();
-        } else {
+        // NativeAOT prints nothing of its own; its socket is there before its program runs.
+        if !self.runtime.is_native_aot() {
             target.await_line(&format!("{} {}", self.runtime.name, self.mode), |line| {
-                line.starts_with("ready ")
+                line.split(' ').next() == Some("ready")
             });
+        }
+        if self.runtime.is_native_aot() || self.program.is_some() {
+            target.await_socket();
         }
         target
     }
@@ -311,6 +329,15 @@ impl Target {
         (0..n).map(|_| self.await_line("a line", |_| true)).collect()
     }
 
+    /// Half of the next pauses are at most so long, in microseconds, by the account of a program with pinned objects.
+    pub fn usual_pause(&mut self, of: usize) -> u64 {
+        let lines = self.lines_from_now(of);
+        let pause = |line: &String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+        let mut pauses: Vec<u64> = lines.iter().map(pause).collect();
+        pauses.sort_unstable();
+        pauses[pauses.len() / 2]
+    }
+
     fn take(&mut self, line: &str) {
         let Some(numbers) = line.strip_prefix("tick ") else {
             return;
@@ -358,16 +385,7 @@ impl Target {
 
     /// Waits until it has exited; `None`: it did not in time.
     pub fn await_exit(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
-        let since = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return Some(status);
-            }
-            if since.elapsed() > within {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        await_end(&mut self.child, within)
     }
 
     /// Lets it end by itself.

@@ -1,6 +1,6 @@
 //! The diagnostics protocol of a hostile runtime: a thread for each connection.
 
-use std::io::{Error, Read as _, Result, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,8 @@ use nettrace::Format;
 use super::forge::{Forge, monotonic};
 use super::modes::{Does, Mode, methods, samples};
 
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
 /// How long a client may take to send a command.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -28,16 +30,20 @@ struct Serving {
     sessions: Mutex<Vec<u64>>,
 }
 
-/// Opens the socket and serves it, on threads of its own. Gives its path.
-pub(super) fn begin(mode: &Mode) -> Result<PathBuf> {
+/// Opens the socket that a runtime of this process would have, and gives its path.
+pub fn listen() -> Result<(UnixListener, PathBuf)> {
     let stat = std::fs::read("/proc/self/stat")?;
-    let key = parse_stat(&stat).ok_or_else(|| Error::other("/proc/self/stat is malformed"))?;
     let name = SocketName {
         pid: std::process::id(),
-        key: key.start_time,
+        key: parse_stat(&stat).ok_or("/proc/self/stat is malformed")?.start_time,
     };
     let path = std::env::temp_dir().join(name.to_string());
-    let listener = UnixListener::bind(&path)?;
+    Ok((UnixListener::bind(&path)?, path))
+}
+
+/// Opens the socket and serves it, on threads of its own. Gives its path.
+pub(super) fn begin(mode: &Mode) -> Result<PathBuf> {
+    let (listener, path) = listen()?;
     let serving = Arc::new(Serving {
         does: mode.does,
         last: AtomicU64::new(u64::from(std::process::id()) << 20),
@@ -65,14 +71,11 @@ impl Serving {
             stream.write_all(bytes)?;
             return hold(stream);
         }
-        let ok = |payload: &[u8]| Answer::Ok(payload).encode().map_err(Error::other);
+        let ok = |payload: &[u8]| Answer::Ok(payload).encode();
         match request {
-            Request::ProcessInfo(version) => stream.write_all(&ok(&info(version)?)?),
-            Request::ProcessEnvironment => {
-                let none = encode_environment(&[]).map_err(Error::other)?;
-                stream.write_all(&none)
-            }
-            Request::ResumeRuntime => stream.write_all(&ok(&[])?),
+            Request::ProcessInfo(version) => stream.write_all(&ok(&info(version, "hostile")?)?)?,
+            Request::ProcessEnvironment => stream.write_all(&encode_environment(&[])?)?,
+            Request::ResumeRuntime => stream.write_all(&ok(&[])?)?,
             Request::StopTracing { session_id } => {
                 if matches!(self.does, Does::NeverStops(_)) {
                     return hold(stream);
@@ -82,29 +85,28 @@ impl Serving {
                     let place = sessions.iter().position(|id| *id == session_id);
                     place.map(|place| sessions.swap_remove(place)).is_some()
                 };
-                let refused = || Answer::Error(RuntimeError::from_hresult(0x8013_1384)).encode();
-                let answer = if known {
+                stream.write_all(&if known {
                     ok(&session_id.to_le_bytes())?
                 } else {
-                    refused().map_err(Error::other)?
-                };
-                stream.write_all(&answer)
+                    Answer::Error(RuntimeError::from_hresult(0x8013_1384)).encode()?
+                })?;
             }
             Request::CollectTracing { config, .. } => {
                 let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
                 self.sessions().push(id);
                 stream.write_all(&ok(&id.to_le_bytes())?)?;
                 match self.does {
-                    Does::Burst(_) if config.stacks => self.burst(stream, id),
+                    Does::Burst(_) if config.stacks => self.burst(stream, id)?,
                     Does::HoldsBursts(_) if config.stacks => {
-                        let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
-                        stream.write_all(&forge.take().map_err(Error::other)?)?;
-                        hold(stream)
+                        let mut forge = Forge::new(Format::V4)?;
+                        stream.write_all(&forge.take()?)?;
+                        hold(stream)?;
                     }
-                    _ => self.stream(stream, id),
+                    _ => self.stream(stream, id)?,
                 }
             }
         }
+        Ok(())
     }
 
     /// The stream of a session, until it is stopped or its reader goes away.
@@ -119,52 +121,52 @@ impl Serving {
                     Does::StreamV6(_) => Format::V6 { minor: 0 },
                     _ => Format::V4,
                 };
-                let mut forge = Forge::new(format).map_err(Error::other)?;
+                let mut forge = Forge::new(format)?;
                 let mut piece = 0;
                 while self.is_wanted(id) {
-                    let pause = pieces(&mut forge, piece).map_err(Error::other)?;
-                    stream.write_all(&forge.take().map_err(Error::other)?)?;
+                    let pause = pieces(&mut forge, piece)?;
+                    stream.write_all(&forge.take()?)?;
                     std::thread::sleep(pause);
                     piece += 1;
                 }
-                stream.write_all(&forge.encoder.finish().map_err(Error::other)?)
+                stream.write_all(&forge.encoder.finish()?)?;
             }
             Does::Bytes(bytes) => {
                 stream.write_all(bytes)?;
                 while self.is_wanted(id) {
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                Ok(())
             }
             Does::After(bytes) => {
-                let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
-                stream.write_all(&forge.take().map_err(Error::other)?)?;
+                let mut forge = Forge::new(Format::V4)?;
+                stream.write_all(&forge.take()?)?;
                 let more = bytes.repeat(64);
                 while self.is_wanted(id) {
                     stream.write_all(&more)?;
                 }
-                Ok(())
             }
-            Does::EndsAtOnce | Does::Silent | Does::Answers(_) => Ok(()),
+            Does::EndsAtOnce | Does::Silent | Does::Answers(_) => {}
         }
+        Ok(())
     }
 
     /// A session with stacks: samples while it is wanted, then many more, with the time of when it was, and names.
     fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
-        let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
+        let mut forge = Forge::new(Format::V4)?;
         // After its reader has set when the burst began.
         let at = monotonic() + 200_000_000;
-        samples(&mut forge, 0, at).map_err(Error::other)?;
-        stream.write_all(&forge.take().map_err(Error::other)?)?;
+        samples(&mut forge, 0, at)?;
+        stream.write_all(&forge.take()?)?;
         while self.is_wanted(id) {
             std::thread::sleep(Duration::from_millis(20));
         }
         for number in 1..10 {
-            samples(&mut forge, number, at).map_err(Error::other)?;
-            stream.write_all(&forge.take().map_err(Error::other)?)?;
+            samples(&mut forge, number, at)?;
+            stream.write_all(&forge.take()?)?;
         }
-        methods(&mut forge).map_err(Error::other)?;
-        stream.write_all(&forge.encoder.finish().map_err(Error::other)?)
+        methods(&mut forge)?;
+        stream.write_all(&forge.encoder.finish()?)?;
+        Ok(())
     }
 
     fn is_wanted(&self, id: u64) -> bool {
@@ -183,32 +185,35 @@ fn hold(mut stream: UnixStream) -> Result<()> {
     Ok(())
 }
 
-fn info(version: InfoVersion) -> Result<Vec<u8>> {
+/// What the runtime of a process of this name says about itself.
+pub fn info(version: InfoVersion, name: &str) -> Result<Vec<u8>> {
     // The type has no constructor: it is what an empty answer says, filled in.
-    let mut info = ProcessInfo::decode(InfoVersion::V1, &[0; 36]).map_err(Error::other)?;
+    let mut info = ProcessInfo::decode(InfoVersion::V1, &[0; 36])?;
     info.version = version;
     info.pid = std::process::id().into();
     info.cookie = Cookie([7; 16]);
-    info.command_line = "hostile hostile.dll".to_owned();
+    info.cookie.0[..4].copy_from_slice(&std::process::id().to_le_bytes());
+    info.command_line = format!("{name} {name}.dll");
     info.os = "Linux".to_owned();
     info.arch = "x64".to_owned();
-    info.entry_assembly = Some("hostile".to_owned());
+    info.entry_assembly = Some(name.to_owned());
     info.runtime_version = Some("10.0.0".to_owned());
     info.runtime_identifier = Some("linux-x64".to_owned());
-    info.encode().map_err(Error::other)
+    Ok(info.encode()?)
 }
 
-fn read_request(stream: &mut UnixStream) -> Result<Request> {
+/// The command of a connection.
+pub fn read_request(stream: &mut UnixStream) -> Result<Request> {
     let mut buffer = Vec::new();
     loop {
-        let needed = match decode_frame(&buffer).map_err(Error::other)? {
-            Progress::Complete { frame, .. } => return Request::decode(frame).map_err(Error::other),
+        let needed = match decode_frame(&buffer)? {
+            Progress::Complete { frame, .. } => return Ok(Request::decode(frame)?),
             Progress::Incomplete { needed } => needed,
         };
         let mut piece = vec![0; needed - buffer.len()];
         let n = stream.read(&mut piece)?;
         if n == 0 {
-            return Err(Error::other("the client went away"));
+            return Err("the client went away".into());
         }
         buffer.extend_from_slice(piece.get(..n).unwrap_or_default());
     }

@@ -1,41 +1,14 @@
-//! The command under test, and what its records say.
+//! What `analyze` and `events` say of a recording.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
+use test_support::program::{command, records};
 use test_support::target::Tick;
-
-/// Runs gcwatch to its end.
-pub(crate) fn gcwatch(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The records that a command writes.
-pub(crate) fn records(args: &[&str]) -> Vec<Value> {
-    let output = gcwatch(args);
-    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-    records_of(output)
-}
-
-pub(crate) fn records_of(output: Output) -> Vec<Value> {
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
 
 /// A recording, read by `analyze` and `events`.
 ///
@@ -55,7 +28,7 @@ pub(crate) fn analyze(file: &Path) -> Analyzed {
         stream: Value::Null,
         events: Vec::new(),
     };
-    for record in records(&["analyze", "--format", "ndjson", file]) {
+    for record in records(["analyze", "--format", "ndjson", file]) {
         match record["kind"].as_str().unwrap() {
             "gc" => analyzed.gcs.push(record),
             "suspension" => analyzed.suspensions.push(record),
@@ -71,7 +44,7 @@ pub(crate) fn analyze(file: &Path) -> Analyzed {
 const NAMED_INSIDE: [&str; 2] = ["BulkType", "GCDynamicEvent"];
 
 fn first_events(file: &str) -> Vec<Value> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+    let mut child = command()
         .args(["events", "--format", "ndjson", file])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,0 +1,84 @@
+//! Control groups of version 1 for processes of a test, named as a container's.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use crate::harness::{Missing, Need};
+use crate::target::PATIENCE;
+
+/// What a test needs that makes some.
+pub fn need(controller: &'static str) -> Need {
+    let missing = || {
+        Missing::Ignored(format!(
+            "no control groups of version 1 ({controller}) can be made here"
+        ))
+    };
+    // Several tests ask at once.
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let name = format!("need {}", ASKED.fetch_add(1, Ordering::Relaxed));
+    Group::new(controller, &name).map(drop).ok_or_else(missing)
+}
+
+/// One group, named as Docker's are. It is removed at the end; who is in it then goes back to the root.
+#[derive(Debug)]
+pub struct Group {
+    controller: PathBuf,
+    path: PathBuf,
+    /// Of its container.
+    pub id: String,
+}
+
+impl Group {
+    /// Groups of one name and of several controllers are one container. `None`: this machine or this user cannot make
+    /// one.
+    pub fn new(controller: &str, name: &str) -> Option<Self> {
+        let digits = name.bytes().fold(u64::from(std::process::id()), |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        let id = format!("{digits:064x}");
+        let controller = PathBuf::from("/sys/fs/cgroup").join(controller);
+        let path = controller.join(format!("docker-{id}.scope"));
+        std::fs::create_dir(&path).ok()?;
+        let group = Self { controller, path, id };
+        // A directory of anything else has no such file.
+        group.path.join("tasks").exists().then_some(group)
+    }
+
+    pub fn write(&self, file: &str, value: impl Display) {
+        std::fs::write(self.path.join(file), value.to_string()).unwrap();
+    }
+
+    pub fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.path.join(file)).unwrap()
+    }
+
+    pub fn take(&self, pid: u32) {
+        self.write("cgroup.procs", pid);
+    }
+
+    /// Runs with this thread in the group, so that processes that it starts are in it from their first instruction.
+    pub fn inside<T>(&self, run: impl FnOnce() -> T) -> T {
+        let own = rustix::thread::gettid().as_raw_nonzero();
+        self.write("tasks", own);
+        let done = run();
+        std::fs::write(self.controller.join("tasks"), own.to_string()).unwrap();
+        done
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _thawed_if_it_can_be_frozen = std::fs::write(self.path.join("freezer.state"), "THAWED");
+        // A process that has just ended may still be in it.
+        let until = Instant::now() + PATIENCE;
+        while std::fs::remove_dir(&self.path).is_err() && self.path.exists() && Instant::now() < until {
+            let tasks = std::fs::read_to_string(self.path.join("tasks")).unwrap_or_default();
+            for task in tasks.lines() {
+                let _moved = std::fs::write(self.controller.join("tasks"), task);
+            }
+            std::thread::yield_now();
+        }
+    }
+}

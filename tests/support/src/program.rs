@@ -1,0 +1,72 @@
+//! gcwatch as a command that a test runs, and the records that it writes.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program, which cargo has built beside the tests.
+pub fn path() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let folder = own.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
+    folder.unwrap().join("gcwatch")
+}
+
+pub fn command() -> Command {
+    Command::new(path())
+}
+
+/// Runs it to its end, without input.
+pub fn gcwatch(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    command().args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The same with input, of which it may read a part.
+pub fn with_input(args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
+    fed(command().args(args), input)
+}
+
+/// What a command makes of its input, of which it may read a part.
+pub fn fed(command: &mut Command, input: &[u8]) -> Output {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    })
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What it writes, if it succeeds.
+#[track_caller]
+pub fn written(output: Output) -> String {
+    assert!(output.status.success(), "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The records that it writes, if it succeeds.
+#[track_caller]
+pub fn records(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Vec<Value> {
+    let output = gcwatch(args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    records_of(&output)
+}
+
+#[track_caller]
+pub fn records_of(output: &Output) -> Vec<Value> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub fn of_kind<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
+    records.iter().filter(|record| record["kind"] == kind).collect()
+}

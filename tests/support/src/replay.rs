@@ -1,0 +1,74 @@
+//! Recordings played into a pipeline, as if processes brought them.
+
+use clr_gc::gc::Outcome;
+use gc_rules::time::TimeBase;
+use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::{Feed, Pipeline};
+use processes::{Identity, RunKey, RunState};
+use targets::clocks;
+use targets::sink::{RunSink as _, Sink as _};
+
+use crate::{notices, recordings};
+
+/// A rule that fires on the first full collection, and goes on.
+pub const FULL: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.full
+    title: A full collection
+    on: gc
+    when: gc.generation == 2
+    severity: warning
+    keep_firing_for: 1h
+    labels: { team.name: runtime }
+    summary: Collection {{ gc.number }} was a full one
+    description: All generations were collected.
+    remedy: Look at what is kept.
+    source: a test
+";
+
+/// What a process would have brought of a recording.
+pub fn outcomes(recording: &str) -> Vec<Outcome> {
+    let mut player = Player::open(&recordings::path(recording)).unwrap();
+    std::iter::from_fn(|| player.next_outcome().unwrap())
+        .map(|(_, outcome)| outcome)
+        .collect()
+}
+
+/// The processes of a recording at its own times, of a service, up to its end, at which they still run.
+pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> Stage {
+    let mut player = Player::open(&recordings::path(recording)).unwrap();
+    let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
+    let cast = Cast {
+        service: service.to_owned(),
+        attributes: Vec::new(),
+        base: TimeBase::at(base),
+        start_time: 1,
+    };
+    let mut stage = Stage::new(pipeline.clone(), cast);
+    while let Some((key, outcome)) = player.next_outcome().unwrap() {
+        stage.observe(key, outcome).unwrap();
+    }
+    stage.progress(player.progress());
+    stage
+}
+
+/// A process in a cluster, which is read since two minutes ago.
+pub fn process(pipeline: &Pipeline) -> Feed {
+    let identity = Identity {
+        resource: notices::resource().attributes,
+        ..Identity::new(RunKey { pid: 7, start_time: 9 }, "Shop.Checkout")
+    };
+    let mut feed = pipeline.open(identity).unwrap();
+    feed.time_base(TimeBase::at(i128::from(clocks().moment().ns()) - 120_000_000_000));
+    feed.state(RunState::Attached);
+    feed
+}
+
+/// All collections of a recording, as if it ended now: full ones are among them.
+pub fn play(feed: &mut Feed) {
+    let outcomes = outcomes("svc8-workstation").into_iter();
+    outcomes
+        .filter(|outcome| matches!(outcome, Outcome::Collection(_)))
+        .for_each(|collection| feed.observe(collection));
+}

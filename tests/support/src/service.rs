@@ -1,0 +1,155 @@
+//! Web services on ASP.NET Core, and clients that ask them.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::daemon::MARK;
+use crate::runtimes::{KNOWN, Runtime, SERVICE};
+use crate::scene::Scene;
+use crate::target::{PATIENCE, Running, await_listening, service_port};
+
+/// A service that listens, in a scene of its own.
+pub struct Service {
+    process: Running,
+    pub pid: u32,
+    pub address: String,
+    pub scene: Scene,
+}
+
+impl Service {
+    /// The one of [`SERVICE`].
+    pub fn start(seconds: u32, env: &[(&str, &str)]) -> Self {
+        Self::begin(Command::new(SERVICE.folder().join("svc")), seconds, env)
+    }
+
+    /// The one that keeps its own account, in `log` of its folder (`known/shop` of the folder of packs).
+    pub fn shop(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(runtime.folder().join("run"));
+        command.arg(KNOWN.folder().join("shop/shop.dll"));
+        Self::begin(command, seconds, env)
+    }
+
+    fn begin(mut command: Command, seconds: u32, env: &[(&str, &str)]) -> Self {
+        let scene = Scene::new();
+        let port = service_port();
+        let mut process = command
+            .env("TMPDIR", scene.folder())
+            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
+            .env("DOTNET_gcServer", "0")
+            .env(MARK, scene.mark())
+            .env("SPORT", port.to_string())
+            .env("SSECS", seconds.to_string())
+            .env("SLOG", scene.path("log"))
+            .envs(env.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut process = Running(process);
+        let is_ready = said.any(|line| line.unwrap().starts_with("ready"));
+        assert!(is_ready, "the service does not begin");
+        std::thread::spawn(move || said.for_each(drop));
+        await_listening(&mut process.0, port);
+        Self {
+            pid: process.0.id(),
+            process,
+            address: format!("127.0.0.1:{port}"),
+            scene,
+        }
+    }
+
+    /// Asks it to end; then its log is there.
+    pub fn end(&mut self) {
+        kill_process(Pid::from_child(&self.process.0), Signal::TERM).unwrap();
+        self.process.0.wait().unwrap();
+    }
+
+    /// What is answered, without its head.
+    pub fn get(&self, path: &str) -> String {
+        self.ask(path, None).1
+    }
+
+    /// The head and the body of an answer, to a request with a header or without.
+    pub fn ask(&self, path: &str, header: Option<(&str, &str)>) -> (String, String) {
+        ask(&self.address, path, header)
+    }
+}
+
+fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, String) {
+    let header = header
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .unwrap_or_default();
+    // One that has much to do may refuse a connection.
+    let since = Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+        }
+        std::thread::yield_now();
+    };
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// Clients of a service. Each asks for its paths in turn, one request after the other, until they are stopped.
+pub struct Clients {
+    end: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<u64>>,
+}
+
+impl Clients {
+    /// One client for each list of paths, which waits so long after each answer: what they ask for has to come, and the
+    /// CPU is for other tests, too.
+    pub fn start(service: &Service, each: impl IntoIterator<Item = Vec<&'static str>>, pause: Duration) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let client = |paths: Vec<&'static str>| {
+            let (end, address) = (Arc::clone(&end), service.address.clone());
+            std::thread::spawn(move || {
+                let mut answered = 0;
+                for path in paths.iter().cycle() {
+                    if end.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let (head, body) = ask(&address, path, None);
+                    assert!(head.starts_with("HTTP/1.1 200") && !body.is_empty(), "{path}: {head}");
+                    answered += 1;
+                    std::thread::sleep(pause);
+                }
+                answered
+            })
+        };
+        let threads = each.into_iter().map(client).collect();
+        Self { end, threads }
+    }
+
+    /// How many requests were answered.
+    pub fn stop(self) -> u64 {
+        self.end.store(true, Ordering::Relaxed);
+        self.threads.into_iter().map(|client| client.join().unwrap()).sum()
+    }
+}
+
+/// These paths, begun at another one.
+pub fn from(paths: &[&'static str], first: usize) -> Vec<&'static str> {
+    let (before, after) = paths.split_at(first);
+    [after, before].concat()
+}
