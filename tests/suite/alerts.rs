@@ -1,7 +1,6 @@
 //! Notifications of alerts, by receivers that do as a script says.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use config::options::Options;
@@ -9,11 +8,10 @@ use config::options::RuleSources;
 use delivery::alerts::Notifier;
 use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
-use delivery::otlp::settings::{self, Compression, Protocol, Secret};
+use delivery::otlp::settings::{self, Secret};
 use gc_rules::rule::Severity;
-use gc_rules::time::{TimeBase, Wall};
+use gc_rules::time::Wall;
 use gcwatch::daemon::Services;
-use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{self, Clock};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
@@ -21,22 +19,14 @@ use sha2::Sha256;
 
 use test_support::golden;
 use test_support::notices::{self, began, over, resource};
-use test_support::receiver::{LONG, Receiver, Recorded, Reply};
+use test_support::receiver::{self, LONG, Receiver, Recorded, Reply};
+use test_support::replay::stage;
 
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn to(receiver: &Receiver, path: &str) -> settings::Receiver {
-    settings::Receiver {
-        endpoint: format!("{}{path}", receiver.url()),
-        protocol: Protocol::HttpJson,
-        headers: Vec::new(),
-        timeout: LONG,
-        compression: Compression::None,
-        certificate: None,
-        client_certificate: None,
-        client_key: None,
-    }
+    receiver::settings(format!("{}{path}", receiver.url()))
 }
 
 fn alertmanager(receiver: &Receiver) -> Alertmanager {
@@ -388,29 +378,14 @@ async fn log_records_go_over_otlp() {
             ..Options::default()
         };
         let services = Services::open(&options).await.unwrap();
-        let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
-        let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
-        let cast = Cast {
-            service: "checkout".to_owned(),
-            attributes: Vec::new(),
-            base: TimeBase::at(base),
-            start_time: 1,
-        };
-        let mut stage = Stage::new(services.pipeline.clone(), cast);
-        while let Some((key, outcome)) = player.next_outcome().unwrap() {
-            stage.observe(key, outcome).unwrap();
-        }
+        let stage = stage(&services.pipeline, "svc8-workstation", "checkout");
         stage.end();
         assert!(services.exporter.flush(LONG).await);
         services.close().await;
         let (mut spans, mut records) = (BTreeSet::new(), Vec::new());
         while let Some(request) = receiver.try_next() {
             if request.path == "/v1/traces" {
-                let resources = request.traces().resource_spans.into_iter();
-                let all = resources
-                    .flat_map(|resource| resource.scope_spans)
-                    .flat_map(|scope| scope.spans);
-                spans.extend(all.map(|span| (span.trace_id, span.span_id)));
+                spans.extend(request.spans().into_iter().map(|span| (span.trace_id, span.span_id)));
                 continue;
             }
             for resource in request.logs().resource_logs {

@@ -1,20 +1,16 @@
 //! The pipeline from outcomes to what leaves, fed with recordings of real processes.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use clr_gc::gc::Outcome;
 use delivery::alerts::{Notice, Notices};
 use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Records};
-use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use processes::container::{ContainerIdentity, Figures};
 use processes::surroundings::Surroundings;
@@ -22,14 +18,17 @@ use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use recording::Recording;
 use recording::source::Source;
 use targets::sink::{RunSink as _, Sink as _};
+use test_support::notices::attribute;
+use test_support::recordings;
+use test_support::replay::{outcomes, stage};
 use web::Views as _;
 
 /// Keeps what leaves.
 #[derive(Debug, Default)]
-struct Kept {
-    spans: Mutex<Vec<Span>>,
+pub(crate) struct Kept {
+    pub(crate) spans: Mutex<Vec<Span>>,
     metrics: Mutex<Vec<Vec<Metric>>>,
-    notices: Mutex<Vec<(Arc<Origin>, Notice)>>,
+    notices: Mutex<Vec<Notice>>,
 }
 
 impl Outlet for Kept {
@@ -42,8 +41,15 @@ impl Outlet for Kept {
     }
 
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
-        let notices = notices.alerts.into_iter().map(|notice| (Arc::clone(resource), notice));
-        self.notices.lock().unwrap().extend(notices);
+        assert!(resource.attributes.iter().any(|one| one.key == "service.name"));
+        assert!(!notices.is_empty());
+        self.notices.lock().unwrap().extend(notices.alerts);
+    }
+}
+
+impl Kept {
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.notices.lock().unwrap())
     }
 }
 
@@ -57,45 +63,34 @@ fn settings() -> PipelineSettings {
     settings
 }
 
-fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<Kept>) {
+pub(crate) fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
     (Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>), kept)
-}
-
-fn recording(name: &str) -> std::path::PathBuf {
-    Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))
 }
 
 fn identity(pid: u32) -> Identity {
     Identity::new(RunKey { pid, start_time: 7 }, format!("process-{pid}"))
 }
 
-/// What a process would have brought of a recording.
-pub(crate) fn outcomes(name: &str) -> Vec<Outcome> {
-    let mut player = Player::open(&recording(name)).unwrap();
-    let mut outcomes = Vec::new();
-    while let Some((_, outcome)) = player.next_outcome().unwrap() {
-        outcomes.push(outcome);
+/// The points of a sum.
+pub(crate) fn points<'m>(metrics: &'m [Metric], name: &str) -> &'m [NumberDataPoint] {
+    let metric = metrics.iter().find(|metric| metric.name == name).unwrap();
+    let Some(Data::Sum(sum)) = &metric.data else {
+        panic!("{metric:?} is no sum");
+    };
+    &sum.data_points
+}
+
+pub(crate) fn count(point: &NumberDataPoint) -> i64 {
+    match point.value {
+        Some(Value::AsInt(value)) => value,
+        ref other => panic!("{other:?} is no count"),
     }
-    outcomes
 }
 
 /// The sum over the points of `dotnet.gc.collections`.
 fn collections(metrics: &[Metric]) -> i64 {
-    let metric = metrics
-        .iter()
-        .find(|metric| metric.name == "dotnet.gc.collections")
-        .unwrap();
-    let Some(Data::Sum(sum)) = &metric.data else {
-        panic!("{metric:?} is no sum");
-    };
-    sum.data_points
-        .iter()
-        .map(|point| match point.value {
-            Some(Value::AsInt(value)) => value,
-            ref other => panic!("{other:?} is no count"),
-        })
-        .sum()
+    points(metrics, "dotnet.gc.collections").iter().map(count).sum()
 }
 
 /// Scenario: each recording, replayed through the pipeline as a live process would be.
@@ -111,24 +106,12 @@ fn a_recording_leaves_whole() {
         "aot9-steady",
     ] {
         let (pipeline, kept) = pipeline(settings());
-        let mut player = Player::open(&recording(name)).unwrap();
-        let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
-        let cast = Cast {
-            service: name.to_owned(),
-            attributes: Vec::new(),
-            base: TimeBase::at(base),
-            start_time: 1,
-        };
-        let mut stage = Stage::new(pipeline.clone(), cast);
-        while let Some((key, outcome)) = player.next_outcome().unwrap() {
-            stage.observe(key, outcome).unwrap();
-        }
-        stage.progress(player.progress());
+        let stage = stage(&pipeline, name, name);
         let views = Records::of(&pipeline).targets();
         stage.end();
 
         let whole = Recording::read(
-            &mut Source::open(&recording(name)).unwrap(),
+            &mut Source::open(&recordings::path(name)).unwrap(),
             clr_gc::stream::Scope::Collections,
             |_| {},
         );
@@ -183,15 +166,8 @@ fn totals_go_on_over_a_new_session() {
             undecodable: 0,
         });
         let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
-        let Some(Data::Sum(sum)) = &metrics
-            .iter()
-            .find(|metric| metric.name == "dotnet.gc.collections")
-            .unwrap()
-            .data
-        else {
-            panic!("no sum");
-        };
-        starts.extend(sum.data_points.iter().map(|point| point.start_time_unix_nano));
+        let points = points(&metrics, "dotnet.gc.collections");
+        starts.extend(points.iter().map(|point| point.start_time_unix_nano));
     }
     let view = Records::of(&pipeline).targets().pop().unwrap();
     assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
@@ -248,16 +224,6 @@ impl Surroundings for Says {
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
         assert_eq!(container.container_id.as_deref(), Some("c1"), "asked by what was found");
         self.0.lock().unwrap().clone()
-    }
-}
-
-fn attribute(key: &str, value: &str) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue {
-            value: Some(Any::StringValue(value.to_owned())),
-        }),
-        ..KeyValue::default()
     }
 }
 

@@ -17,7 +17,6 @@ use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSetting
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use processes::{Identity, RunKey, RunState};
@@ -25,8 +24,9 @@ use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 use web::Views as _;
 
-use crate::pipeline::outcomes;
+use crate::pipeline::{Kept, count, points};
 use test_support::notices::{self, rules};
+use test_support::replay::outcomes;
 
 /// 2026-01-02 03:04:05 UTC.
 const BASE: u64 = 1_767_323_045_000_000_000;
@@ -67,45 +67,12 @@ rules:
     source: a test
 ";
 
-#[derive(Debug, Default)]
-struct Kept {
-    spans: Mutex<Vec<Span>>,
-    notices: Mutex<Vec<Notice>>,
-}
-
-impl Outlet for Kept {
-    fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
-        self.spans.lock().unwrap().extend(spans.decode().unwrap());
-    }
-
-    fn metrics(&self, _resource: &Arc<Origin>, _metrics: Vec<Metric>) {}
-
-    fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
-        assert!(
-            resource
-                .attributes
-                .iter()
-                .any(|attribute| attribute.key == "service.name")
-        );
-        assert!(!notices.is_empty());
-        self.notices.lock().unwrap().extend(notices.alerts);
-    }
-}
-
-impl Kept {
-    fn notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut *self.notices.lock().unwrap())
-    }
-}
-
 fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
-    let kept = Arc::new(Kept::default());
-    let settings = PipelineSettings {
+    let (pipeline, kept) = crate::pipeline::pipeline(PipelineSettings {
         clock,
         spans,
         ..PipelineSettings::default()
-    };
-    let pipeline = Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>);
+    });
     pipeline.set_rules(Arc::new(rules(RULES)), Moment::from_ns(BASE));
     (pipeline, kept)
 }
@@ -249,23 +216,9 @@ fn notices_have_the_ids_of_the_collections_span() {
     assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
     let (_, metrics) = Records::of(&pipeline).collect(BASE).pop().unwrap();
     let sum = |name: &str| -> Vec<(String, i64)> {
-        let metric = metrics.iter().find(|metric| metric.name == name).unwrap();
-        let Some(Data::Sum(sum)) = &metric.data else {
-            panic!("{metric:?}")
-        };
-        let value = |point: &opentelemetry_proto::tonic::metrics::v1::NumberDataPoint| match point.value {
-            Some(opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsInt(value)) => value,
-            ref other => panic!("{other:?}"),
-        };
-        let points = sum.data_points.iter();
-        points
-            .map(|point| {
-                (
-                    text(&point.attributes, "gcwatch.rule.id").unwrap().to_owned(),
-                    value(point),
-                )
-            })
-            .collect()
+        let points = points(&metrics, name).iter();
+        let of_rule = points.map(|point| (text(&point.attributes, "gcwatch.rule.id").unwrap(), count(point)));
+        of_rule.map(|(rule, count)| (rule.to_owned(), count)).collect()
     };
     let (active, began) = (sum("gcwatch.alerts.active"), sum("gcwatch.anomalies"));
     assert!(active.contains(&("test.background".to_owned(), 1)), "{active:?}");

@@ -4,43 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clr_gc::gc::Outcome;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings, Webhook};
-use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
-use gc_rules::time::TimeBase;
 use gcwatch::daemon::Services;
-use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, PipelineSettings, Records};
-use processes::{Identity, RunKey, RunState};
+use gcwatch::pipeline::{Clock, PipelineSettings, Records};
 use serde_json::Value;
 use targets::clocks;
-use targets::sink::{RunSink as _, Sink as _};
+use targets::sink::Sink as _;
 use tempfile::TempDir;
 use web::Views as _;
 
-use test_support::receiver::{LONG, Receiver, Reply};
-use test_support::{notices, recordings};
+use test_support::receiver::{self, Receiver, Reply};
+use test_support::replay::{FULL, play, process};
 
 const MINUTE: u64 = 60_000_000_000;
-
-/// The rule fires on the first full collection, and goes on.
-const RULES: &str = "\
-apiVersion: gcwatch/v1
-rules:
-  - id: test.full
-    title: A full collection
-    on: gc
-    when: gc.generation == 2
-    severity: warning
-    keep_firing_for: 1h
-    summary: Collection {{ gc.number }} was a full one
-    description: All generations were collected.
-    remedy: Look at what is kept.
-    source: a test
-";
 
 /// Where one daemon after the other runs, and the webhook that they notify.
 struct Host {
@@ -52,7 +31,7 @@ struct Host {
 impl Host {
     async fn new(with_state: bool) -> Self {
         let folder = TempDir::new().unwrap();
-        std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+        std::fs::write(folder.path().join("rules.yaml"), FULL).unwrap();
         Self {
             webhook: Receiver::start().await,
             folder,
@@ -61,16 +40,6 @@ impl Host {
     }
 
     async fn start(&self) -> Services {
-        let receiver = settings::Receiver {
-            endpoint: self.webhook.url(),
-            protocol: Protocol::HttpJson,
-            headers: Vec::new(),
-            timeout: LONG,
-            compression: Compression::None,
-            certificate: None,
-            client_certificate: None,
-            client_key: None,
-        };
         let options = Options {
             pipeline: PipelineSettings {
                 clock: Clock::Live,
@@ -82,7 +51,7 @@ impl Host {
             },
             alerts: AlertSettings {
                 webhooks: vec![Webhook {
-                    receiver,
+                    receiver: receiver::settings(self.webhook.url()),
                     secret: None,
                     min_severity: Severity::Info,
                 }],
@@ -97,7 +66,7 @@ impl Host {
     /// The message of an incident that begins; then the daemon ends.
     async fn incident(&mut self) -> Value {
         let services = self.start().await;
-        let mut feed = open(&services);
+        let mut feed = process(&services.pipeline);
         play(&mut feed);
         let message = self.message().await;
         drop(feed);
@@ -107,27 +76,6 @@ impl Host {
 
     async fn message(&mut self) -> Value {
         serde_json::from_slice(&self.webhook.next().await.body).unwrap()
-    }
-}
-
-fn open(services: &Services) -> Feed {
-    let identity = Identity {
-        resource: notices::resource().attributes,
-        ..Identity::new(RunKey { pid: 7, start_time: 9 }, "Shop.Checkout")
-    };
-    let mut feed = services.pipeline.open(identity).unwrap();
-    feed.time_base(TimeBase::at(i128::from(clocks().moment().ns() - 2 * MINUTE)));
-    feed.state(RunState::Attached);
-    feed
-}
-
-/// All collections of a recording, as if it ended now: full ones are among them.
-fn play(feed: &mut Feed) {
-    let mut player = Player::open(&recordings::path("svc8-workstation")).unwrap();
-    while let Some((_, outcome)) = player.next_outcome().unwrap() {
-        if matches!(outcome, Outcome::Collection(_)) {
-            feed.observe(outcome);
-        }
     }
 }
 
@@ -156,7 +104,7 @@ async fn an_incident_goes_on_over_a_restart() {
     let services = host.start().await;
     let waiting = Records::of(&services.pipeline).incidents();
     assert_eq!(waiting.len(), 1, "it is shown before its process is attached to");
-    let mut feed = open(&services);
+    let mut feed = process(&services.pipeline);
     play(&mut feed);
     let open = Records::of(&services.pipeline).incidents();
     assert_eq!((open.len(), &open[0].id), (1, &waiting[0].id));
@@ -176,7 +124,7 @@ async fn what_ends_meanwhile_is_reported() {
         let mut host = Host::new(true).await;
         let first = host.incident().await;
         let services = host.start().await;
-        let _feed = is_there.then(|| open(&services));
+        let _feed = is_there.then(|| process(&services.pipeline));
         services.pipeline.scanned();
         let now = clocks();
         services.pipeline.tick(now, Duration::ZERO);
@@ -205,7 +153,7 @@ async fn a_webhook_that_was_down_gets_the_beginning_later() {
     let services = host.start().await;
     let first = host.message().await;
     assert_eq!(first, refused);
-    let mut feed = open(&services);
+    let mut feed = process(&services.pipeline);
     play(&mut feed);
     services.pipeline.set_rules(Arc::default(), clocks().moment());
     is_end_of(&host.message().await, began(&first), "rule-changed");

@@ -125,24 +125,14 @@ async fn a_demanded_delay_is_kept() {
 #[tokio::test]
 async fn silence_and_resets_cost_one_attempt() {
     for protocol in PROTOCOLS {
-        let (requests, stats) = one_span(protocol, vec![Reply::Hang]).await;
-        assert_eq!(
-            (requests, stats.exported, stats.requests.timed_out),
-            (2, 1, 1),
-            "{protocol:?}: {stats:?}"
-        );
-        let (requests, stats) = one_span(protocol, vec![Reply::Deaf]).await;
-        assert_eq!(
-            (requests, stats.exported, stats.requests.timed_out),
-            (2, 1, 1),
-            "{protocol:?}: {stats:?}"
-        );
-        let (requests, stats) = one_span(protocol, vec![Reply::Reset]).await;
-        assert_eq!(
-            (requests, stats.exported, stats.requests.unreachable),
-            (2, 1, 1),
-            "{protocol:?}: {stats:?}"
-        );
+        for reply in [Reply::Hang, Reply::Deaf, Reply::Reset] {
+            let (requests, stats) = one_span(protocol, vec![reply.clone()]).await;
+            let failed = match reply {
+                Reply::Reset => stats.requests.unreachable,
+                _ => stats.requests.timed_out,
+            };
+            assert_eq!((requests, stats.exported, failed), (2, 1, 1), "{protocol:?}: {stats:?}");
+        }
     }
 }
 
@@ -165,9 +155,7 @@ async fn a_request_cut_in_mid_body_is_sent_again_as_a_whole() {
             exporter.spans(&resource("shop"), vec![large.clone()]);
             settle(&exporter).await;
             receiver.next().await;
-            let spans = receiver.next().await.traces().resource_spans[0].scope_spans[0]
-                .spans
-                .clone();
+            let spans = receiver.next().await.spans();
             assert!(spans == [large], "{protocol:?}, {reply:?}: not whole");
             let requests = exporter.stats().traces.requests;
             assert_eq!((requests.timed_out + requests.unreachable, requests.accepted), (1, 1));

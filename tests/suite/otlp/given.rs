@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delivery::otlp::settings::{Compression, Limits, OtlpSettings, Protocol, Receiver as Settled};
+use delivery::otlp::settings::{Limits, OtlpSettings, Protocol, Receiver as Settled};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::SignalStats;
 use delivery::otlp::{Exporter, Running};
 use gc_telemetry::origin::Origin;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};
 use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary, Sample, ValueType};
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-use test_support::receiver::{LONG, Receiver};
+pub(crate) use test_support::notices::attribute;
+use test_support::receiver::{self, LONG, Receiver};
 
 pub(crate) const PROTOCOLS: [Protocol; 3] = [Protocol::Grpc, Protocol::HttpProtobuf, Protocol::HttpJson];
 
@@ -25,14 +25,8 @@ pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Set
         Protocol::HttpProtobuf | Protocol::HttpJson => signal.http_path().to_owned(),
     };
     Settled {
-        endpoint: format!("{}{path}", receiver.url()),
         protocol,
-        headers: Vec::new(),
-        timeout: LONG,
-        compression: Compression::None,
-        certificate: None,
-        client_certificate: None,
-        client_key: None,
+        ..receiver::settings(format!("{}{path}", receiver.url()))
     }
 }
 
@@ -59,17 +53,6 @@ pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings 
         logs: None,
         profiles: None,
         ..all_to(receiver, protocol)
-    }
-}
-
-pub(crate) fn attribute(key: &str, value: &str) -> KeyValue {
-    let value = Some(AnyValue {
-        value: Some(any_value::Value::StringValue(value.to_owned())),
-    });
-    KeyValue {
-        key: key.to_owned(),
-        value,
-        ..KeyValue::default()
     }
 }
 

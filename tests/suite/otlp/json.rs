@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use delivery::otlp::settings::Protocol;
 use gc_telemetry::origin::Origin;
+use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
@@ -21,14 +22,6 @@ fn any(value: Value) -> Option<AnyValue> {
     Some(AnyValue { value: Some(value) })
 }
 
-fn keyed(key: &str, value: Value) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: any(value),
-        ..KeyValue::default()
-    }
-}
-
 fn every_kind() -> Vec<KeyValue> {
     let array = ArrayValue {
         values: vec![AnyValue {
@@ -40,12 +33,12 @@ fn every_kind() -> Vec<KeyValue> {
     };
     vec![
         attribute("text", "a\"b"),
-        keyed("int", Value::IntValue(i64::MAX)),
-        keyed("double", Value::DoubleValue(0.5)),
-        keyed("bool", Value::BoolValue(true)),
-        keyed("bytes", Value::BytesValue(vec![0xff, 0])),
-        keyed("array", Value::ArrayValue(array)),
-        keyed("list", Value::KvlistValue(list)),
+        key_value("int", Value::IntValue(i64::MAX)),
+        key_value("double", Value::DoubleValue(0.5)),
+        key_value("bool", Value::BoolValue(true)),
+        key_value("bytes", Value::BytesValue(vec![0xff, 0])),
+        key_value("array", Value::ArrayValue(array)),
+        key_value("list", Value::KvlistValue(list)),
     ]
 }
 

@@ -1,18 +1,10 @@
 //! `/metrics`: grammar, families, labels.
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 /// Attributes that are texts.
 pub(crate) fn resource(attributes: &[(&str, &str)]) -> Vec<KeyValue> {
-    let pair = |&(key, value): &(&str, &str)| KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue {
-            value: Some(Value::StringValue(value.to_owned())),
-        }),
-        ..KeyValue::default()
-    };
-    attributes.iter().map(pair).collect()
+    attributes.iter().map(|(key, value)| attribute(key, value)).collect()
 }
 
 /// A parser of both formats, as strict as their grammars are where it matters: names, labels, values, order of
@@ -27,6 +19,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use proptest::prelude::*;
+use test_support::notices::attribute;
 
 use self::grammar::{Exposition, Sample};
 use crate::telemetry::recordings::{BASE_NS, all_spans, base, end, names, read, series};
