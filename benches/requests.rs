@@ -17,15 +17,21 @@
     reason = "a report for people, and errors of a program of its own"
 )]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+#[expect(dead_code, reason = "the load bench asks more of it")]
+#[path = "load/proc.rs"]
+mod proc;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
-use tempfile::TempDir;
+use test_support::daemon::{ANY, Daemon, command, marked};
+use test_support::runtimes::{ASP, KNOWN};
+use test_support::service::Service;
 
 /// Requests a second that one connection takes.
 const BY_CONNECTION: u32 = 200;
@@ -35,7 +41,7 @@ const WARM: Duration = Duration::from_secs(3);
 #[derive(Debug, Parser)]
 struct Args {
     /// The gcwatch that is measured.
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_gcwatch"))]
+    #[arg(long, default_value_os_t = test_support::program::path())]
     gcwatch: PathBuf,
     /// The runtime of the service.
     #[arg(long, default_value = "asp10.0.14")]
@@ -57,23 +63,6 @@ struct Args {
     bench: bool,
 }
 
-/// A child that ends with it.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _it_ended_before = self.0.kill();
-        let _it_was_awaited = self.0.wait();
-    }
-}
-
-/// The service.
-struct Shop {
-    process: Running,
-    address: String,
-    folder: TempDir,
-}
-
 /// What a half came to.
 #[derive(Debug, Clone, Copy)]
 struct Half {
@@ -91,12 +80,12 @@ impl Half {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let cache = Command::new("tests/runtimes/fetch")
-        .output()
-        .context("tests/runtimes/fetch")?;
-    let said = String::from_utf8_lossy(&cache.stdout);
-    let cache = PathBuf::from(said.lines().last().context("the runtimes are not there")?);
-    let shop = Shop::start(&cache, &args.runtime)?;
+    let runtime = ASP.into_iter().find(|runtime| runtime.name == args.runtime);
+    let runtime = runtime.filter(|runtime| runtime.is_there() && KNOWN.is_there());
+    let runtime = runtime.context("the service is not there; tests/runtimes/fetch gets it")?;
+    // Threads that wait for work spin, which would be most of what is measured.
+    let env = [("SLOGGING", "1"), ("DOTNET_ThreadPool_UnfairSemaphoreSpinLimit", "0")];
+    let shop = Service::shop(runtime, 3600, &env);
     println!("{}, {} s a half, off and on in pairs", args.runtime, args.seconds);
     println!("   rate  reached   CPU off      on  of a request   p50 off      on   p99 off      on");
     for rate in &args.rates {
@@ -104,7 +93,7 @@ fn main() -> anyhow::Result<()> {
         // What is hot is compiled anew: that is nobody's price.
         load(&shop.address, &args.path, *rate, 3 * WARM)?;
         for pair in 0..args.pairs {
-            let half = |mode| shop.half(&args, *rate, mode);
+            let half = |mode| half(&shop, &args, *rate, mode);
             let (off, on) = if pair % 2 == 0 {
                 let off = half("off")?;
                 (off, half("diagnosticsource")?)
@@ -137,94 +126,28 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Shop {
-    fn start(cache: &Path, runtime: &str) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("shop").tempdir()?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut process = Command::new(cache.join(runtime).join("run"))
-            .arg(cache.join("known/shop/shop.dll"))
-            .env("TMPDIR", folder.path())
-            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
-            .env("DOTNET_gcServer", "0")
-            .env("SPORT", port.to_string())
-            .env("SSECS", "3600")
-            .env("SLOGGING", "1")
-            // Threads that wait for work spin, which would be most of what is measured.
-            .env("DOTNET_ThreadPool_UnfairSemaphoreSpinLimit", "0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("the service does not start; tests/runtimes/fetch gets it")?;
-        let mut said = BufReader::new(process.stdout.take().context("no output")?).lines();
-        let process = Running(process);
-        let ready = said.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("ready pid ")));
-        std::thread::spawn(move || said.for_each(drop));
-        ready.context("the service ended")??;
-        let address = format!("127.0.0.1:{port}");
-        while TcpStream::connect(&address).is_err() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(Self {
-            process,
-            address,
-            folder,
-        })
-    }
-
-    /// A daemon in this mode, load, and what it came to.
-    fn half(&self, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Half> {
-        let _daemon = self.daemon(&args.gcwatch, mode)?;
-        load(&self.address, &args.path, rate, WARM)?;
-        let before = self.cpu()?;
-        let mut latencies = load(&self.address, &args.path, rate, Duration::from_secs(args.seconds))?;
-        let cpu = self.cpu()?.saturating_sub(before);
-        latencies.sort_unstable();
-        let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
-        Ok(Half {
-            requests: latencies.len(),
-            cpu,
-            median: at(0.5).context("no request was answered")?,
-            p99: at(0.99).context("no request was answered")?,
-        })
-    }
-
-    fn daemon(&self, gcwatch: &Path, mode: &str) -> anyhow::Result<Running> {
-        let config = self.folder.path().join("gcwatch.yaml");
-        let text = format!(
-            "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\notlp: {{enabled: false}}\n\
-             requests: {{mode: {mode}, max_per_second: 1000000}}\n",
-            self.folder.path().display()
-        );
-        std::fs::write(&config, text)?;
-        let mut daemon = Command::new(gcwatch)
-            .args(["run", "--listen", "none", "--config"])
-            .arg(&config)
-            .arg("--lease-folder")
-            .arg(self.folder.path().join("leases"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("gcwatch does not start")?;
-        let stderr = daemon.stderr.take().context("no log")?;
-        let mut said = BufReader::new(stderr).lines().map_while(Result::ok);
-        let daemon = Running(daemon);
-        if !said.any(|line| line.contains("attached")) {
-            bail!("gcwatch did not attach to the service");
-        }
-        std::thread::spawn(move || said.for_each(drop));
-        Ok(daemon)
-    }
-
-    /// CPU time of the service: `/proc/PID/stat`, in hundredths of a second.
-    fn cpu(&self) -> anyhow::Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.0.id()))?;
-        let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat")?;
-        let field = |place: usize| -> anyhow::Result<u64> {
-            let text = fields.split_whitespace().nth(place).context("/proc/PID/stat")?;
-            Ok(text.parse()?)
-        };
-        Ok(Duration::from_millis((field(11)? + field(12)?) * 10))
-    }
+/// A daemon in this mode, load, and what it came to.
+fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Half> {
+    let config = format!(
+        "{}otlp: {{enabled: false}}\nrequests: {{mode: {mode}, max_per_second: 1000000}}\n",
+        marked(shop.scene.mark())
+    );
+    let gcwatch = command(Command::new(&args.gcwatch), shop.scene.folder(), ANY, &config);
+    let mut daemon = Daemon::start(gcwatch);
+    daemon.await_line("attached");
+    let cpu = || proc::cpu_time(shop.pid).context("the service has ended");
+    load(&shop.address, &args.path, rate, WARM)?;
+    let before = cpu()?;
+    let mut latencies = load(&shop.address, &args.path, rate, Duration::from_secs(args.seconds))?;
+    let cpu = cpu()?.saturating_sub(before);
+    latencies.sort_unstable();
+    let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
+    Ok(Half {
+        requests: latencies.len(),
+        cpu,
+        median: at(0.5).context("no request was answered")?,
+        p99: at(0.99).context("no request was answered")?,
+    })
 }
 
 /// Requests at an even pace over some connections; how long each took.

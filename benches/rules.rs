@@ -1,8 +1,8 @@
 //! What the rules cost: collections of a process through its engine, ticks included.
 //!
-//! Run with `cargo bench --bench rules`. The rules are made up, of the kinds that ship: two of five on the process,
-//! most with windows over minutes, some with quantiles and medians by kind; the process collects ten times a second and
-//! nothing fires.
+//! Run with `cargo bench --bench rules`. The process collects ten times a second and nothing fires. The thousand rules
+//! that are read are made up, of the kinds that ship: two of five on the process, most with windows over minutes, some
+//! with quantiles and medians by kind.
 //!
 //! Figures, with the machine that they are of, are in docs/performance.md: with the rules that ship a collection takes
 //! about 5 us in one process, and those of a second of 200 processes, which do not fit into the caches, 25 ms.
@@ -19,9 +19,6 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase};
 use rule_language::load::{SourceFile, load, shipped};
-
-/// How many rules there are.
-const RULES: [usize; 4] = [0, 10, 50, 200];
 
 /// Nanoseconds from one collection to the next.
 const EVERY: i64 = 100_000_000;
@@ -104,15 +101,12 @@ fn rule(text: &mut String, index: usize) {
     let _ = writeln!(text, "    when: |\n      {when}");
 }
 
-fn rules(count: usize) -> Arc<RuleSet> {
-    if count == 0 {
-        return Arc::default();
-    }
+fn rules(count: usize) -> RuleSet {
     let mut text = "apiVersion: gcwatch/v1\nrules:\n".to_owned();
     (0..count).for_each(|index| rule(&mut text, index));
     let name = "bench.yaml".to_owned();
     match load(&[SourceFile { name, text }]) {
-        Ok(loaded) => Arc::new(loaded.rules),
+        Ok(loaded) => loaded.rules,
         Err(problems) => panic!(
             "{}",
             problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -164,12 +158,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(rules: Arc<RuleSet>) -> Self {
-        Self::of((0..CYCLE).map(collection).collect(), rules, 20 * CYCLE)
-    }
-
     /// After so many of these collections.
-    fn of(collections: Arc<[Collection]>, rules: Arc<RuleSet>, before: i64) -> Self {
+    fn new(collections: Arc<[Collection]>, rules: Arc<RuleSet>, before: i64) -> Self {
         let began = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default());
         let mut watched = Self {
             engine: Engine::new(rules, ProcessFacts::default(), began),
@@ -193,19 +183,10 @@ impl Watched {
     }
 }
 
-/// A thousand collections of one process, ten a second, and the hundred ticks between them.
-#[divan::bench(args = RULES)]
-fn collections(bencher: Bencher<'_, '_>, count: usize) {
-    let mut watched = Watched::new(rules(count));
-    bencher
-        .counter(ItemsCount::new(1000_usize))
-        .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
-}
-
-/// The same with the rules that ship.
+/// A thousand collections of one process, ten a second, and the hundred ticks between them, with the rules that ship.
 #[divan::bench]
 fn collections_shipped(bencher: Bencher<'_, '_>) {
-    let mut watched = Watched::new(shipped_rules());
+    let mut watched = Watched::new((0..CYCLE).map(collection).collect(), shipped_rules(), 20 * CYCLE);
     bencher
         .counter(ItemsCount::new(1000_usize))
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
@@ -220,7 +201,7 @@ fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
         shipped_rules(),
         (0..CYCLE).map(collection).collect::<Arc<[Collection]>>(),
     );
-    let process = |_| Watched::of(Arc::clone(&collections), Arc::clone(&rules), 6 * CYCLE);
+    let process = |_| Watched::new(Arc::clone(&collections), Arc::clone(&rules), 6 * CYCLE);
     let mut processes: Vec<Watched> = (0..200).map(process).collect();
     let bytes: usize = processes.iter().map(|process| process.engine.memory()).sum();
     let most = Engine::most_memory(&rules);
@@ -252,34 +233,4 @@ fn shipped_rules() -> Arc<RuleSet> {
         Ok(loaded) => Arc::new(loaded.rules),
         Err(problems) => panic!("{} errors in the built-in rules", problems.len()),
     }
-}
-
-/// A thousand ticks of a process that does nothing.
-#[divan::bench(args = RULES)]
-fn ticks(bencher: Bencher<'_, '_>, count: usize) {
-    let mut watched = Watched::new(rules(count));
-    let mut now = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default()).after(10_000_000_000_000);
-    watched.engine.advance(now);
-    bencher.counter(ItemsCount::new(1000_usize)).bench_local(|| {
-        let tick = |_| {
-            now = now.after(1_000_000_000);
-            watched.engine.advance(now).len()
-        };
-        (0..1000).map(tick).sum::<usize>()
-    });
-}
-
-/// A thousand processes of which one collection was observed.
-#[divan::bench(args = RULES)]
-fn attach(bencher: Bencher<'_, '_>, count: usize) {
-    let rules = rules(count);
-    let collection = collection(1);
-    let began = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default());
-    bencher.counter(ItemsCount::new(1000_usize)).bench_local(|| {
-        let process = |_| {
-            let mut engine = Engine::new(Arc::clone(&rules), ProcessFacts::default(), began);
-            engine.collection(&collection, TimeBase::at(BEGIN)).matched.len()
-        };
-        (0..1000).map(process).sum::<usize>()
-    });
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Endpoint};
 use rustix::time::{ClockId, clock_gettime};
+use test_support::target::Running;
 
 use crate::proc;
 use crate::statistics::{Interval, trimmed};
@@ -107,23 +108,17 @@ impl fmt::Display for Cost {
 /// tests/workload/known/cost.dll, which does the same piece of work again and again and says what each took.
 #[derive(Debug)]
 struct Program {
-    child: Child,
+    child: Running,
     pieces: Arc<Mutex<Vec<Piece>>>,
-    reader: Option<JoinHandle<()>>,
+    reader: JoinHandle<()>,
 }
 
 impl Program {
     fn start(runtime: &Path, tmp: &Path, gen0_size: &str, seconds: u64) -> anyhow::Result<Self> {
-        let run = runtime.join("run");
-        ensure!(
-            run.exists(),
-            "{} has no host for programs: choose a runtime that has one with --runtime",
-            runtime.display()
-        );
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workload/known/cost.dll");
         let mut child = Command::new("taskset")
             .args(["-c", "0"])
-            .arg(run)
+            .arg(runtime.join("run"))
             .arg(program)
             .arg(seconds.to_string())
             .env("TMPDIR", tmp)
@@ -146,28 +141,18 @@ impl Program {
             }
         });
         Ok(Self {
-            child,
+            child: Running(child),
             pieces,
-            reader: Some(reader),
+            reader,
         })
     }
 
     /// Ends it, and returns what it said.
-    fn finish(mut self) -> anyhow::Result<Vec<Piece>> {
-        self.child.kill()?;
-        self.child.wait()?;
-        if let Some(reader) = self.reader.take() {
-            ensure!(reader.join().is_ok(), "the reader of the program's output failed");
-        }
+    fn finish(self) -> anyhow::Result<Vec<Piece>> {
+        drop(self.child);
+        ensure!(self.reader.join().is_ok(), "the reader of the program's output failed");
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(std::mem::take(&mut *pieces))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -194,7 +179,7 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let seconds = (PHASE * 4 * u32::try_from(phases)?).as_secs() + 60;
     let program = Program::start(runtime, tmp, gen0_size, seconds)?;
-    let pid = program.child.id();
+    let pid = program.child.0.id();
     let done = executor.block_on(async {
         // It starts up, and its socket appears.
         tokio::time::sleep(Duration::from_secs(2)).await;

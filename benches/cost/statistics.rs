@@ -10,19 +10,6 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// Of independent measurements; without two of them nothing is known.
-    pub(crate) fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        let half = if values.len() < 2 {
-            f64::INFINITY
-        } else {
-            t_quantile(count - 1.0) * (variance / count).sqrt()
-        };
-        Self { mean, half }
-    }
-
     /// In another unit.
     pub(crate) fn times(self, factor: f64) -> Self {
         Self {
@@ -31,11 +18,11 @@ impl Interval {
         }
     }
 
-    pub(crate) fn low(self) -> f64 {
+    fn low(self) -> f64 {
         self.mean - self.half
     }
 
-    pub(crate) fn high(self) -> f64 {
+    fn high(self) -> f64 {
         self.mean + self.half
     }
 }
@@ -58,20 +45,6 @@ pub(crate) fn trimmed(values: &[f64], share: f64) -> Option<Interval> {
         mean,
         half: t_quantile(kept.len() as f64 - 1.0) * error,
     })
-}
-
-/// The middle of the measurements with its 95 % interval (by ranks, the normal approximation of the binomial): what a
-/// few wild ones do not move.
-pub(crate) fn median(values: &[f64]) -> Option<(f64, f64, f64)> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let count = sorted.len();
-    let outside = ((count as f64 - 1.959_964 * (count as f64).sqrt()) / 2.0)
-        .floor()
-        .max(0.0) as usize;
-    let middle = (sorted.get(count.checked_sub(1)? / 2)? + sorted.get(count / 2)?) / 2.0;
-    let low = sorted.get(outside.saturating_sub(1))?;
-    Some((middle, *low, *sorted.get(count.checked_sub(outside.max(1))?)?))
 }
 
 impl fmt::Display for Interval {

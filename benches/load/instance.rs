@@ -11,19 +11,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
-use dotnet_diagnostics::discovery::{SocketName, parse_stat};
-use dotnet_diagnostics::message::{
-    Answer, Cookie, InfoVersion, ProcessInfo, Progress, RUNTIME_PROVIDER, Request, RuntimeError, SessionConfig,
-    decode_frame, encode_environment,
-};
+use anyhow::{Context, Error};
+use dotnet_diagnostics::message::{Answer, RUNTIME_PROVIDER, Request, RuntimeError, SessionConfig, encode_environment};
 use nettrace::encode::Encoder;
 use nettrace::{Format, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
+use test_support::hostile::serve::{info, listen, read_request};
 
-use crate::targets::Pace;
 use crate::template::{Template, TimedEvent};
+
+/// Between two writes of a session's events, as in a runtime.
+const FLUSH_NS: i64 = 100_000_000;
 
 /// An event session, and the connection that carries its stream.
 struct Session {
@@ -51,17 +50,13 @@ struct Counts {
 }
 
 /// Serves until standard input closes.
-pub(crate) fn run(recording: &Path, pace: Pace) -> anyhow::Result<()> {
+pub(crate) fn run(recording: &Path, rate: f64) -> anyhow::Result<()> {
     let template = Template::read(recording)?;
-    let stat = std::fs::read("/proc/self/stat").context("cannot read /proc/self/stat")?;
-    let key = parse_stat(&stat).context("/proc/self/stat is malformed")?.start_time;
-    let pid = std::process::id();
-    let path = std::env::temp_dir().join(SocketName { pid, key }.to_string());
-    let listener = UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    let (listener, path) = listen().map_err(Error::from_boxed)?;
     let outcome = Instance {
         template,
-        pace,
-        pid,
+        rate,
+        pid: std::process::id(),
         number: 0,
         sessions: Vec::new(),
         counts: Counts::default(),
@@ -75,7 +70,8 @@ pub(crate) fn run(recording: &Path, pace: Pace) -> anyhow::Result<()> {
 
 struct Instance {
     template: Template,
-    pace: Pace,
+    /// Collections a second.
+    rate: f64,
     pid: u32,
     /// Of the newest collection.
     number: u32,
@@ -86,10 +82,9 @@ struct Instance {
 
 impl Instance {
     fn serve(mut self, listener: &UnixListener) -> anyhow::Result<()> {
-        let flush = i64::try_from(self.pace.flush.as_nanos()).unwrap_or(i64::MAX).max(1);
-        let period = (1e9 / self.pace.rate.max(1e-9)) as i64;
+        let period = (1e9 / self.rate.max(1e-9)) as i64;
         // Processes are not in step with each other.
-        let mut write_at = monotonic() + i64::from(self.pid) * 7_919_003 % flush;
+        let mut write_at = monotonic() + i64::from(self.pid) * 7_919_003 % FLUSH_NS;
         let mut next_end = write_at + i64::from(self.pid) * 104_729_000 % period;
         let mut commands = Vec::new();
         println_flush("ready")?;
@@ -104,7 +99,7 @@ impl Instance {
                     next_end += period;
                 }
                 self.write_collections(&due, period / 2)?;
-                write_at = now + flush;
+                write_at = now + FLUSH_NS;
             }
             self.send();
             let (input, connection, gone) = {
@@ -164,10 +159,10 @@ impl Instance {
     fn answer(&mut self, mut stream: UnixStream) -> anyhow::Result<()> {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-        let request = read_request(&mut stream)?;
+        let request = read_request(&mut stream).map_err(Error::from_boxed)?;
         match request {
             Request::ProcessInfo(version) => {
-                let info = self.info(version)?.encode()?;
+                let info = info(version, "load").map_err(Error::from_boxed)?;
                 stream.write_all(&Answer::Ok(&info).encode()?)?;
             }
             Request::ProcessEnvironment => stream.write_all(&encode_environment(&[])?)?,
@@ -257,23 +252,6 @@ impl Instance {
         }
         self.sessions.retain(|session| !session.ended);
     }
-
-    fn info(&self, version: InfoVersion) -> anyhow::Result<ProcessInfo> {
-        // The type has no constructor: it is what an empty answer says, filled in.
-        let mut info = ProcessInfo::decode(InfoVersion::V1, &[0; 36])?;
-        info.version = version;
-        info.pid = self.pid.into();
-        let mut cookie = [0; 16];
-        cookie[..4].copy_from_slice(&self.pid.to_le_bytes());
-        info.cookie = Cookie(cookie);
-        info.command_line = "load load.dll".to_owned();
-        info.os = "Linux".to_owned();
-        info.arch = "x64".to_owned();
-        info.entry_assembly = Some("load".to_owned());
-        info.runtime_version = Some("10.0.0".to_owned());
-        info.runtime_identifier = Some("linux-x64".to_owned());
-        Ok(info)
-    }
 }
 
 impl Session {
@@ -323,20 +301,6 @@ fn runs(events: Vec<TimedEvent>) -> Vec<Vec<TimedEvent>> {
     }
     threads.sort_by_key(|run| run.first().map(|first| first.at));
     threads
-}
-
-fn read_request(stream: &mut UnixStream) -> anyhow::Result<Request> {
-    let mut buffer = Vec::new();
-    loop {
-        let needed = match decode_frame(&buffer)? {
-            Progress::Complete { frame, .. } => return Ok(Request::decode(frame)?),
-            Progress::Incomplete { needed } => needed,
-        };
-        let mut piece = vec![0; needed - buffer.len()];
-        let n = stream.read(&mut piece)?;
-        anyhow::ensure!(n > 0, "the client went away");
-        buffer.extend_from_slice(piece.get(..n).unwrap_or_default());
-    }
 }
 
 /// The wall clock, cut to a millisecond as a runtime cuts it, and the instant of the ticks' clock that it names.

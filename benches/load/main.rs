@@ -22,6 +22,7 @@
 )]
 
 mod instance;
+mod place;
 mod proc;
 mod receiver;
 mod report;
@@ -32,17 +33,16 @@ mod viewers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
 
+use crate::place::{PATIENCE, Place};
 use crate::report::{Report, Window};
-use crate::targets::{Daemon, Pace, Place, Target};
+use crate::targets::Target;
 use crate::viewers::Viewers;
 
-/// How long processes may take to start, to be attached to and to end.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// What is on its way when nothing new comes: the runtime's flush, the settling, the batch, a retry.
 const DRAIN: Duration = Duration::from_secs(15);
 
@@ -55,30 +55,21 @@ struct Arguments {
     /// Collections a second in each
     #[arg(long, default_value_t = 10.0)]
     rate: f64,
-    /// One more process with so many collections a second
-    #[arg(long, value_name = "RATE")]
-    storm: Option<f64>,
     /// How long is measured
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// How long it runs before
     #[arg(long, default_value_t = 10)]
     warmup: u64,
-    /// Milliseconds between two writes of a process (a runtime: 100)
-    #[arg(long, default_value_t = 100)]
-    flush: u64,
     /// The recording whose blocking collections are replayed
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/net10-steady.nettrace.gz"))]
     recording: PathBuf,
     /// The daemon
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_gcwatch"))]
+    #[arg(long, default_value_os_t = test_support::program::path())]
     gcwatch: PathBuf,
     /// Without the rules that ship
     #[arg(long)]
     no_rules: bool,
-    /// Only start the processes and print their pids, until Enter
-    #[arg(long)]
-    only_targets: bool,
     /// What cargo adds
     #[arg(long, hide = true)]
     bench: bool,
@@ -102,11 +93,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = if arguments.instance {
-        let pace = Pace {
-            rate: arguments.rate,
-            flush: Duration::from_millis(arguments.flush),
-        };
-        instance::run(&arguments.recording, pace)
+        instance::run(&arguments.recording, arguments.rate)
     } else if let Some(minutes) = arguments.outage {
         soak::outage::run(&arguments, minutes)
     } else if let Some(minutes) = arguments.soak {
@@ -126,26 +113,10 @@ fn main() -> ExitCode {
 fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     let different = template::Template::read(&arguments.recording)?.len();
     let folder = tempfile::Builder::new().prefix("gcwload").tempdir()?;
-    let mut rates = vec![arguments.rate; arguments.targets];
-    rates.extend(arguments.storm);
-    let mut targets = rates
-        .iter()
-        .map(|rate| {
-            let pace = Pace {
-                rate: *rate,
-                flush: Duration::from_millis(arguments.flush),
-            };
-            Target::start(folder.path(), pace, &arguments.recording)
-        })
+    let mut targets = (0..arguments.targets)
+        .map(|_| Target::start(folder.path(), arguments))
         .collect::<anyhow::Result<Vec<_>>>()?;
     targets::await_all(&mut targets, "ready", PATIENCE)?;
-    if arguments.only_targets {
-        for target in &targets {
-            println!("{}", target.pid());
-        }
-        std::io::stdin().read_line(&mut String::new())?;
-        return Ok(());
-    }
     println!("{}", proc::machine());
     println!(
         "{} processes, {different} different collections of {}",
@@ -153,21 +124,17 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.recording.display()
     );
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start the receiver's executor")?;
-    let receiver = runtime.block_on(receiver::Receiver::start())?;
-    let place = Place {
+    let receiver = receiver::Receiver::start()?;
+    let at = Place {
         folder: folder.path().to_owned(),
         receiver: receiver.address,
         rules: !arguments.no_rules,
         state: None,
     };
-    let mut daemon = Daemon::start(&arguments.gcwatch, &place)?;
-    targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| daemon.log_tail())?;
-    let attached_after = daemon.age();
+    let started = Instant::now();
+    let mut daemon = at.start(&arguments.gcwatch);
+    targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| place::log_tail(&daemon))?;
+    let attached_after = started.elapsed();
     std::thread::sleep(Duration::from_secs(arguments.warmup));
 
     receiver.store().timing = true;
@@ -183,7 +150,7 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
             ("overview", vec!["view=overview".to_owned()]),
             ("process", of_processes),
         ] {
-            let viewers = Viewers::open(daemon.address()?, arguments.viewers, &queries)?;
+            let viewers = Viewers::open(daemon.address, arguments.viewers, &queries)?;
             let length = Duration::from_secs(arguments.seconds);
             let open = Window::measure(&mut daemon, &targets, length)?;
             let bytes = viewers.close();
@@ -199,7 +166,7 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
         .map(|target| target.totals(PATIENCE))
         .collect::<anyhow::Result<Vec<_>>>()?;
     report::drain(&receiver, &totals, DRAIN);
-    let shutdown = daemon.stop(PATIENCE)?;
+    let shutdown = place::stop(&mut daemon)?;
     let report = Report {
         window,
         attached_after,

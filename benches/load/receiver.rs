@@ -1,10 +1,10 @@
-//! An OTLP receiver over gRPC that keeps what the report needs: when which collection's span came, and what the
-//! counters say.
+//! An OTLP receiver over gRPC that comes and goes, and keeps what the reports need: when which collection's span came,
+//! and what the counters say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{LogsService, LogsServiceServer};
@@ -21,46 +21,57 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tonic::codec::CompressionEncoding::{Gzip, Zstd};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// A pod of 200 processes may send more than tonic's 4 MiB by mistake: it must be visible, not rejected.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// Whose answer was under way for so long at most when it was interrupted: what came then may come again.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+
+/// Counters of a process that are kept: collections of all generations, those that are not exported as spans because of
+/// the rate limit, and events that the daemon says it never got.
+const COUNTERS: [&str; 3] = [
+    "dotnet.gc.collections",
+    "gcwatch.collections.unexported",
+    "gcwatch.events.lost",
+];
+
+/// What it does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Takes it.
+    Up,
+    /// Nobody listens.
+    Refusing,
+    /// Answers UNAVAILABLE, and takes nothing.
+    Unavailable,
+    /// Takes it, and never answers: the client cannot know.
+    Deaf,
+}
 
 /// What came of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Numbers of the collections that came as spans.
-    pub(crate) numbers: HashSet<i64>,
-    /// Root spans with a number that had come before.
+    /// Collections that came as spans by their number, and when each came first.
+    pub(crate) collections: HashMap<i64, Instant>,
+    /// Those that came again though their request was answered.
     pub(crate) twice: u64,
     /// Spans below the roots.
     pub(crate) children: u64,
-    /// `dotnet.gc.collections`, the newest value of each series.
-    collections: HashMap<String, i64>,
-    /// `gcwatch.collections.unexported`, likewise.
-    unexported: HashMap<String, i64>,
-    /// `gcwatch.events.lost`, likewise.
-    lost: HashMap<String, i64>,
+    /// The newest value of each series, by counter.
+    series: [HashMap<String, i64>; COUNTERS.len()],
 }
 
 impl Received {
-    /// Collections by the counter, all generations.
-    pub(crate) fn counted(&self) -> i64 {
-        self.collections.values().sum()
-    }
-
-    /// Collections that the daemon reports as not exported as spans because of the rate limit.
-    pub(crate) fn unexported(&self) -> i64 {
-        self.unexported.values().sum()
-    }
-
-    /// Events that the daemon says it never got.
-    pub(crate) fn events_lost(&self) -> i64 {
-        self.lost.values().sum()
+    /// What the counters say.
+    pub(crate) fn counts(&self) -> [i64; COUNTERS.len()] {
+        self.series.each_ref().map(|series| series.values().sum())
     }
 }
 
@@ -69,35 +80,117 @@ impl Received {
 pub(crate) struct Store {
     /// By pid.
     pub(crate) processes: HashMap<i64, Received>,
+    /// Collections of all.
+    pub(crate) spans: u64,
+    /// Came again after its answer was lost.
+    pub(crate) again: u64,
     /// From the end of each collection to its receipt, nanoseconds; only while [`Store::timing`].
     pub(crate) latencies: Vec<i64>,
     pub(crate) timing: bool,
     pub(crate) requests: u64,
     pub(crate) metric_points: u64,
+    /// When answers were lost, newest last: what came since the first of a pair until the second.
+    lost_answers: Vec<(Instant, Instant)>,
+    /// Answers are being lost since then.
+    losing_since: Option<Instant>,
 }
 
-/// The receiver, for as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Receiver {
-    pub(crate) address: SocketAddr,
-    store: Arc<Mutex<Store>>,
-    task: JoinHandle<()>,
+impl Store {
+    /// Whoever sent is interrupted now: answers of the last moments may not have been read.
+    pub(crate) fn interrupted(&mut self) {
+        let now = Instant::now();
+        self.lost_answers.push((now.checked_sub(UNDER_WAY).unwrap_or(now), now));
+    }
+
+    fn take(&mut self, pid: i64, number: i64) {
+        let received = self.processes.entry(pid).or_default();
+        let Some(first) = received.collections.get(&number).copied() else {
+            received.collections.insert(number, Instant::now());
+            self.spans += 1;
+            return;
+        };
+        let losing = self.losing_since.is_some_and(|since| first >= since);
+        let mut lost = self.lost_answers.iter();
+        if losing || lost.any(|(from, to)| (*from..=*to).contains(&first)) {
+            self.again += 1;
+        } else {
+            received.twice += 1;
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
-struct Service(Arc<Mutex<Store>>);
+struct Service {
+    store: Arc<Mutex<Store>>,
+    mode: watch::Receiver<Mode>,
+}
+
+/// The receiver, always on the same port.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
+    service: Service,
+    mode: watch::Sender<Mode>,
+    /// While it listens.
+    running: Option<Runtime>,
+}
 
 impl Receiver {
-    pub(crate) async fn start() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .context("cannot listen on 127.0.0.1")?;
-        let address = listener.local_addr()?;
-        let store = Arc::new(Mutex::new(Store::default()));
-        let service = Service(Arc::clone(&store));
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let (mode, seen) = watch::channel(Mode::Up);
+        let mut receiver = Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            service: Service {
+                store: Arc::default(),
+                mode: seen,
+            },
+            mode,
+            running: None,
+        };
+        receiver.listen()?;
+        Ok(receiver)
+    }
+
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        self.service.store()
+    }
+
+    /// Behaves so from now on.
+    pub(crate) fn become_(&mut self, mode: Mode) -> anyhow::Result<()> {
+        {
+            let mut store = self.service.store();
+            if let Some(since) = store.losing_since.take() {
+                let since = since.checked_sub(UNDER_WAY).unwrap_or(since);
+                store.lost_answers.push((since, Instant::now()));
+            }
+            store.losing_since = (mode == Mode::Deaf).then(Instant::now);
+        }
+        self.mode.send_replace(mode);
+        if mode == Mode::Refusing {
+            if let Some(running) = self.running.take() {
+                self.service.store().interrupted();
+                // Connections go with their tasks.
+                running.shutdown_background();
+            }
+        } else if self.running.is_none() {
+            self.listen()?;
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("cannot start the receiver's executor")?;
+        let listener = runtime
+            .block_on(TcpListener::bind(self.address))
+            .with_context(|| format!("cannot listen on {}", self.address))?;
+        self.address = listener.local_addr()?;
         macro_rules! server {
             ($server:ident) => {
-                $server::new(service.clone())
+                $server::new(self.service.clone())
                     .accept_compressed(Gzip)
                     .accept_compressed(Zstd)
                     .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -107,28 +200,37 @@ impl Receiver {
             .add_service(server!(TraceServiceServer))
             .add_service(server!(MetricsServiceServer))
             .add_service(server!(LogsServiceServer));
-        let task = tokio::spawn(async move {
+        runtime.spawn(async move {
             if let Err(error) = router.serve_with_incoming(TcpIncoming::from(listener)).await {
                 eprintln!("load: the receiver ended: {error}");
             }
         });
-        Ok(Self { address, store, task })
-    }
-
-    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.running = Some(runtime);
+        Ok(())
     }
 }
 
 impl Service {
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what came, and answers, as the mode has it.
+    async fn answer<T: Default>(&self, take: impl FnOnce(&mut Store)) -> Result<Response<T>, Status> {
+        let mut mode = self.mode.clone();
+        if *mode.borrow() == Mode::Unavailable {
+            return Err(Status::unavailable("the receiver is being restarted"));
+        }
+        {
+            let mut store = self.store();
+            store.requests += 1;
+            take(&mut store);
+        }
+        if *mode.borrow() == Mode::Deaf {
+            let _over = mode.wait_for(|mode| *mode != Mode::Deaf).await;
+            return Err(Status::unavailable("the answer came too late"));
+        }
+        Ok(Response::new(T::default()))
     }
 }
 
@@ -141,28 +243,25 @@ impl TraceService for Service {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as i64);
-        let mut store = self.store();
-        store.requests += 1;
-        for spans in request.into_inner().resource_spans {
-            let Some(pid) = pid(spans.resource.as_ref()) else {
-                continue;
-            };
-            for span in spans.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-                let number = integer(&span.attributes, "gcwatch.gc.number");
-                let Some(number) = number.filter(|_| span.parent_span_id.is_empty()) else {
-                    store.processes.entry(pid).or_default().children += 1;
+        let take = |store: &mut Store| {
+            for spans in request.into_inner().resource_spans {
+                let Some(pid) = pid(spans.resource.as_ref()) else {
                     continue;
                 };
-                if store.timing {
-                    store.latencies.push(now - span.end_time_unix_nano as i64);
-                }
-                let received = store.processes.entry(pid).or_default();
-                if !received.numbers.insert(number) {
-                    received.twice += 1;
+                for span in spans.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+                    let number = integer(&span.attributes, "gcwatch.gc.number");
+                    let Some(number) = number.filter(|_| span.parent_span_id.is_empty()) else {
+                        store.processes.entry(pid).or_default().children += 1;
+                        continue;
+                    };
+                    if store.timing {
+                        store.latencies.push(now - span.end_time_unix_nano as i64);
+                    }
+                    store.take(pid, number);
                 }
             }
-        }
-        Ok(Response::new(ExportTraceServiceResponse::default()))
+        };
+        self.answer(take).await
     }
 }
 
@@ -172,33 +271,31 @@ impl MetricsService for Service {
         &self,
         request: Request<ExportMetricsServiceRequest>,
     ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
-        let mut store = self.store();
-        store.requests += 1;
-        for metrics in request.into_inner().resource_metrics {
-            let Some(pid) = pid(metrics.resource.as_ref()) else {
-                continue;
-            };
-            for metric in metrics.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
-                let Some(Data::Sum(sum)) = metric.data else { continue };
-                store.metric_points += sum.data_points.len() as u64;
-                let received = store.processes.entry(pid).or_default();
-                let series = match metric.name.as_str() {
-                    "dotnet.gc.collections" => &mut received.collections,
-                    "gcwatch.collections.unexported" => &mut received.unexported,
-                    "gcwatch.events.lost" => &mut received.lost,
-                    _ => continue,
+        let take = |store: &mut Store| {
+            for metrics in request.into_inner().resource_metrics {
+                let Some(pid) = pid(metrics.resource.as_ref()) else {
+                    continue;
                 };
-                for point in sum.data_points {
-                    let value = match point.value {
-                        Some(Number::AsInt(value)) => value,
-                        Some(Number::AsDouble(value)) => value as i64,
-                        None => continue,
+                for metric in metrics.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
+                    let Some(Data::Sum(sum)) = metric.data else { continue };
+                    store.metric_points += sum.data_points.len() as u64;
+                    let received = store.processes.entry(pid).or_default();
+                    let counter = COUNTERS.iter().position(|name| *name == metric.name);
+                    let Some(series) = counter.and_then(|counter| received.series.get_mut(counter)) else {
+                        continue;
                     };
-                    series.insert(format!("{:?}", point.attributes), value);
+                    for point in sum.data_points {
+                        let value = match point.value {
+                            Some(Number::AsInt(value)) => value,
+                            Some(Number::AsDouble(value)) => value as i64,
+                            None => continue,
+                        };
+                        series.insert(format!("{:?}", point.attributes), value);
+                    }
                 }
             }
-        }
-        Ok(Response::new(ExportMetricsServiceResponse::default()))
+        };
+        self.answer(take).await
     }
 }
 
@@ -208,18 +305,17 @@ impl LogsService for Service {
         &self,
         _request: Request<ExportLogsServiceRequest>,
     ) -> Result<Response<ExportLogsServiceResponse>, Status> {
-        self.store().requests += 1;
-        Ok(Response::new(ExportLogsServiceResponse::default()))
+        self.answer(|_| ()).await
     }
 }
 
 /// The pid of a resource.
-pub(crate) fn pid(resource: Option<&Resource>) -> Option<i64> {
+fn pid(resource: Option<&Resource>) -> Option<i64> {
     integer(&resource?.attributes, "process.pid")
 }
 
 /// An attribute that is a number.
-pub(crate) fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
+fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match &found.value {
         Some(AnyValue {

@@ -4,11 +4,12 @@ use std::fmt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
+use crate::place::{Daemon, ended};
 use crate::proc;
-use crate::receiver::{Receiver, Store};
-use crate::targets::{Daemon, Sent, Target};
+use crate::receiver::{Received, Receiver, Store};
+use crate::targets::{Sent, Target};
 
 /// Between two looks at the daemon's memory and descriptors.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -42,9 +43,7 @@ impl Window {
         let (mut threads, mut descriptors, mut sockets) = (0, 0, 0);
         while since.elapsed() < length {
             std::thread::sleep(SAMPLE.min(length.saturating_sub(since.elapsed())));
-            if let Some(status) = daemon.ended()? {
-                bail!("gcwatch ended ({status}). {}", daemon.log_tail());
-            }
+            ended(daemon)?;
             threads = threads.max(proc::status(pid, "Threads").unwrap_or(0));
             let (open, connected) = proc::descriptors(pid).unwrap_or_default();
             (descriptors, sockets) = (descriptors.max(open), sockets.max(connected));
@@ -100,7 +99,7 @@ pub(crate) fn drain(receiver: &Receiver, targets: &[Sent], patience: Duration) {
 
 fn spans_of(store: &Store, target: &Sent) -> u64 {
     let received = store.processes.get(&i64::from(target.pid));
-    received.map_or(0, |received| received.numbers.len() as u64)
+    received.map_or(0, |received| received.collections.len() as u64)
 }
 
 /// The whole report.
@@ -113,10 +112,9 @@ pub(crate) struct Report<'a> {
     pub(crate) store: &'a Store,
 }
 
-/// Sums over the processes of one rate.
+/// Sums over the processes.
 #[derive(Debug, Default)]
 struct Sums {
-    processes: u64,
     sent: u64,
     dropped: u64,
     sessions: u64,
@@ -180,39 +178,30 @@ impl fmt::Display for Report<'_> {
             "received           {} requests, {} points of sums",
             self.store.requests, self.store.metric_points
         )?;
-        let mut rates: Vec<f64> = self.targets.iter().map(|target| target.rate).collect();
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
-        for rate in rates {
-            let sums = self.sums(rate);
-            writeln!(
-                f,
-                "at {rate} a second, {} processes in {} sessions:",
-                sums.processes, sums.sessions
-            )?;
-            writeln!(
-                f,
-                "  collections sent {}, dropped by the target {}",
-                sums.sent, sums.dropped
-            )?;
-            writeln!(
-                f,
-                "  spans            {}, {} more not exported because of the rate, {} twice, {} children",
-                sums.spans, sums.unexported, sums.twice, sums.children
-            )?;
-            writeln!(
-                f,
-                "  counted          {} collections, {} events lost",
-                sums.counted, sums.events_lost
-            )?;
-            writeln!(
-                f,
-                "  lost             {} spans, {} counts, in {} processes",
-                (sums.sent as i64).saturating_sub(sums.spans as i64 + sums.unexported),
-                (sums.sent as i64).saturating_sub(sums.counted),
-                sums.short
-            )?;
-        }
+        let sums = self.sums();
+        writeln!(f, "{} processes in {} sessions:", self.targets.len(), sums.sessions)?;
+        writeln!(
+            f,
+            "  collections sent {}, dropped by the target {}",
+            sums.sent, sums.dropped
+        )?;
+        writeln!(
+            f,
+            "  spans            {}, {} more not exported because of the rate, {} twice, {} children",
+            sums.spans, sums.unexported, sums.twice, sums.children
+        )?;
+        writeln!(
+            f,
+            "  counted          {} collections, {} events lost",
+            sums.counted, sums.events_lost
+        )?;
+        writeln!(
+            f,
+            "  lost             {} spans, {} counts, in {} processes",
+            (sums.sent as i64).saturating_sub(sums.spans as i64 + sums.unexported),
+            (sums.sent as i64).saturating_sub(sums.counted),
+            sums.short
+        )?;
         let (took, status) = self.shutdown;
         writeln!(
             f,
@@ -223,29 +212,23 @@ impl fmt::Display for Report<'_> {
 }
 
 impl Report<'_> {
-    fn sums(&self, rate: f64) -> Sums {
+    fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        for target in self.targets.iter().filter(|target| target.rate == rate) {
-            sums.processes += 1;
+        let nothing = Received::default();
+        for target in &self.targets {
+            let received = self.store.processes.get(&i64::from(target.pid)).unwrap_or(&nothing);
+            let ([counted, unexported, lost], spans) = (received.counts(), spans_of(self.store, target));
             sums.sent += target.sent;
             sums.dropped += target.dropped;
             sums.sessions += target.sessions;
-            let spans = spans_of(self.store, target);
             sums.spans += spans;
-            let received = self.store.processes.get(&i64::from(target.pid));
-            let counted = received.map_or(0, |received| received.counted());
             sums.counted += counted;
-            let unexported = received.map_or(0, |received| received.unexported());
             sums.unexported += unexported;
+            sums.twice += received.twice;
+            sums.children += received.children;
+            sums.events_lost += lost;
             let sent = target.sent as i64;
-            if spans as i64 + unexported < sent || counted < sent {
-                sums.short += 1;
-            }
-            if let Some(received) = received {
-                sums.twice += received.twice;
-                sums.children += received.children;
-                sums.events_lost += received.events_lost();
-            }
+            sums.short += u64::from(spans as i64 + unexported < sent || counted < sent);
         }
         sums
     }

@@ -16,19 +16,20 @@
 
 mod account;
 pub(crate) mod outage;
-mod receiver;
 
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
+use rustix::process::Signal;
 
 use self::account::{Account, Slope};
-use self::receiver::{FlappingReceiver, Mode};
-use crate::targets::{self, Daemon, Pace, Place, Sent, Target};
-use crate::{Arguments, PATIENCE, proc};
+use crate::place::{Daemon, PATIENCE, Place, ended, log_tail, stop};
+use crate::receiver::{Mode, Receiver};
+use crate::targets::{self, Sent, Target};
+use crate::{Arguments, proc};
 
 /// How long each behaviour of the receiver lasts.
 const BEHAVIOUR: Duration = Duration::from_secs(12);
@@ -85,7 +86,7 @@ struct Soak<'a> {
     had: HashSet<u32>,
     /// What processes counted that have ended.
     ended: Vec<Sent>,
-    receiver: FlappingReceiver,
+    receiver: Receiver,
     daemon: Daemon,
     kills: Vec<Instant>,
     memory: Slope,
@@ -96,10 +97,10 @@ struct Soak<'a> {
 impl<'a> Soak<'a> {
     fn start(arguments: &'a Arguments, folder: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let receiver = FlappingReceiver::start()?;
+        let receiver = Receiver::start()?;
         let place = Place {
             folder: folder.to_owned(),
-            receiver: receiver.address(),
+            receiver: receiver.address,
             rules: !arguments.no_rules,
             state: Some(folder.join("state")),
         };
@@ -108,8 +109,8 @@ impl<'a> Soak<'a> {
             .map(|_| target(arguments, folder, &mut had))
             .collect::<anyhow::Result<Vec<_>>>()?;
         targets::await_all(&mut targets, "ready", PATIENCE)?;
-        let daemon = Daemon::start(&arguments.gcwatch, &place)?;
-        targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| daemon.log_tail())?;
+        let daemon = place.start(&arguments.gcwatch);
+        targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| log_tail(&daemon))?;
         let descriptors = proc::descriptors(daemon.pid()).context("gcwatch has ended")?.0;
         Ok(Self {
             arguments,
@@ -150,11 +151,9 @@ impl<'a> Soak<'a> {
                 && now >= at
             {
                 kill = Some(at + every);
-                self.kill()?;
+                self.kill();
             }
-            if let Some(status) = self.daemon.ended()? {
-                bail!("gcwatch ended by itself ({status}). {}", self.daemon.log_tail());
-            }
+            ended(&mut self.daemon)?;
         }
         Ok(())
     }
@@ -187,12 +186,12 @@ impl<'a> Soak<'a> {
         Ok(())
     }
 
-    fn kill(&mut self) -> anyhow::Result<()> {
+    fn kill(&mut self) {
         self.kills.push(Instant::now());
         self.receiver.store().interrupted();
-        self.daemon.kill()?;
-        self.daemon = Daemon::start(&self.arguments.gcwatch, &self.place)?;
-        Ok(())
+        self.daemon.signal(Signal::KILL);
+        self.daemon.await_end();
+        self.daemon = self.place.start(&self.arguments.gcwatch);
     }
 
     /// Everything becomes quiet, and what waits arrives.
@@ -210,7 +209,7 @@ impl<'a> Soak<'a> {
         // Until nothing comes any more: in the killed half not everything does.
         while Instant::now() < until && last.1.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(200));
-            let arrived = self.receiver.store().spans();
+            let arrived = self.receiver.store().spans;
             if arrived != last.0 {
                 last = (arrived, Instant::now());
             }
@@ -220,13 +219,14 @@ impl<'a> Soak<'a> {
         }
         let waiting = account::bytes_below(self.place.state.as_deref());
         let (open, _) = proc::descriptors(self.daemon.pid()).unwrap_or_default();
-        let (took, status) = self.daemon.stop(PATIENCE)?;
+        let (took, status) = stop(&mut self.daemon)?;
         ensure!(
             status.success(),
             "gcwatch ended with {status}. {}",
-            self.daemon.log_tail()
+            log_tail(&self.daemon)
         );
         Ok(Account::new(
+            self.arguments.rate,
             &self.ended,
             &self.receiver.store(),
             self.memory,
@@ -240,12 +240,8 @@ impl<'a> Soak<'a> {
 /// A process whose pid none had before: what arrived is known by it, and a host with much to do assigns all of them in
 /// minutes.
 fn target(arguments: &Arguments, folder: &Path, had: &mut HashSet<u32>) -> anyhow::Result<Target> {
-    let pace = Pace {
-        rate: arguments.rate,
-        flush: Duration::from_millis(arguments.flush),
-    };
     loop {
-        let target = Target::start(folder, pace, &arguments.recording)?;
+        let target = Target::start(folder, arguments)?;
         if had.insert(target.pid()) {
             return Ok(target);
         }

@@ -1,27 +1,15 @@
-//! The processes that the driver starts: fake runtimes and the daemon.
+//! The fake runtimes that the driver starts.
 
-use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use test_support::daemon::MARK;
 
-/// The variable by which the daemon knows the processes of this run.
-const MARK: &str = "GCWATCH_LOAD";
-
-/// What a fake runtime does.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// Collections a second.
-    pub(crate) rate: f64,
-    /// Between two writes of a session's events.
-    pub(crate) flush: Duration,
-}
+use crate::Arguments;
 
 /// A fake runtime. It ends with its standard input.
 #[derive(Debug)]
@@ -30,14 +18,12 @@ pub(crate) struct Target {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     read: String,
-    pub(crate) rate: f64,
 }
 
 /// Totals of one target, as it reports them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) pid: u32,
-    pub(crate) rate: f64,
     /// Collections written into sessions.
     pub(crate) sent: u64,
     /// Collections for which the session's buffer had no room.
@@ -47,19 +33,11 @@ pub(crate) struct Sent {
 }
 
 impl Target {
-    pub(crate) fn start(folder: &Path, pace: Pace, recording: &Path) -> anyhow::Result<Self> {
-        let rate = pace.rate;
+    pub(crate) fn start(folder: &Path, arguments: &Arguments) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
-            .args([
-                "--instance",
-                "--rate",
-                &rate.to_string(),
-                "--flush",
-                &pace.flush.as_millis().to_string(),
-                "--recording",
-            ])
-            .arg(recording)
+            .args(["--instance", "--rate", &arguments.rate.to_string(), "--recording"])
+            .arg(&arguments.recording)
             .env("TMPDIR", folder)
             .env(MARK, folder)
             .stdin(Stdio::piped())
@@ -72,7 +50,6 @@ impl Target {
             stdin,
             stdout: stdout.context("a process has no standard output")?,
             read: String::new(),
-            rate,
         })
     }
 
@@ -96,7 +73,6 @@ impl Target {
         };
         Ok(Sent {
             pid: self.pid(),
-            rate: self.rate,
             sent,
             dropped,
             sessions,
@@ -148,136 +124,4 @@ pub(crate) fn await_all(targets: &mut [Target], line: &str, patience: Duration) 
         target.await_line(line, until)?;
     }
     Ok(())
-}
-
-/// Where a daemon runs, and what it is configured with.
-#[derive(Debug)]
-pub(crate) struct Place {
-    /// Folder of the processes and of everything that it writes.
-    pub(crate) folder: PathBuf,
-    /// Where it sends to.
-    pub(crate) receiver: SocketAddr,
-    /// Whether it evaluates the rules that ship.
-    pub(crate) rules: bool,
-    /// Its directory; `None`: it has none.
-    pub(crate) state: Option<PathBuf>,
-}
-
-/// `gcwatch run`, set up by its environment alone.
-#[derive(Debug)]
-pub(crate) struct Daemon {
-    child: Child,
-    log: PathBuf,
-    started: Instant,
-}
-
-impl Daemon {
-    pub(crate) fn start(program: &Path, place: &Place) -> anyhow::Result<Self> {
-        let Place {
-            folder,
-            receiver,
-            rules,
-            state,
-        } = place;
-        let (log, config, leases) = (
-            folder.join("gcwatch.log"),
-            folder.join("gcwatch.yaml"),
-            folder.join("leases"),
-        );
-        // Other .NET processes of the machine are none of its business.
-        let include = format!("{{environment: {{{MARK}: {:?}}}}}", folder.display().to_string());
-        // Every collection becomes spans: each is awaited at the receiver.
-        let mut keys = "spans: {min_pause: 0s}\n".to_owned();
-        keys += &format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\nrules:\n  shipped: {rules}\n");
-        if let Some(state) = state {
-            keys.push_str(&format!("state:\n  directory: {state:?}\n"));
-        }
-        fs::write(&config, keys).with_context(|| format!("cannot write {}", config.display()))?;
-        // Another one may have written into it before.
-        let stderr = File::options()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .with_context(|| format!("cannot write {}", log.display()))?;
-        let child = Command::new(program)
-            .arg("run")
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{receiver}"))
-            .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-            .env("OTEL_METRIC_EXPORT_INTERVAL", "10000")
-            .env("GCWATCH_CONFIG", &config)
-            .env("GCWATCH_LISTEN", "127.0.0.1:0")
-            // As the systemd unit has it.
-            .env("MALLOC_ARENA_MAX", "1")
-            // It watches this folder all the time; those of processes only as long as there is one.
-            .env("TMPDIR", folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(stderr)
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        Ok(Self {
-            child,
-            log,
-            started: Instant::now(),
-        })
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Where it listens, as its log has it.
-    pub(crate) fn address(&self) -> anyhow::Result<SocketAddr> {
-        let log = fs::read_to_string(&self.log).context("cannot read gcwatch's log")?;
-        let address = log
-            .split("listening at http://")
-            .nth(1)
-            .and_then(|rest| rest.split('/').next());
-        let address = address.with_context(|| format!("no listener. {}", self.log_tail()))?;
-        address.parse().with_context(|| format!("{address:?} is no address"))
-    }
-
-    pub(crate) fn age(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    /// Its last words.
-    pub(crate) fn log_tail(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines.get(lines.len().saturating_sub(10)..).unwrap_or_default();
-        format!("gcwatch said:\n{}\n", tail.join("\n"))
-    }
-
-    pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
-    }
-
-    /// Ends it as a crash or the kernel does.
-    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
-        self.child.kill().context("cannot kill gcwatch")?;
-        self.child.wait().context("cannot wait for gcwatch")?;
-        Ok(())
-    }
-
-    /// Stops it; returns how long that took and the exit status.
-    pub(crate) fn stop(&mut self, patience: Duration) -> anyhow::Result<(Duration, ExitStatus)> {
-        let since = Instant::now();
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("a pid")?, Signal::TERM).context("cannot stop gcwatch")?;
-        while since.elapsed() < patience {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok((since.elapsed(), status));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        bail!("gcwatch did not end in {} s after SIGTERM", patience.as_secs())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::receiver::Arrivals;
+use crate::receiver::Store;
 use crate::targets::Sent;
 
 /// Memory that the daemon may gain in an hour, KiB: beyond it something grows.
@@ -78,25 +78,26 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn new(
+        rate: f64,
         sent: &[Sent],
-        arrivals: &Arrivals,
+        store: &Store,
         memory: Slope,
         descriptors: (usize, usize, usize),
         waiting: u64,
         shutdown: Duration,
     ) -> Self {
         let missing = |one: &Sent| {
-            let arrived = arrivals.collections.get(&i64::from(one.pid));
-            let arrived = arrived.map_or(0, |numbers| numbers.len() as u64);
-            one.sent.saturating_sub(arrived) as f64 / one.rate.max(1e-9)
+            let received = store.processes.get(&i64::from(one.pid));
+            let arrived = received.map_or(0, |received| received.collections.len() as u64);
+            one.sent.saturating_sub(arrived) as f64 / rate.max(1e-9)
         };
         Self {
             processes: sent.len(),
             sent: sent.iter().map(|one| one.sent).sum(),
             dropped: sent.iter().map(|one| one.dropped).sum(),
-            arrived: arrivals.spans(),
-            twice: arrivals.twice,
-            again: arrivals.again,
+            arrived: store.spans,
+            twice: store.processes.values().map(|received| received.twice).sum(),
+            again: store.again,
             most_missing_seconds: sent.iter().map(missing).fold(0.0, f64::max),
             memory,
             descriptors,

@@ -4,10 +4,11 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
-use super::receiver::Mode;
 use super::{SAMPLE, Soak, account};
+use crate::place::{ended, log_tail};
+use crate::receiver::Mode;
 use crate::{Arguments, proc};
 
 /// How long the receiver is there before: a signal that it never accepted would wait in memory only.
@@ -71,9 +72,7 @@ impl Soak<'_> {
             let waiting = account::bytes_below(self.place.state.as_deref());
             print!(" {:.1} MiB on disk ", mib(waiting));
             std::io::stdout().flush()?;
-            if let Some(status) = self.daemon.ended()? {
-                bail!("gcwatch ended by itself ({status}). {}", self.daemon.log_tail());
-            }
+            ended(&mut self.daemon)?;
         }
         Ok(())
     }
@@ -83,12 +82,12 @@ impl Soak<'_> {
     fn drain(&mut self, away: Duration) -> anyhow::Result<(Duration, Duration, f64)> {
         const LOOK: Duration = Duration::from_secs(1);
         let load = self.arguments.targets as f64 * self.arguments.rate;
-        let (began, before) = (Instant::now(), self.receiver.store().spans());
+        let (began, before) = (Instant::now(), self.receiver.store().spans);
         let (mut noticed, mut calm, mut most) = (None, None, 0.0_f64);
         let (mut last, mut last_at) = (before, began);
         loop {
             std::thread::sleep(if noticed.is_some() { LOOK } else { LOOK / 20 });
-            let arrived = self.receiver.store().spans();
+            let arrived = self.receiver.store().spans;
             let Some(noticed) = noticed else {
                 noticed = (arrived > before).then(Instant::now);
                 (last, last_at) = (arrived, Instant::now());
@@ -107,7 +106,7 @@ impl Soak<'_> {
             ensure!(
                 began.elapsed() < away.mul_f64(MOST_DRAIN).max(Duration::from_secs(60)),
                 "the backlog has not arrived. {}",
-                self.daemon.log_tail()
+                log_tail(&self.daemon)
             );
         }
     }
