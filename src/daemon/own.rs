@@ -29,7 +29,7 @@ use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 use kubernetes::{self, Pods, StatsNow};
 use targets::Alive;
 use targets::guard::Guard;
-use web::{LiveInfo, OwnMetrics, PartAge, Views as _, WatcherInfo};
+use web::{PartAge, Views as _, WatcherInfo};
 
 /// Reloads, by outcome.
 #[derive(Debug, Default)]
@@ -221,15 +221,13 @@ impl Own {
     }
 }
 
-impl LiveInfo for Own {
+impl WatcherInfo for Own {
     fn parts(&self) -> Vec<PartAge> {
         let now = Instant::now();
         let parts = self.run.get();
         parts.map_or_else(Vec::new, |run| liveness::parts(&run.alive, &self.sources.exporter, now))
     }
-}
 
-impl OwnMetrics for Own {
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>) {
         let start_unix_ns = self.start_unix_ns.fetch_min(now_unix_ns, Ordering::Relaxed);
         let mut sheet = MetricSnapshot::new(start_unix_ns.min(now_unix_ns), now_unix_ns);
@@ -250,9 +248,12 @@ impl OwnMetrics for Own {
         notifications(&self.sources.notifier.stats(), &mut sheet);
         (Arc::clone(&self.resource), sheet.into_metrics())
     }
-}
 
-impl WatcherInfo for Own {
+    fn rule_files(&self) -> serde_json::Value {
+        // Strings and lists of strings always have a form in JSON.
+        serde_json::to_value(self.sources.rules.status()).unwrap_or_default()
+    }
+
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
         let sources = &self.sources;
         let (records, counts) = (Records::of(&sources.pipeline), sources.pipeline.counts());

@@ -14,7 +14,6 @@ use delivery::clock::now_unix_ns;
 use gc_rules::time::rfc3339;
 use rule_language::load::{self, Loaded, SourceFile};
 use targets::FileReading;
-use web::RuleInfo;
 
 use targets::host;
 
@@ -169,13 +168,6 @@ impl RuleFiles {
                 Err(errors)
             }
         }
-    }
-}
-
-impl RuleInfo for RuleFiles {
-    fn rule_files(&self) -> serde_json::Value {
-        // Strings and lists of strings always have a form in JSON.
-        serde_json::to_value(self.status()).unwrap_or_default()
     }
 }
 

@@ -36,7 +36,7 @@ use kubernetes::{self, Pods};
 use processes::RunKey;
 use targets::BlackBoxes;
 use targets::host::{clocks, now};
-use web::{LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
+use web::{PartAge, Server, Site, WatcherInfo as _};
 
 /// Limit on flushing the queues at shutdown.
 const FLUSH: Duration = Duration::from_secs(4);
@@ -170,9 +170,6 @@ impl Services {
         let web = listener.map(|listener| {
             let mut site = Site::new(
                 Arc::new(Records::of(&pipeline)),
-                Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
-                Arc::clone(&own) as Arc<dyn web::LiveInfo>,
-                Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
                 Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
                 Arc::clone(&ready),
             );

@@ -49,6 +49,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gc_telemetry::origin::Origin;
+use gc_telemetry::snapshot::points;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -57,6 +58,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracer;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::otlp::batch::Entry;
@@ -67,7 +69,6 @@ use crate::otlp::own::OwnTelemetry;
 pub use crate::otlp::running::Running;
 use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
-use crate::otlp::split::points;
 use crate::otlp::stats::Stats;
 pub use crate::otlp::store_handle::Note;
 use crate::otlp::store_handle::{Found, StoreHandle};
@@ -137,8 +138,11 @@ impl Exporter {
             }
             None => (None, Vec::new(), Found::Now([0; 4])),
         };
-        let [traces, metrics, logs, profiles] =
-            Signal::ALL.map(|signal| Arc::new(Outgoing::new(signal, Instant::now(), store_handle.clone())));
+        let settled: Arc<Notify> = Arc::default();
+        let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
+            let (store_handle, settled) = (store_handle.clone(), Arc::clone(&settled));
+            Arc::new(Outgoing::new(signal, Instant::now(), store_handle, settled))
+        });
         let exporter = Self {
             signals: Arc::new(Signals {
                 traces,
@@ -262,7 +266,8 @@ impl Exporter {
     /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
     /// large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
-        give(&self.signals.metrics, resource, &metrics, points, Joined::ToSize);
+        let count = |metric: &Metric| points(metric) as u64;
+        give(&self.signals.metrics, resource, &metrics, count, Joined::ToSize);
     }
 
     /// Whether profiles are exported; else none need be made.
@@ -343,23 +348,14 @@ impl Exporter {
     /// Completes when the counters are as `is` says.
     pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
         loop {
-            let [mut traces, mut metrics, mut logs, mut profiles] = self
-                .signals
-                .each()
-                .map(|outgoing| Box::pin(outgoing.settled.notified()));
-            for changed in [&mut traces, &mut metrics, &mut logs, &mut profiles] {
-                // From here on no change is missed; only then the counters may be read.
-                changed.as_mut().enable();
-            }
+            // That of all signals.
+            let mut changed = pin!(self.signals.traces.settled.notified());
+            // From here on no change is missed; only then the counters may be read.
+            changed.as_mut().enable();
             if is(&self.stats()) {
                 return;
             }
-            tokio::select! {
-                () = traces => {}
-                () = metrics => {}
-                () = logs => {}
-                () = profiles => {}
-            }
+            changed.await;
         }
     }
 

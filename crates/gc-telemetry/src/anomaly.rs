@@ -1,7 +1,7 @@
 //! Anomalies in OpenTelemetry's model: events and status of a collection's span, and log records.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::Event;
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use super::definition::anomaly as row;
 use super::definition::span::NUMBER;
 use super::ids::SpanIds;
-use super::value::{Attributes, key_value};
+use super::value::{Attributes, key_value, list};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::rule::{Rule, Severity};
 use gc_rules::time::{Moment, Wall};
@@ -43,12 +43,8 @@ impl Marks {
     /// Of the rules that emit to spans (`emit.span`).
     pub(crate) fn of(anomalies: &[Anomaly<'_>]) -> Self {
         let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
-        let ids: Vec<AnyValue> = on_span()
-            .map(|anomaly| AnyValue {
-                value: Some(Value::StringValue(anomaly.rule.id.to_string())),
-            })
-            .collect();
-        let array = (!ids.is_empty()).then_some(Value::ArrayValue(ArrayValue { values: ids }));
+        let mut ids = on_span().map(|anomaly| anomaly.rule.id.to_string()).peekable();
+        let array = ids.peek().is_some().then(|| list(ids));
         // The first one among equals, in the order of the rules.
         let worst = on_span().rev().max_by_key(|anomaly| anomaly.severity);
         let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
@@ -92,25 +88,33 @@ pub fn log_record(
         Transition::Fired(_) => severity_number(alert.severity),
         Transition::Ended(..) => SeverityNumber::Info,
     };
-    let summary = Value::StringValue(alert.summary.to_string());
     LogRecord {
         time_unix_nano: wall.unix_ns(time(transition)),
         observed_time_unix_nano: observed_unix_ns,
-        severity_number: severity.into(),
-        severity_text: severity_text(severity).to_owned(),
-        body: Some(AnyValue { value: Some(summary) }),
         attributes: log_attributes(transition, group, wall),
+        ..record(row::EVENT, severity, alert.summary.to_string(), span)
+    }
+}
+
+/// A log record with a text, on a span.
+pub(crate) fn record(event: &str, severity: SeverityNumber, text: String, span: Option<SpanIds>) -> LogRecord {
+    let value = Some(Value::StringValue(text));
+    LogRecord {
+        severity_number: severity.into(),
+        // As SDKs write it: `INFO`, `WARN`, `ERROR`, `ERROR4`.
+        severity_text: severity.as_str_name().trim_start_matches("SEVERITY_NUMBER_").to_owned(),
+        body: Some(AnyValue { value }),
         // Sampled: the span of an anomaly is always exported.
         flags: u32::from(span.is_some()),
         trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
         span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),
-        event_name: row::EVENT.to_owned(),
+        event_name: event.to_owned(),
         ..LogRecord::default()
     }
 }
 
 /// Time of the transition, by the clock of the events.
-pub(crate) fn time(transition: &Transition) -> Moment {
+fn time(transition: &Transition) -> Moment {
     let alert = transition.alert();
     match transition {
         Transition::Fired(_) => alert.started,
@@ -126,8 +130,9 @@ fn log_attributes(transition: &Transition, group: Option<&str>, wall: Wall) -> V
         Transition::Ended(_, ending) => (false, Some(ending.name())),
     };
     let given = |text: &str| (firing && !text.is_empty()).then(|| text.to_owned());
-    let mut list = Attributes::with_capacity(24);
-    list.text(&row::RULE_ID, Some(&*rule.id))
+    let mut attributes = Attributes::with_capacity(24);
+    attributes
+        .text(&row::RULE_ID, Some(&*rule.id))
         .text(&row::RULE_TITLE, Some(&*rule.title))
         .text(&row::RULE_GROUP, group)
         .text(&row::STATE, Some(if firing { "firing" } else { "ended" }))
@@ -139,7 +144,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>, wall: Wall) -> V
         .int(&row::SUPPRESSED, Some(alert.suppressed))
         .text(&row::DESCRIPTION, given(&rule.description))
         .text(&row::REMEDY, given(&rule.remedy));
-    let mut list = list.into_list();
+    let mut list = attributes.into_list();
     let text = |prefix: &str, name: &str, text: &str| {
         key_value(&format!("{prefix}{name}"), Value::StringValue(text.to_owned()))
     };
@@ -159,11 +164,6 @@ fn log_attributes(transition: &Transition, group: Option<&str>, wall: Wall) -> V
         list.extend(values);
     }
     list
-}
-
-/// As SDKs write it: `INFO`, `WARN`, `ERROR`, `ERROR4`.
-pub(crate) fn severity_text(severity: SeverityNumber) -> &'static str {
-    severity.as_str_name().trim_start_matches("SEVERITY_NUMBER_")
 }
 
 /// INFO, WARN, ERROR. Critical is the highest ERROR, because FATAL stands for the end of a program.

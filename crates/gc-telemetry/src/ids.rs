@@ -5,6 +5,9 @@
 //! and spans and exemplars agree without exchanging ids.
 
 use std::collections::VecDeque;
+use std::hash::Hasher as _;
+#[expect(deprecated, reason = "see `hash`")]
+use std::hash::SipHasher;
 
 use clr_gc::gc::Collection;
 
@@ -47,9 +50,8 @@ pub(crate) struct TraceIds {
 
 impl Ids {
     pub(crate) fn new(seed: [u8; 16]) -> Self {
-        let [low, high] = words(seed);
         Self {
-            key: [low, high],
+            key: words(seed),
             recent: VecDeque::with_capacity(REMEMBERED),
         }
     }
@@ -116,39 +118,13 @@ fn words(bytes: [u8; 16]) -> [u64; 2] {
 }
 
 /// SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, given as words. Never 0, which is an invalid id.
-fn hash(key: [u64; 2], message: [u64; 3]) -> u64 {
-    let mut state = [
-        key[0] ^ 0x736f_6d65_7073_6575,
-        key[1] ^ 0x646f_7261_6e64_6f6d,
-        key[0] ^ 0x6c79_6765_6e65_7261,
-        key[1] ^ 0x7465_6462_7974_6573,
-    ];
-    // The last word holds the length and the bytes that are left over: none of 24.
-    for word in message.into_iter().chain([24 << 56]) {
-        state[3] ^= word;
-        round(&mut state);
-        round(&mut state);
-        state[0] ^= word;
+#[expect(deprecated, reason = "the hash must never change, and `DefaultHasher` may")]
+fn hash([low, high]: [u64; 2], message: [u64; 3]) -> u64 {
+    let mut hasher = SipHasher::new_with_keys(low, high);
+    for word in message {
+        hasher.write(&word.to_le_bytes());
     }
-    state[2] ^= 0xff;
-    for _ in 0..4 {
-        round(&mut state);
-    }
-    let hash = state.iter().fold(0, |sum, word| sum ^ word);
-    if hash == 0 { 1 } else { hash }
-}
-
-fn round([a, b, c, d]: &mut [u64; 4]) {
-    *a = a.wrapping_add(*b);
-    *c = c.wrapping_add(*d);
-    *b = b.rotate_left(13) ^ *a;
-    *d = d.rotate_left(16) ^ *c;
-    *a = a.rotate_left(32);
-    *c = c.wrapping_add(*b);
-    *a = a.wrapping_add(*d);
-    *b = b.rotate_left(17) ^ *c;
-    *d = d.rotate_left(21) ^ *a;
-    *c = c.rotate_left(32);
+    hasher.finish().max(1)
 }
 
 #[cfg(test)]

@@ -3,15 +3,13 @@
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
 use gc_rules::time::Wall;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 
-use super::anomaly::{severity_number, severity_text};
+use super::anomaly::{record as log_record, severity_number};
 use super::definition::anomaly as row;
 use super::definition::span::NUMBER;
 use super::ids::SpanIds;
-use super::value::{Attributes, key_value};
+use super::value::{Attributes, key_value, list};
 
 /// The log record of a change; `span` is the root span of the collection on which the incident began.
 pub fn incident_record(
@@ -23,9 +21,6 @@ pub fn incident_record(
 ) -> LogRecord {
     let incident = change.incident();
     let record = IncidentRecord::new(incident, subject, wall);
-    let text = |text: String| AnyValue {
-        value: Some(Value::StringValue(text)),
-    };
     let time = match change {
         IncidentChange::Began(_) => wall.unix_ns(incident.began),
         IncidentChange::Ended(_) => incident.ended.map_or(observed_unix_ns, |at| wall.unix_ns(at)),
@@ -35,10 +30,7 @@ pub fn incident_record(
             newest.max().map_or(observed_unix_ns, |at| wall.unix_ns(at))
         }
     };
-    let members = record.members.iter().map(|member| text(member.line()));
-    let members = Value::ArrayValue(ArrayValue {
-        values: members.collect(),
-    });
+    let members = list(record.members.iter().map(MemberRecord::line));
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let cause = record.causes.first();
     let severity = match change {
@@ -46,8 +38,9 @@ pub fn incident_record(
         IncidentChange::Ended(_) => SeverityNumber::Info,
         _ => severity_number(record.severity),
     };
-    let mut list = Attributes::with_capacity(22);
-    list.text(&row::INCIDENT_ID, Some(record.id.as_str()))
+    let mut attributes = Attributes::with_capacity(22);
+    attributes
+        .text(&row::INCIDENT_ID, Some(record.id.as_str()))
         .text(&row::INCIDENT_STATE, Some(change.name()))
         .text(&row::INCIDENT_ENDING, record.ending.map(|ending| ending.name()))
         .text(&row::INCIDENT_SEVERITY, Some(record.severity.name()))
@@ -67,7 +60,8 @@ pub fn incident_record(
         .text(&row::DESCRIPTION, given(&record.description))
         .text(&row::REMEDY, given(&record.remedy));
     if let Some(ledger) = &record.ledger {
-        list.text(&row::INCIDENT_LEDGER, record.evidence_text(Evidence::Ledger))
+        attributes
+            .text(&row::INCIDENT_LEDGER, record.evidence_text(Evidence::Ledger))
             .text(&row::LEDGER_VERDICT, Some(ledger.verdict.name()))
             .int(
                 &row::LEDGER_GROWTH,
@@ -85,21 +79,13 @@ pub fn incident_record(
             .int(&row::LEDGER_PAGE_CACHE, ledger.page_cache)
             .int(&row::LEDGER_UNKNOWN, ledger.unknown);
     }
-    let mut attributes = list.into_list();
+    let mut attributes = attributes.into_list();
     attributes.push(key_value(row::INCIDENT_MEMBERS.name, members));
     LogRecord {
         time_unix_nano: time,
         observed_time_unix_nano: observed_unix_ns,
-        severity_number: severity.into(),
-        severity_text: severity_text(severity).to_owned(),
-        body: Some(text(line(&record))),
         attributes,
-        // Sampled: the span of an anomaly is always exported.
-        flags: u32::from(span.is_some()),
-        trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
-        span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),
-        event_name: row::INCIDENT_EVENT.to_owned(),
-        ..LogRecord::default()
+        ..log_record(row::INCIDENT_EVENT, severity, line(&record), span)
     }
 }
 
@@ -126,6 +112,7 @@ mod tests {
     use std::sync::Arc;
 
     use gc_rules::ledger::{Ledger, MemoryVerdict};
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
     use super::*;
     use crate::value;

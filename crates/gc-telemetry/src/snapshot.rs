@@ -79,6 +79,18 @@ impl MetricSnapshot {
     }
 }
 
+/// A metric's data points.
+pub fn points(metric: &Metric) -> usize {
+    match &metric.data {
+        Some(Data::Gauge(gauge)) => gauge.data_points.len(),
+        Some(Data::Sum(sum)) => sum.data_points.len(),
+        Some(Data::Histogram(histogram)) => histogram.data_points.len(),
+        Some(Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
+        Some(Data::Summary(summary)) => summary.data_points.len(),
+        None => 0,
+    }
+}
+
 /// An integer; OTLP has signed ones, so larger values become `i64::MAX`.
 pub fn whole(value: u64) -> Number {
     Number::AsInt(i64::try_from(value).unwrap_or(i64::MAX))

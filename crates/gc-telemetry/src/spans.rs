@@ -52,22 +52,6 @@ pub struct Tracer {
     victims: TokenBucket,
 }
 
-/// Result of tracing a collection.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Traced {
-    /// Spans, the root first.
-    Spans {
-        /// The root's ids, for exemplars and log records.
-        ids: SpanIds,
-        /// The root and its children, parents before children.
-        spans: Encoded,
-    },
-    /// The options exclude it.
-    NotSelected,
-    /// The limit of collections per second was reached.
-    OverRate,
-}
-
 /// Spans as encoded OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
@@ -116,23 +100,34 @@ impl Tracer {
         self.options = options;
     }
 
-    /// The spans of a collection. An `anomalous` one is exported regardless of the options for generation, pause, share
-    /// and rate.
-    pub fn trace(&mut self, collection: &Collection, base: UnixBase, anomalous: bool) -> Traced {
-        self.traced(collection, base, anomalous, &[], false)
-    }
-
-    /// The spans of a collection with the rules whose condition holds on it: exported as an anomalous one when there
-    /// are any, and the root names them. While an incident of the process is open (`in_incident`), some of the short
-    /// ones are, too.
-    pub fn trace_anomalies(
+    /// The spans of a collection, the root first, and the root's ids, for exemplars and log records. Where rules hold on
+    /// it (`anomalies`), the root names them, and it is exported regardless of the options for generation, pause, share
+    /// and rate. While an incident of the process is open (`in_incident`), some of the short ones are, too.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not exported.
+    pub fn trace(
         &mut self,
         collection: &Collection,
         base: UnixBase,
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
-    ) -> Traced {
-        self.traced(collection, base, !anomalies.is_empty(), anomalies, in_incident)
+    ) -> Result<(SpanIds, Encoded), NotExported> {
+        if !self.options.enabled {
+            return Err(NotExported::NotSelected);
+        }
+        let ids = self.ids.next(collection);
+        let at = base.moment(collection.last_event);
+        let decided = self.selection.decide(collection, ids.root(), at, in_incident);
+        // A collection outside the sampled share represents only itself.
+        let state = match decided {
+            Ok(()) => self.selection.trace_state(),
+            Err(_) if !anomalies.is_empty() => "",
+            Err(why) => return Err(why),
+        };
+        let spans = tree::spans(collection, base, &ids, &self.ids, &self.options, state, anomalies);
+        Ok((ids.root(), spans))
     }
 
     /// The pauses in a request's own trace, where it is among those that get them.
@@ -149,38 +144,5 @@ impl Tracer {
             return Err(NotExported::OverRate);
         }
         victim::spans(request, base, &self.ids).ok_or(NotExported::NotSelected)
-    }
-
-    fn traced(
-        &mut self,
-        collection: &Collection,
-        base: UnixBase,
-        anomalous: bool,
-        anomalies: &[Anomaly<'_>],
-        in_incident: bool,
-    ) -> Traced {
-        if !self.options.enabled {
-            return Traced::NotSelected;
-        }
-        let ids = self.ids.next(collection);
-        let at = base.moment(collection.last_event);
-        match self.selection.decide(collection, ids.root(), at, in_incident) {
-            Some(why) if !anomalous => match why {
-                NotExported::NotSelected => Traced::NotSelected,
-                NotExported::OverRate => Traced::OverRate,
-            },
-            decided => {
-                // A collection outside the sampled share represents only itself.
-                let state = if decided.is_none() {
-                    self.selection.trace_state()
-                } else {
-                    ""
-                };
-                Traced::Spans {
-                    ids: ids.root(),
-                    spans: tree::spans(collection, base, &ids, &self.ids, &self.options, state, anomalies),
-                }
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes as messages of `opentelemetry-proto`.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 
 use gc_rules::field::FactValue;
 
@@ -48,6 +48,16 @@ pub fn key_value(key: &str, value: Value) -> KeyValue {
         value: Some(AnyValue { value: Some(value) }),
         ..KeyValue::default()
     }
+}
+
+/// A list of strings.
+pub fn list(texts: impl IntoIterator<Item = String>) -> Value {
+    let values = texts.into_iter().map(|text| AnyValue {
+        value: Some(Value::StringValue(text)),
+    });
+    Value::ArrayValue(ArrayValue {
+        values: values.collect(),
+    })
 }
 
 /// The string value of the attribute `key`; `None`: there is none, or it is not a string.

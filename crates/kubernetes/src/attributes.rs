@@ -10,13 +10,13 @@
 
 use std::collections::BTreeMap;
 
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 
 use super::object::{ContainerSpec, ObjectMeta, OwnerReference, PodObject};
 use super::settings::Settings;
 use gc_telemetry::definition::{Attribute, resource as row};
-use gc_telemetry::value::key_value;
+use gc_telemetry::value::{key_value, list};
 use processes::text::bounded;
 
 /// Prefix of annotations that become resource attributes.
@@ -86,12 +86,8 @@ pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
         let image = Image::of(image);
         out.text(&row::CONTAINER_IMAGE_NAME, Some(image.name));
         if let Some(tag) = image.tag {
-            let tag = AnyValue {
-                value: Some(Value::StringValue(bounded(tag))),
-            };
-            let tags = ArrayValue { values: vec![tag] };
-            out.0
-                .push(key_value(row::CONTAINER_IMAGE_TAGS.name, Value::ArrayValue(tags)));
+            let tags = list([bounded(tag)]);
+            out.0.push(key_value(row::CONTAINER_IMAGE_TAGS.name, tags));
         }
         out.text(&row::SERVICE_VERSION, image.tag.or(image.digest));
     }

@@ -83,15 +83,5 @@ impl Failed {
 
 /// An error and its causes on one line, each once.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = error.source();
-    }
-    processes::text::bounded(&text)
+    processes::text::bounded(&delivery::transport::text::causes(error))
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::client::{Answer, Body, Transport};
@@ -15,6 +16,8 @@ use super::error::Failed;
 pub(crate) enum ScriptedAnswer {
     /// It is answered: status, `Retry-After`, the pieces of the body, and how the body ends.
     Answer(u16, Option<&'static str>, Vec<Bytes>, End),
+    /// It is answered with the pieces that are sent, in order when the sender is dropped.
+    Live(mpsc::Receiver<Bytes>),
     /// It is not answered.
     Nothing,
 }
@@ -85,7 +88,12 @@ impl Transport for Script {
             Some(ScriptedAnswer::Answer(status, retry_after, pieces, end)) => Ok(Answer {
                 status: StatusCode::from_u16(status).unwrap(),
                 retry_after: retry_after.map(HeaderValue::from_static),
-                body: Pieces(pieces.into(), end),
+                body: Pieces::Given(pieces.into(), end),
+            }),
+            Some(ScriptedAnswer::Live(pieces)) => Ok(Answer {
+                status: StatusCode::OK,
+                retry_after: None,
+                body: Pieces::Live(pieces),
             }),
             Some(ScriptedAnswer::Nothing) | None => pending().await,
         }
@@ -93,11 +101,18 @@ impl Transport for Script {
 }
 
 /// The pieces of a body.
-pub(crate) struct Pieces(VecDeque<Bytes>, End);
+pub(crate) enum Pieces {
+    Given(VecDeque<Bytes>, End),
+    Live(mpsc::Receiver<Bytes>),
+}
 
 impl Body for Pieces {
     async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
-        match (self.0.pop_front(), self.1) {
+        let (pieces, end) = match self {
+            Self::Given(pieces, end) => (pieces, *end),
+            Self::Live(pieces) => return Ok(pieces.recv().await),
+        };
+        match (pieces.pop_front(), end) {
             (Some(piece), _) => Ok(Some(piece)),
             (None, End::InOrder) => Ok(None),
             (None, End::Silence) => pending().await,

@@ -48,7 +48,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
         Ok(client) => client,
         Err(error) => {
             warn!(target: "gcwatch::kubernetes", "pod metadata is not available: {error}");
-            stats.failure();
+            stats.counts().failures += 1;
             return;
         }
     };
@@ -149,7 +149,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
             if let Err(failed) = self.watched(node, from, &mut newest, &mut pause).await {
                 let is_expired = matches!(failed, Failed::Expired);
                 if is_expired {
-                    self.stats.failure();
+                    self.stats.counts().failures += 1;
                 } else {
                     self.failed(&failed);
                 }
@@ -214,24 +214,24 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
     fn take(&self, event: Event) -> bool {
         match event {
             Event::Put(object) => {
-                self.stats.event();
+                self.stats.counts().events += 1;
                 let Some(pod) = self.kept(&object) else { return false };
                 match self.pods.put(pod) {
                     Put::Same => false,
                     Put::Changed => true,
                     Put::Full => {
-                        self.stats.left_out(1);
+                        self.stats.counts().left_out += 1;
                         false
                     }
                 }
             }
             Event::Deleted(object) => {
-                self.stats.event();
+                self.stats.counts().events += 1;
                 object.metadata.uid.is_some_and(|uid| self.pods.remove(&uid))
             }
             Event::Bookmark => false,
             Event::Unreadable => {
-                self.stats.left_out(1);
+                self.stats.counts().left_out += 1;
                 false
             }
         }
@@ -261,17 +261,15 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
     fn kept(&self, object: &super::object::PodObject) -> Option<Pod> {
         let pod = Pod::new(object, &self.settings);
         if pod.is_none() {
-            self.stats.left_out(1);
+            self.stats.counts().left_out += 1;
         }
         pod
     }
 
     fn listed(&self, pods: Vec<Pod>) {
-        self.stats.list();
+        self.stats.counts().lists += 1;
         let (changed, full) = self.pods.replace(pods);
-        if full > 0 {
-            self.stats.left_out(full as u64);
-        }
+        self.stats.counts().left_out += full as u64;
         if changed {
             (self.changed)();
         }
@@ -288,7 +286,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
 
     /// The source does not answer as it must. Logged once per change, and again when it begins to deny access.
     fn failed(&self, failed: &Failed) {
-        let first = self.stats.failure() == 0;
+        self.stats.counts().failures += 1;
+        let first = self.stats.now().failures == 1;
         let denies_now = failed.is_denied() && !self.is_denied.swap(true, Ordering::Relaxed);
         if self.stats.set_current(false) || first || denies_now {
             let (pods, server) = (self.pods.count(), self.client.server());

@@ -185,4 +185,4 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

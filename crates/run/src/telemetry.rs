@@ -9,7 +9,7 @@ use gc_rules::time::UnixBase;
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Traced, Tracer};
+use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::settings::PipelineSettings;
@@ -53,18 +53,15 @@ impl RunTelemetry {
         settings: &Arc<PipelineSettings>,
     ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
         let tracer = self.tracer(settings);
-        let (ids, spans) = match tracer.trace_anomalies(collection, base, anomalies, in_incident) {
-            Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
-            Traced::NotSelected => (None, Err(NotExported::NotSelected)),
-            Traced::OverRate => (None, Err(NotExported::OverRate)),
-        };
+        let traced = tracer.trace(collection, base, anomalies, in_incident);
+        let ids = traced.as_ref().ok().map(|(ids, _)| *ids);
         if let Some(series) = self.series.as_mut() {
             series.observe(collection, base, ids);
-            if let (Err(why), true) = (&spans, settings.spans.enabled) {
+            if let (Err(why), true) = (&traced, settings.spans.enabled) {
                 series.observe_unexported(*why);
             }
         }
-        (ids, spans)
+        (ids, traced.map(|(_, spans)| spans))
     }
 
     fn tracer(&mut self, settings: &Arc<PipelineSettings>) -> &mut Tracer {

@@ -9,11 +9,6 @@ use crate::check::Format;
 use crate::quote::quoted;
 use crate::written_as_text;
 
-/// An invalid duration or size.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnitError(String);
-
 /// A duration: `500ms`, `30s`, `5m`, `1h`, `1m30s`, `1.5s`. To the nanosecond, at most 10,000 days.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(pub Duration);
@@ -55,10 +50,7 @@ pub const DURATION: Format = Format {
     name: "duration-with-unit",
     kind: "duration",
     what: "a duration such as 500ms, 30s, 5m or 1h",
-    check: |text| {
-        let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
-        Ok(Some(duration.0.as_nanos()))
-    },
+    check: |text| Ok(Some(text.parse::<HumanDuration>()?.0.as_nanos())),
 };
 
 /// The check of sizes.
@@ -66,83 +58,64 @@ pub const SIZE: Format = Format {
     name: "size-with-unit",
     kind: "size",
     what: "a size such as 512KiB, 8MiB or 1GiB",
-    check: |text| {
-        let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
-        Ok(Some(u128::from(size.0)))
-    },
+    check: |text| Ok(Some(u128::from(text.parse::<ByteSize>()?.0))),
 };
 
-const LONGEST_NS: u128 = 10_000 * 86_400_000_000_000;
+const LONGEST_NS: u64 = 10_000 * 86_400_000_000_000;
 
 impl FromStr for HumanDuration {
-    type Err = UnitError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, UnitError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut total: u128 = 0;
         let mut rest = text.trim();
         if rest.is_empty() {
-            return Err(UnitError(format!("a duration is missing; write {DURATION_EXAMPLES}")));
+            return Err(format!("a duration is missing; write {DURATION_EXAMPLES}"));
         }
         while !rest.is_empty() {
-            let unit_at = rest
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .unwrap_or(rest.len());
-            let (number, tail) = rest.split_at(unit_at);
-            let next = tail
-                .find(|c: char| c.is_ascii_digit() || c == '.')
-                .unwrap_or(tail.len());
-            let (unit, after) = tail.split_at(next);
+            let (number, tail) = number(rest);
+            let next = tail.find(|c: char| c.is_ascii_digit() || c == '.');
+            let (unit, after) = tail.split_at(next.unwrap_or(tail.len()));
             let unit = unit.trim();
-            if unit.is_empty() && !number.is_empty() {
-                return Err(UnitError(format!(
-                    "{} has no unit; write {DURATION_EXAMPLES}",
-                    quoted(text)
-                )));
-            }
-            let scale = TIMES.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
-            let part = scale.and_then(|scale| scaled(number, scale));
-            let Some(part) = part else {
-                return Err(UnitError(format!(
-                    "{} is not a duration; write {DURATION_EXAMPLES}",
-                    quoted(text)
-                )));
-            };
-            total = total.saturating_add(part);
+            let scale = TIMES.iter().find(|(name, _)| *name == unit);
+            let part = scale.and_then(|(_, ns)| scaled(number, *ns));
+            let wrong = || wrong(text, number, unit, "duration", DURATION_EXAMPLES);
+            total = total.saturating_add(part.ok_or_else(wrong)?);
             rest = after;
         }
-        if total > LONGEST_NS {
-            return Err(UnitError(format!("{} is too long; at most 10000d", quoted(text))));
-        }
-        let (seconds, nanos) = (total / 1_000_000_000, total % 1_000_000_000);
-        match (u64::try_from(seconds), u32::try_from(nanos)) {
-            (Ok(seconds), Ok(nanos)) => Ok(Self(Duration::new(seconds, nanos))),
-            _ => Err(UnitError(format!("{} is too long; at most 10000d", quoted(text)))),
-        }
+        let total = u64::try_from(total).ok().filter(|total| *total <= LONGEST_NS);
+        let total = total.ok_or_else(|| format!("{} is too long; at most 10000d", quoted(text)))?;
+        Ok(Self(Duration::from_nanos(total)))
     }
 }
 
 impl FromStr for ByteSize {
-    type Err = UnitError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let trimmed = text.trim();
-        let unit_at = trimmed
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(trimmed.len());
-        let (number, unit) = trimmed.split_at(unit_at);
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, unit) = number(text.trim());
         let unit = unit.trim();
-        if unit.is_empty() && !number.is_empty() {
-            return Err(UnitError(format!(
-                "{} has no unit; write {SIZE_EXAMPLES}",
-                quoted(text)
-            )));
-        }
         let scale = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
-        scale
-            .and_then(|(_, scale)| scaled(number, *scale))
-            .and_then(|bytes| u64::try_from(bytes).ok())
+        let bytes = scale.and_then(|(_, scale)| u64::try_from(scaled(number, *scale)?).ok());
+        bytes
             .map(Self)
-            .ok_or_else(|| UnitError(format!("{} is not a size; write {SIZE_EXAMPLES}", quoted(text))))
+            .ok_or_else(|| wrong(text, number, unit, "size", SIZE_EXAMPLES))
+    }
+}
+
+/// The number at the beginning, and what follows it.
+fn number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// What is wrong with a number and its unit.
+fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> String {
+    let shown = quoted(text);
+    if unit.is_empty() && !number.is_empty() {
+        format!("{shown} has no unit; write {examples}")
+    } else {
+        format!("{shown} is not a {what}; write {examples}")
     }
 }
 

@@ -1,16 +1,22 @@
 //! Answers to requests that cannot be served: what was asked, what is wrong with it, and what can be asked.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Json, Response};
+use axum::response::{IntoResponse, Json, Response};
 use dotnet_diagnostics::text::shown;
+use hyper::body::Frame;
 use serde_json::json;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -43,24 +49,66 @@ pub(super) const PATHS: [&str; 17] = [
     "/metrics",
 ];
 
-fn refusal(status: StatusCode, error: &str, remedy: &str) -> Response {
+/// An answer that says why there is no other.
+#[derive(Debug)]
+pub(super) struct Refusal(pub(super) Box<Response>);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}
+
+fn refusal(status: StatusCode, error: &str, remedy: &str) -> Refusal {
     let remedy = (!remedy.is_empty()).then_some(remedy);
-    (status, Json(json!({ "error": shown(error), "remedy": remedy }))).into_response()
+    let body = Json(json!({ "error": shown(error), "remedy": remedy }));
+    Refusal(Box::new((status, body).into_response()))
 }
 
 /// 404.
-pub(super) fn not_found(error: &str, remedy: &str) -> Response {
+pub(super) fn not_found(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::NOT_FOUND, error, remedy)
 }
 
 /// 400.
-pub(super) fn bad(error: &str, remedy: &str) -> Response {
+pub(super) fn bad(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::BAD_REQUEST, error, remedy)
 }
 
 /// 503.
-pub(super) fn busy(error: &str, remedy: &str) -> Response {
+pub(super) fn busy(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
+}
+
+/// 503, to be asked again in ten seconds.
+pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
+    let mut refusal = busy(error, remedy);
+    let headers = refusal.0.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+    refusal
+}
+
+/// The parameters of a request.
+pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) -> Result<T, Refusal> {
+    query
+        .map(|Query(asked)| asked)
+        .map_err(|wrong| bad(&wrong.body_text(), remedy))
+}
+
+/// A body: what is sent, in order.
+pub(super) fn streamed(parts: mpsc::Receiver<Bytes>) -> Body {
+    Body::new(Streamed(parts))
+}
+
+struct Streamed(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Streamed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+    }
 }
 
 /// An answer that looks at processes: within [`WITHIN`], else 503.
@@ -71,10 +119,8 @@ pub(super) async fn in_time(request: Request, next: Next) -> Response {
 /// It may wait for a process that is being stepped, so it has a thread to itself.
 async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Response {
     let Ok(place) = Arc::clone(&ANSWERS).try_acquire_owned() else {
-        return busy(
-            &format!("{AT_ONCE} answers are being made already"),
-            "ask again in a moment",
-        );
+        let error = format!("{AT_ONCE} answers are being made already");
+        return busy(&error, "ask again in a moment").into_response();
     };
     let runtime = Handle::current();
     let answering = spawn_blocking(move || {
@@ -84,15 +130,15 @@ async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Resp
     });
     match timeout(WITHIN, answering).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(_panicked)) => refusal(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the answer failed",
-            "the log of gcwatch has the reason; please report it",
-        ),
-        Err(_late) => busy(
-            &format!("there was no answer within {} s", WITHIN.as_secs()),
-            "ask again; if it stays so, the host has no CPU for gcwatch (/api/v1/self has its lag)",
-        ),
+        Ok(Err(_panicked)) => {
+            let remedy = "the log of gcwatch has the reason; please report it";
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, "the answer failed", remedy).into_response()
+        }
+        Err(_late) => {
+            let error = format!("there was no answer within {} s", WITHIN.as_secs());
+            let remedy = "ask again; if it stays so, the host has no CPU for gcwatch (/api/v1/self has its lag)";
+            busy(&error, remedy).into_response()
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::answer::not_found;
+
 /// A file of the page.
 struct Asset {
     name: &'static str,
@@ -61,7 +63,7 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
     let (media, text) = match known {
         Some(asset) => (asset.media, asset.text),
         None if name == "favicon.svg" => ("image/svg+xml", FAVICON),
-        None => return super::answer::not_found(&format!("the page has no file {name:?}"), ""),
+        None => return not_found(&format!("the page has no file {name:?}"), "").into_response(),
     };
     let headers = [(header::CONTENT_TYPE, media), (header::CACHE_CONTROL, "no-cache")];
     (headers, text).into_response()

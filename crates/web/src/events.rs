@@ -8,25 +8,22 @@
 //! after [`SLOW`] its connection is closed. Viewers have places of their own: they take none from scrapers and probes.
 //! A stream ends after nine minutes; browsers come back by themselves.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
-use hyper::body::Frame;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use super::answer::{Refusal, asked, bad, busy_for_seconds, streamed};
 use super::peer::Ends;
-use super::{Site, answer, api};
+use super::{Site, api};
 use delivery::clock::now_unix_ns;
 
 /// Pages that may follow at the same time.
@@ -163,51 +160,29 @@ pub(super) async fn events(
     State(site): State<Site>,
     link: Option<Extension<Link>>,
     wanted: Result<Query<Wanted>, QueryRejection>,
-) -> Response {
-    let view = match wanted {
-        Ok(Query(wanted)) => wanted.view(),
-        Err(wrong) => return answer::bad(&wrong.body_text(), REMEDY),
-    };
-    let Some(view) = view else {
-        return answer::bad("there is no such view", REMEDY);
-    };
+) -> Result<Response, Refusal> {
+    let view = asked(wanted, REMEDY)?.view();
+    let view = view.ok_or_else(|| bad("there is no such view", REMEDY))?;
     let place = link.and_then(|Extension(link)| Some((site.viewers.take(&link)?, link)));
-    let Some((place, link)) = place else {
+    let (place, link) = place.ok_or_else(|| {
         let error = format!("{MOST_VIEWERS} pages follow already, which is the limit");
-        let mut refusal = answer::busy(&error, "close one, or ask the records themselves from time to time");
-        let headers = refusal.headers_mut();
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
-        return refusal;
-    };
+        busy_for_seconds(&error, "close one, or ask the records themselves from time to time")
+    })?;
     let (events, body) = mpsc::channel(1);
     tokio::spawn(follow(site, view, events, link, place));
-    let mut response = Response::new(Body::new(Events(body)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // It has no place for further requests.
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        // It has no place for further requests.
+        (header::CONNECTION, "close"),
+    ];
+    Ok((headers, streamed(body)).into_response())
 }
 
 /// Whether an answer is a stream of events.
 pub(super) fn is_stream(response: &Response<Body>) -> bool {
     let media = response.headers().get(header::CONTENT_TYPE);
     media.is_some_and(|media| media == "text/event-stream")
-}
-
-/// The body: events as they come.
-struct Events(mpsc::Receiver<Bytes>);
-
-impl hyper::body::Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0
-            .poll_recv(cx)
-            .map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
 }
 
 /// Makes events until the viewer leaves, is too slow, or the time is over.

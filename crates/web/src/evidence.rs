@@ -1,30 +1,28 @@
 //! `/api/v1/evidence/`: the recordings of the black box, flame graphs, and requests. They may hold secrets, so that
 //! `access` guards the path.
 
-use std::convert::Infallible;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse as _, Json, Response};
-use hyper::body::Frame;
+use axum::http::header;
+use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::Site;
 use super::access::PRIVATE;
+use super::answer::{Refusal, asked, bad, busy, busy_for_seconds, not_found, streamed};
 use super::api::number;
-use super::{Site, answer};
+use api::view::HistoryColumns;
 use evidence::black_box::files::{Files, id_of, id_of_page};
 use evidence::black_box::page::rendered;
 use evidence::flames;
@@ -34,19 +32,10 @@ const PART: u64 = 64 << 10;
 
 const LIST: &str = "GET /api/v1/evidence/ lists the recordings that there are";
 
-fn files(site: &Site) -> Result<Arc<Files>, Box<Response>> {
+fn files(site: &Site) -> Result<Arc<Files>, Refusal> {
+    let remedy = "set state.directory, and evidence.black_box.enabled";
     let files = site.views.black_box_files();
-    files.ok_or_else(|| {
-        Box::new(answer::not_found(
-            "incidents are not recorded here",
-            "set state.directory, and evidence.black_box.enabled",
-        ))
-    })
-}
-
-fn unreadable(files: &Files, error: &io::Error) -> Response {
-    let error = format!("cannot read {}: {error}", files.folder().display());
-    answer::busy(&error, "look at the directory on the host")
+    files.ok_or_else(|| not_found("incidents are not recorded here", remedy))
 }
 
 /// How long an answer waits for the disk.
@@ -71,10 +60,13 @@ async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send 
 async fn on_disk<T: Send + 'static>(
     files: &Arc<Files>,
     read: impl FnOnce(&Files) -> io::Result<T> + Send + 'static,
-) -> Result<T, Box<Response>> {
+) -> Result<T, Refusal> {
     let of_thread = Arc::clone(files);
     let read = reading(move || read(&of_thread)).await;
-    read.map_err(|error| Box::new(unreadable(files, &error)))
+    read.map_err(|error| {
+        let error = format!("cannot read {}: {error}", files.folder().display());
+        busy(&error, "look at the directory on the host")
+    })
 }
 
 /// Whether an answer waits for a disk, in places of its own ([`READERS`]), and not in the turn of others.
@@ -83,45 +75,39 @@ pub(super) fn waits_for_disk(path: &str) -> bool {
     path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
 }
 
-pub(super) async fn list(State(site): State<Site>) -> Response {
-    let records = match files(&site) {
-        Ok(files) => on_disk(&files, Files::list).await,
-        Err(refusal) => Err(refusal),
-    };
-    match records {
-        Ok(records) => Json(json!({ "evidence": records })).into_response(),
-        Err(refusal) => *refusal,
-    }
+pub(super) async fn list(State(site): State<Site>) -> Result<Json<Value>, Refusal> {
+    let records = on_disk(&files(&site)?, Files::list).await?;
+    Ok(Json(json!({ "evidence": records })))
 }
 
 /// Looking at a graph by itself: it has its own styles and no scripts.
 const POLICY_OF_GRAPHS: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
-fn graph(site: &Site, name: &str) -> Response {
-    let Some(svg) = site.views.flame_graph(name) else {
+fn graph(site: &Site, name: &str) -> Result<Response, Refusal> {
+    let svg = site.views.flame_graph(name).ok_or_else(|| {
         let error = "there is no such flame graph any more: they are kept in memory, the newest few";
-        return answer::not_found(error, "GET /api/v1/incidents says which there are");
-    };
+        not_found(error, "GET /api/v1/incidents says which there are")
+    })?;
     let headers = [
         (header::CONTENT_TYPE, "image/svg+xml"),
         (header::CACHE_CONTROL, "private, no-store"),
         (header::CONTENT_SECURITY_POLICY, POLICY_OF_GRAPHS),
     ];
-    (headers, svg).into_response()
+    Ok((headers, svg).into_response())
 }
 
 /// The requests of a process that collections stopped most: their ids are those of people's requests.
-pub(super) async fn requests(State(site): State<Site>, Path(pid): Path<String>) -> Response {
+pub(super) async fn requests(
+    State(site): State<Site>,
+    Path(pid): Path<String>,
+) -> Result<impl IntoResponse + use<>, Refusal> {
     let found = pid.parse().ok().and_then(|pid| site.views.request_view(pid));
-    let Some(mut record) = found else {
-        let error = "requests of that process are not observed";
-        return answer::not_found(
-            error,
-            "set requests.mode in the configuration; the process has to serve some",
-        );
-    };
+    let mut record = found.ok_or_else(|| {
+        let remedy = "set requests.mode in the configuration; the process has to serve some";
+        not_found("requests of that process are not observed", remedy)
+    })?;
     record.trace_url = site.trace_url.as_deref().map(str::to_owned);
-    ([(header::CACHE_CONTROL, "private, no-store")], Json(record)).into_response()
+    Ok(([(header::CACHE_CONTROL, "private, no-store")], Json(record)))
 }
 
 /// How much of the history is wanted.
@@ -138,51 +124,35 @@ pub(super) async fn history(
     State(site): State<Site>,
     Path(pid): Path<String>,
     wanted: Result<Query<Wanted>, QueryRejection>,
-) -> Response {
-    let pid: u32 = match number(&pid, "pid") {
-        Ok(pid) => pid,
-        Err(refusal) => return *refusal,
-    };
-    let hours = match wanted {
-        Ok(Query(Wanted { hours })) => hours.unwrap_or(1),
-        Err(wrong) => return answer::bad(&wrong.body_text(), HOURS),
-    };
+) -> Result<Json<HistoryColumns>, Refusal> {
+    let pid: u32 = number(&pid, "pid")?;
+    let hours = asked(wanted, HOURS)?.hours.unwrap_or(1);
     if !(1..=MOST_HOURS).contains(&hours) {
-        return answer::bad(&format!("hours={hours} cannot be had"), HOURS);
+        return Err(bad(&format!("hours={hours} cannot be had"), HOURS));
     }
     let views = Arc::clone(&site.views);
     let read = reading(move || views.long_history(pid, hours).transpose());
-    match read.await {
-        Ok(Some(columns)) => Json(columns).into_response(),
-        Ok(None) => answer::not_found(
-            &format!("no history of pid {pid} is kept on disk"),
-            "set state.directory in the configuration; GET /api/v1/processes/PID has the last half hour",
-        ),
-        Err(error) => answer::busy(
-            &format!("cannot read the history of pid {pid}: {error}"),
-            "look at state.directory on the host",
-        ),
-    }
+    let columns = read.await.map_err(|error| {
+        let error = format!("cannot read the history of pid {pid}: {error}");
+        busy(&error, "look at state.directory on the host")
+    })?;
+    columns.map(Json).ok_or_else(|| {
+        let remedy = "set state.directory in the configuration; GET /api/v1/processes/PID has the last half hour";
+        not_found(&format!("no history of pid {pid} is kept on disk"), remedy)
+    })
 }
 
 const HOURS: &str = "the parameter is hours=N, from 1 to 24";
 
-pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Response {
+pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Result<Response, Refusal> {
     if flames::is_name(&part) {
         return graph(&site, &part);
     }
-    let served = match id_of_page(&part) {
-        Some(id) => page(&site, id).await,
-        None => recorded(&site, &part).await,
-    };
-    served.unwrap_or_else(|refusal| *refusal)
-}
-
-async fn recorded(site: &Site, part: &str) -> Result<Response, Box<Response>> {
-    let Some(id) = id_of(part) else {
-        return Err(Box::new(answer::not_found("that is the name of no recording", LIST)));
-    };
-    let (file, bytes, name) = found(site, id).await?;
+    if let Some(id) = id_of_page(&part) {
+        return page(&site, id).await;
+    }
+    let id = id_of(&part).ok_or_else(|| not_found("that is the name of no recording", LIST))?;
+    let (file, bytes, name) = found(&site, id).await?;
     Ok(response(file, bytes, &name))
 }
 
@@ -194,28 +164,20 @@ static RENDERERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore
 const POLICY_OF_PAGES: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src \
                                'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-async fn page(site: &Site, id: &str) -> Result<Response, Box<Response>> {
+async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     let (file, _, name) = found(site, id).await?;
     let Ok(Ok(renderer)) = timeout(WITHIN, Arc::clone(&RENDERERS).acquire_owned()).await else {
-        return Err(Box::new(answer::busy(
-            "another report is being made",
-            "ask again in ten seconds",
-        )));
+        return Err(busy("another report is being made", "ask again in ten seconds"));
     };
     let rendered = spawn_blocking(move || {
         let _renderer = renderer;
         rendered(file, &name)
     });
-    let html = match rendered.await.map_err(io::Error::other) {
-        Ok(Ok(html)) => html,
-        Ok(Err(error)) | Err(error) => {
-            let error = format!("the report cannot be made: {error}");
-            return Err(Box::new(answer::busy(
-                &error,
-                "download the recording, and run gcwatch analyze on it",
-            )));
-        }
-    };
+    let rendered = rendered.await.map_err(io::Error::other).and_then(|html| html);
+    let html = rendered.map_err(|error| {
+        let error = format!("the report cannot be made: {error}");
+        busy(&error, "download the recording, and run gcwatch analyze on it")
+    })?;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CACHE_CONTROL, "private, no-store"),
@@ -225,7 +187,7 @@ async fn page(site: &Site, id: &str) -> Result<Response, Box<Response>> {
 }
 
 /// The file of a recording, its size and its name.
-async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Box<Response>> {
+async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Refusal> {
     let files = files(site)?;
     let asked = id.to_owned();
     let found = on_disk(&files, move |files| {
@@ -233,15 +195,10 @@ async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Box<Respons
     });
     match found.await? {
         (Some(found), _) => Ok(found),
-        (None, true) => {
-            let mut refusal = answer::busy("it is being written", "ask again in ten seconds");
-            let headers = refusal.headers_mut();
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
-            Err(Box::new(refusal))
-        }
+        (None, true) => Err(busy_for_seconds("it is being written", "ask again in ten seconds")),
         (None, false) => {
             let error = format!("there is no recording {id}: it was deleted for newer ones, or could not be written");
-            Err(Box::new(answer::not_found(&error, LIST)))
+            Err(not_found(&error, LIST))
         }
     }
 }
@@ -249,19 +206,14 @@ async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Box<Respons
 fn response(file: File, bytes: u64, name: &str) -> Response {
     let (parts, body) = mpsc::channel(1);
     tokio::spawn(send(Arc::new(file), bytes, parts));
-    let mut response = Response::new(Body::new(Parts(body)));
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/octet-stream"),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
     // The name has letters, digits, dots, `-` and `_`.
-    if let Ok(attached) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
-        headers.insert(header::CONTENT_DISPOSITION, attached);
-    }
-    response
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        (header::CACHE_CONTROL, "private, no-store"),
+        (header::CONTENT_LENGTH, &bytes.to_string()),
+        (header::CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\"")),
+    ];
+    (headers, streamed(body)).into_response()
 }
 
 /// Until the file ends, or whoever asked has gone. A thread is taken for each part only when there is room for it, so
@@ -280,17 +232,5 @@ async fn send(file: Arc<File>, bytes: u64, parts: mpsc::Sender<Bytes>) {
         let Ok(part) = part.await else { return };
         room.send(part.into());
         at += len;
-    }
-}
-
-/// The body: a file as it is read.
-struct Parts(mpsc::Receiver<Bytes>);
-
-impl hyper::body::Body for Parts {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
     }
 }

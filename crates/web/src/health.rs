@@ -28,7 +28,7 @@ pub(super) async fn no_place() -> Response {
 }
 
 async fn live(State(site): State<Site>) -> Response {
-    liveness(&site.live.parts()).into_response()
+    liveness(&site.watcher.parts()).into_response()
 }
 
 fn liveness(parts: &[PartAge]) -> (StatusCode, String) {

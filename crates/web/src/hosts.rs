@@ -26,29 +26,25 @@ impl Hosts {
         if !self.is_loopback && (self.listed.is_empty() || super::health::is_health(uri.path())) {
             return true;
         }
-        let named = headers
-            .get_all(HOST)
-            .iter()
-            .map(|host| host.to_str().unwrap_or_default());
-        named
-            .chain(uri.authority().map(|authority| authority.as_str()))
-            .all(|host| self.has(name(host)))
+        named(uri, headers).all(|name| self.has(name))
     }
 
     /// Whether a request names loopback, or nothing: what came by another name was passed on by somebody.
     pub(super) fn is_of_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
-        let named = headers
-            .get_all(HOST)
-            .iter()
-            .map(|host| host.to_str().unwrap_or_default());
-        let mut named = named.chain(uri.authority().map(|authority| authority.as_str()));
-        named.all(|host| is_loopback(name(host)))
+        named(uri, headers).all(is_loopback)
     }
 
     fn has(&self, name: &str) -> bool {
         let is_listed = |listed: &String| listed.trim_end_matches('.').eq_ignore_ascii_case(name);
         is_loopback(name) || self.listed.iter().any(is_listed)
     }
+}
+
+/// The names in a request.
+fn named<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
+    let hosts = headers.get_all(HOST).iter();
+    let hosts = hosts.map(|host| host.to_str().unwrap_or_default());
+    hosts.chain(uri.authority().map(|host| host.as_str())).map(name)
 }
 
 /// Without the port, and without the dot of the root.

@@ -69,7 +69,7 @@ use self::health::{health, no_place};
 use self::hosts::Hosts;
 use self::options::{Mcp, WebOptions};
 use self::peer::{Ends, is_proxied};
-pub use self::site::{LiveInfo, OwnMetrics, PartAge, RuleInfo, Site, Views, WatcherInfo};
+pub use self::site::{PartAge, Site, Views, WatcherInfo};
 use self::tls::Certificate;
 pub use self::tls::TlsError;
 

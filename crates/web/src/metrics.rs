@@ -12,7 +12,7 @@ use crate::site::Site;
 
 pub(super) async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
     let now = now_unix_ns();
-    let mut all = vec![site.own.own_metrics(now)];
+    let mut all = vec![site.watcher.own_metrics(now)];
     all.extend(site.views.collect(now));
     let format = accepted(&headers);
     let mut text = String::new();

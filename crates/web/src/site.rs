@@ -79,12 +79,6 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     fn flame_graph(&self, name: &str) -> Option<String>;
 }
 
-/// Source of the daemon's own metrics.
-pub trait OwnMetrics: Send + Sync + std::fmt::Debug {
-    /// The daemon's resource and the current values of its metrics.
-    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>);
-}
-
 /// A part of the daemon that must be alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartAge {
@@ -96,20 +90,17 @@ pub struct PartAge {
     pub is_late: bool,
 }
 
-/// Source of `/livez`.
-pub trait LiveInfo: Send + Sync + std::fmt::Debug {
-    /// The parts that must be alive; none for a command that only replays.
-    fn parts(&self) -> Vec<PartAge>;
-}
-
-/// Source of the state of the rule files.
-pub trait RuleInfo: Send + Sync + std::fmt::Debug {
-    /// Files, health, errors, warnings, and when the rules in force were read.
-    fn rule_files(&self) -> serde_json::Value;
-}
-
 /// Source of what is said of gcwatch itself.
 pub trait WatcherInfo: Send + Sync + std::fmt::Debug {
+    /// The parts that must be alive; none for a command that only replays.
+    fn parts(&self) -> Vec<PartAge>;
+
+    /// The daemon's resource and the current values of its metrics.
+    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>);
+
+    /// Files of rules, health, errors, warnings, and when the rules in force were read.
+    fn rule_files(&self) -> serde_json::Value;
+
     /// All of it, but for the listener.
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord;
 
@@ -122,12 +113,6 @@ pub trait WatcherInfo: Send + Sync + std::fmt::Debug {
 pub struct Site {
     /// Targets, collections, alerts and metrics.
     pub views: Arc<dyn Views>,
-    /// The daemon's own metrics.
-    pub own: Arc<dyn OwnMetrics>,
-    /// Which parts are alive.
-    pub live: Arc<dyn LiveInfo>,
-    /// State of the rule files.
-    pub rules: Arc<dyn RuleInfo>,
     /// gcwatch itself.
     pub watcher: Arc<dyn WatcherInfo>,
     /// The answer of `/readyz`: true from the first complete scan until shutdown.
@@ -141,19 +126,9 @@ pub struct Site {
 
 impl Site {
     /// Answers from these sources.
-    pub fn new(
-        views: Arc<dyn Views>,
-        own: Arc<dyn OwnMetrics>,
-        live: Arc<dyn LiveInfo>,
-        rules: Arc<dyn RuleInfo>,
-        watcher: Arc<dyn WatcherInfo>,
-        ready: Arc<AtomicBool>,
-    ) -> Self {
+    pub fn new(views: Arc<dyn Views>, watcher: Arc<dyn WatcherInfo>, ready: Arc<AtomicBool>) -> Self {
         Self {
             views,
-            own,
-            live,
-            rules,
             watcher,
             ready,
             trace_url: None,

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use gc_rules::rule::Severity;
-use strict_yaml::units::{HumanDuration, UnitError};
+use strict_yaml::units::HumanDuration;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -48,7 +48,7 @@ impl PidArgs {
 }
 
 /// Durations as in the configuration: `1.5s`, `250ms`, `2m`, `1h30m`; here a bare number is seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && !text.trim().is_empty();
     let seconds = bare.then(|| format!("{}s", text.trim()));
     let duration: HumanDuration = seconds.as_deref().unwrap_or(text).parse()?;

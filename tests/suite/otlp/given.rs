@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDicti
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 pub(crate) use test_support::notices::attribute;
-use test_support::receiver::{self, LONG, Receiver};
+use test_support::receiver::{LONG, Receiver};
 
 pub(crate) const PROTOCOLS: [Protocol; 3] = [Protocol::Grpc, Protocol::HttpProtobuf, Protocol::HttpJson];
 
@@ -24,10 +24,7 @@ pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Set
         Protocol::Grpc => String::new(),
         Protocol::HttpProtobuf | Protocol::HttpJson => signal.http_path().to_owned(),
     };
-    Settled {
-        protocol,
-        ..receiver::settings(format!("{}{path}", receiver.url()))
-    }
+    Settled::new(format!("{}{path}", receiver.url()), protocol, LONG)
 }
 
 /// Settings that send all signals to `receiver`, without much delay.

@@ -15,7 +15,7 @@ use gc_telemetry::definition::{
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{NotExported, Traced, Tracer};
+use gc_telemetry::spans::{NotExported, Tracer};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -68,7 +68,7 @@ fn spans_have_the_attributes_of_the_table() {
                 second.clr_instance = Some(1);
                 second.observed_by_others = Some(false);
                 second.requests = Some(impact());
-                let second = Tracer::new(all_spans(), SEED).trace(&second, base(), false);
+                let second = Tracer::new(all_spans(), SEED).trace(&second, base(), &[], false);
                 for span in spans_of(&traced).iter().chain(&spans_of(&second)) {
                     seen.take(&span.attributes);
                     span.links.iter().for_each(|link| seen.take(&link.attributes));
@@ -330,7 +330,7 @@ fn own_names_are_below_gcwatch() {
     }
 }
 
-/// Scenario: the traced enum of a tracer that is switched off.
+/// Scenario: a tracer that is switched off.
 /// Guarantee: nothing is reported.
 #[test]
 fn switched_off() {
@@ -342,7 +342,7 @@ fn switched_off() {
     assert!(
         trace(&process, off)
             .iter()
-            .all(|(_, traced)| *traced == Traced::NotSelected)
+            .all(|(_, traced)| *traced == Err(NotExported::NotSelected))
     );
 }
 

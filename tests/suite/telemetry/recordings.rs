@@ -7,7 +7,7 @@ use clr_gc::stream::Scope;
 use gc_rules::time::UnixBase;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{NotExported, Traced, Tracer};
+use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use recording::Recording;
 use recording::source::Source;
@@ -54,10 +54,13 @@ pub(crate) fn read(name: &str) -> Vec<Process> {
 /// The seed of the ids in golden files.
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
 
+/// What comes of a collection.
+pub(crate) type Traced = Result<(SpanIds, Encoded), NotExported>;
+
 /// All spans that a run of the process yields.
 pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection, Traced)> {
     let mut tracer = Tracer::new(options, SEED);
-    let of = |collection: &Collection| (collection.clone(), tracer.trace(collection, base(), false));
+    let of = |collection: &Collection| (collection.clone(), tracer.trace(collection, base(), &[], false));
     process.collections.iter().map(of).collect()
 }
 
@@ -72,28 +75,18 @@ pub(crate) fn all_spans() -> SpanOptions {
 
 /// The spans of a collection; none when it was left out.
 pub(crate) fn spans_of(traced: &Traced) -> Vec<Span> {
-    match traced {
-        Traced::Spans { spans, .. } => spans.decode().unwrap(),
-        Traced::NotSelected | Traced::OverRate => Vec::new(),
-    }
+    let spans = traced.iter().map(|(_, spans)| spans.decode().unwrap());
+    spans.flatten().collect()
 }
 
 /// The metrics of the process at the end of the recording.
 pub(crate) fn series(process: &Process, options: MetricOptions, spans: SpanOptions) -> Series {
     let mut series = Series::new(options, BASE_NS);
     for (collection, traced) in trace(process, spans) {
-        let ids = match &traced {
-            Traced::Spans { ids, .. } => Some(*ids),
-            Traced::NotSelected => {
-                series.observe_unexported(NotExported::NotSelected);
-                None
-            }
-            Traced::OverRate => {
-                series.observe_unexported(NotExported::OverRate);
-                None
-            }
-        };
-        series.observe(&collection, base(), ids);
+        if let Err(why) = traced {
+            series.observe_unexported(why);
+        }
+        series.observe(&collection, base(), traced.ok().map(|(ids, _)| ids));
     }
     for suspension in &process.suspensions {
         series.observe_suspension(suspension);

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use clr_gc::gc::{Collection, PauseKind};
+use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::SpanOptions;
-use gc_telemetry::spans::{Traced, Tracer};
+use gc_telemetry::spans::Tracer;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use proptest::prelude::*;
 use prost::Message as _;
+use test_support::notices::rule;
 
 use crate::telemetry::recordings::{SEED, all_spans, base, names, read, spans_of, trace};
 use crate::telemetry::render::value;
@@ -120,9 +122,7 @@ fn trees_are_well_formed() {
 fn they_are_encoded_as_the_generated_types_encode_them() {
     for process in names().iter().flat_map(|name| read(name)) {
         for (collection, traced) in trace(&process, all_spans()) {
-            let Traced::Spans { spans: encoded, .. } = traced else {
-                panic!("#{} was left out", collection.number)
-            };
+            let (_, encoded) = traced.unwrap();
             let spans = encoded.decode().unwrap();
             assert_eq!(spans.len() as u64, encoded.count());
             let scope = ScopeSpans {
@@ -188,15 +188,8 @@ fn a_collection_reported_twice_has_two_ids() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let collection = process.collections.first().unwrap();
     let mut tracer = Tracer::new(all_spans(), SEED);
-    let ids = |traced: Traced| match traced {
-        Traced::Spans { ids, .. } => ids,
-        other => panic!("{other:?}"),
-    };
-    let (first, second) = (
-        tracer.trace(collection, base(), false),
-        tracer.trace(collection, base(), false),
-    );
-    assert_ne!(ids(first), ids(second));
+    let mut ids = || tracer.trace(collection, base(), &[], false).unwrap().0;
+    assert_ne!(ids(), ids());
 }
 
 /// Scenario: options that leave out by generation, pause and share; anomalous collections with the same.
@@ -249,8 +242,15 @@ fn options_select() {
         },
         SEED,
     );
+    let rule = rule();
+    let anomaly = Anomaly {
+        rule: &rule,
+        severity: rule.severity,
+        summary: None,
+        at_unix_ns: 0,
+    };
     for collection in &process.collections {
-        let traced = tracer.trace(collection, base(), true);
+        let traced = tracer.trace(collection, base(), &[anomaly], false);
         assert!(spans_of(&traced).iter().all(|span| span.trace_state.is_empty()));
         assert!(!spans_of(&traced).is_empty());
     }
@@ -281,7 +281,7 @@ fn short_ones_are_reported_where_somebody_looks() {
             });
             impact
         });
-        let traced = tracer.trace_anomalies(&one, base(), &[], in_incident);
+        let traced = tracer.trace(&one, base(), &[], in_incident);
         !spans_of(&traced).is_empty()
     };
     assert!(!reported(0.0, false, false));
@@ -361,7 +361,7 @@ proptest! {
         wild in any::<bool>(),
     ) {
         let damaged = damaged(&collections()[place], seed, wild);
-        let traced = Tracer::new(all_spans(), SEED).trace(&damaged, base(), false);
+        let traced = Tracer::new(all_spans(), SEED).trace(&damaged, base(), &[], false);
         let spans = spans_of(&traced);
         prop_assert!(!spans.is_empty());
         contained(&spans);

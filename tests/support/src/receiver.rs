@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use delivery::otlp::settings::{self, Compression, Protocol};
+use delivery::otlp::settings::{self, Protocol};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, Incoming};
@@ -162,16 +162,7 @@ impl Recorded {
 
 /// Settings that send JSON to an address.
 pub fn settings(endpoint: String) -> settings::Receiver {
-    settings::Receiver {
-        endpoint,
-        protocol: Protocol::HttpJson,
-        headers: Vec::new(),
-        timeout: LONG,
-        compression: Compression::None,
-        certificate: None,
-        client_certificate: None,
-        client_key: None,
-    }
+    settings::Receiver::new(endpoint, Protocol::HttpJson, LONG)
 }
 
 #[derive(Debug)]

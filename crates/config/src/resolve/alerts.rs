@@ -7,7 +7,7 @@ use super::web::{GRAFANA_PLACES, unusable};
 use crate::document::{Alertmanager, Alerts, Document, SecretSource, Webhook};
 use crate::values::{LinkUrl, WebUrl};
 use delivery::alerts::settings::{self, AlertSettings, Links};
-use delivery::otlp::settings::{Compression, Protocol, Receiver, Secret};
+use delivery::otlp::settings::{Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
 
 /// The path of Alertmanager's API for alerts.
@@ -151,13 +151,10 @@ fn receiver(
     client: bool,
 ) -> Receiver {
     Receiver {
-        endpoint,
-        protocol: Protocol::HttpJson,
         headers,
-        timeout,
-        compression: Compression::None,
         certificate: certificate.clone(),
         client_certificate: client_certificate.clone().filter(|_| client),
         client_key: client_key.clone().filter(|_| client),
+        ..Receiver::new(endpoint, Protocol::HttpJson, timeout)
     }
 }

@@ -1,6 +1,5 @@
 //! One request to a receiver of alerts, and the meaning of its answer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -62,15 +61,6 @@ pub(crate) struct Script {
     pub(crate) requests: std::sync::Mutex<Vec<Instant>>,
 }
 
-impl fmt::Debug for Post {
-    /// The URL may have a token in it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Post")
-            .field("receiver", &self.name())
-            .finish_non_exhaustive()
-    }
-}
-
 impl Post {
     /// Checks a receiver; its connection is taken from `known` or added there.
     pub(crate) fn new(receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
@@ -102,11 +92,6 @@ impl Post {
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
-    }
-
-    /// Host and port.
-    pub(crate) fn name(&self) -> String {
-        host(&self.receiver.endpoint)
     }
 
     /// Foreign text, safe to show.

@@ -1,6 +1,5 @@
 //! One receiver: what waits for it, and the task that sends it.
 
-use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -91,14 +90,6 @@ pub(crate) struct ReceiverQueue {
     counted: Arc<Notify>,
 }
 
-impl fmt::Debug for ReceiverQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReceiverQueue")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
 /// One request.
 struct Batch {
     messages: Vec<Arc<Message>>,
@@ -136,7 +127,7 @@ impl ReceiverQueue {
         let now = Instant::now();
         let mut state = self.state();
         if state.closing {
-            state.stats.drop(Reason::Shutdown, 1);
+            state.stats.lose(Reason::Shutdown, 1);
             return;
         }
         let fits = match &mut state.pending {
@@ -148,7 +139,7 @@ impl ReceiverQueue {
             Pending::Webhook(outbox) => outbox.put(Arc::clone(message), now),
         };
         if !fits {
-            state.stats.drop(Reason::QueueFull, 1);
+            state.stats.lose(Reason::QueueFull, 1);
         }
         drop(state);
         self.wake.notify_one();
@@ -230,7 +221,7 @@ impl ReceiverQueue {
         let now = Instant::now();
         let since = now.checked_sub(waited.min(RETRY_FOR)).unwrap_or(now);
         if !outbox.put(Arc::new(Message::stored(change.body.clone())), since) {
-            state.stats.drop(Reason::QueueFull, 1);
+            state.stats.lose(Reason::QueueFull, 1);
         }
         drop(state);
         self.wake.notify_one();
@@ -251,7 +242,7 @@ impl ReceiverQueue {
             Pending::Webhook(outbox) => std::mem::take(outbox).len(),
         };
         state.closing = true;
-        state.stats.drop(reason, lost);
+        state.stats.lose(reason, lost);
         lost
     }
 
@@ -338,7 +329,7 @@ impl ReceiverQueue {
             Pending::Webhook(outbox) => outbox.forget(now),
         };
         if expired > 0 {
-            state.stats.drop(Reason::Expired, expired);
+            state.stats.lose(Reason::Expired, expired);
         }
         let messages = match &state.pending {
             Pending::Alertmanager(firing) => firing.due(now, most),
@@ -394,7 +385,7 @@ impl ReceiverQueue {
                 messages.len() as u64
             }
         };
-        state.stats.drop(Reason::Refused, dropped);
+        state.stats.lose(Reason::Refused, dropped);
     }
 
     /// Counts a failure, and logs it when it is another one than the last.

@@ -1,5 +1,7 @@
 //! The counters of notifications, by receiver.
 
+use std::array::from_fn;
+
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -41,48 +43,28 @@ pub struct ReceiverStats {
     dropped: [u64; 5],
 }
 
+/// By [`Failure`].
+const FAILURES: [&str; 4] = ["unreachable", "timed_out", "unavailable", "refused"];
+
+/// By [`Reason`].
+const DROPPED: [&str; 5] = ["queue_full", "expired", "refused", "disabled", "shutdown"];
+
 impl ReceiverStats {
     /// Failed requests, by cause.
     pub fn failures(&self) -> [(&'static str, u64); 4] {
-        let [unreachable, timed_out, unavailable, refused] = self.failures;
-        [
-            ("unreachable", unreachable),
-            ("timed_out", timed_out),
-            ("unavailable", unavailable),
-            ("refused", refused),
-        ]
+        from_fn(|place| (FAILURES[place], self.failures[place]))
     }
 
     /// Dropped changes, by reason.
     pub fn dropped(&self) -> [(&'static str, u64); 5] {
-        let [queue_full, expired, refused, disabled, shutdown] = self.dropped;
-        [
-            ("queue_full", queue_full),
-            ("expired", expired),
-            ("refused", refused),
-            ("disabled", disabled),
-            ("shutdown", shutdown),
-        ]
+        from_fn(|place| (DROPPED[place], self.dropped[place]))
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {
-        let [unreachable, timed_out, unavailable, refused] = &mut self.failures;
-        *match failure {
-            Failure::Unreachable => unreachable,
-            Failure::TimedOut => timed_out,
-            Failure::Unavailable => unavailable,
-            Failure::Refused => refused,
-        } += 1;
+        self.failures[failure as usize] += 1;
     }
 
-    pub(crate) fn drop(&mut self, reason: Reason, alerts: u64) {
-        let [queue_full, expired, refused, disabled, shutdown] = &mut self.dropped;
-        *match reason {
-            Reason::QueueFull => queue_full,
-            Reason::Expired => expired,
-            Reason::Refused => refused,
-            Reason::Disabled => disabled,
-            Reason::Shutdown => shutdown,
-        } += alerts;
+    pub(crate) fn lose(&mut self, reason: Reason, alerts: u64) {
+        self.dropped[reason as usize] += alerts;
     }
 }

@@ -4,9 +4,8 @@
 //! and counted.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::alerts::stats::{Reason, ReceiverStats};
@@ -14,19 +13,11 @@ use crate::alerts::stats::{Reason, ReceiverStats};
 /// StdoutWriter that wait.
 const MOST: usize = 1000;
 
-#[derive(Debug, Default)]
-struct Counts {
-    given: AtomicU64,
-    written: AtomicU64,
-    failed: AtomicU64,
-    full: AtomicU64,
-}
-
 /// The writer.
 #[derive(Debug)]
 pub(crate) struct StdoutWriter {
     lines: Option<SyncSender<String>>,
-    counts: Arc<Counts>,
+    stats: Arc<Mutex<ReceiverStats>>,
     ended: Receiver<()>,
 }
 
@@ -36,23 +27,23 @@ impl StdoutWriter {
         let (lines, waiting) = sync_channel::<String>(MOST);
         // The end of the thread is that of its sender.
         let (alive, ended) = sync_channel(0);
-        let counts = Arc::new(Counts::default());
-        let counting = Arc::clone(&counts);
+        let stats = Arc::default();
+        let counting = Arc::clone(&stats);
         std::thread::spawn(move || {
             for line in waiting {
                 let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-                let counter = if written.is_ok() {
-                    &counting.written
-                } else {
-                    &counting.failed
-                };
-                counter.fetch_add(1, Ordering::Relaxed);
+                let mut stats = lock(&counting);
+                stats.queued -= 1;
+                match written {
+                    Ok(()) => stats.sent += 1,
+                    Err(_) => stats.lose(Reason::Refused, 1),
+                }
             }
             drop(alive);
         });
         Self {
             lines: Some(lines),
-            counts,
+            stats,
             ended,
         }
     }
@@ -60,31 +51,17 @@ impl StdoutWriter {
     /// Queues one line; never blocks.
     pub(crate) fn put(&self, line: String) {
         let Some(lines) = &self.lines else { return };
-        self.counts.given.fetch_add(1, Ordering::Relaxed);
+        // Held, so that it is not counted as written before it is counted.
+        let mut stats = lock(&self.stats);
         match lines.try_send(line) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                self.counts.full.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(TrySendError::Disconnected(_)) => {
-                self.counts.failed.fetch_add(1, Ordering::Relaxed);
-            }
+            Ok(()) => stats.queued += 1,
+            Err(TrySendError::Full(_)) => stats.lose(Reason::QueueFull, 1),
+            Err(TrySendError::Disconnected(_)) => stats.lose(Reason::Refused, 1),
         }
     }
 
     pub(crate) fn stats(&self) -> ReceiverStats {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (sent, failed, full) = (
-            get(&self.counts.written),
-            get(&self.counts.failed),
-            get(&self.counts.full),
-        );
-        let mut stats = ReceiverStats::default();
-        stats.sent = sent;
-        stats.queued = get(&self.counts.given).saturating_sub(sent + failed + full);
-        stats.drop(Reason::QueueFull, full);
-        stats.drop(Reason::Refused, failed);
-        stats
+        lock(&self.stats).clone()
     }
 
     /// Blocks until everything is written, for `within` at most. Returns how many lines were not.
@@ -96,10 +73,14 @@ impl StdoutWriter {
     }
 }
 
+fn lock(stats: &Mutex<ReceiverStats>) -> MutexGuard<'_, ReceiverStats> {
+    stats.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Mutex, mpsc};
+    use std::sync::mpsc;
 
     use super::*;
 

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::outgoing::Outgoing;
+use crate::otlp::queue::Queue;
 use crate::otlp::stats::{Dropped, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
@@ -138,19 +139,25 @@ impl AnswerCounts {
         }
     }
 
+    /// Counts a request that was not accepted; its text, safe to show.
+    fn failed(&self, target: &Target, message: &str, count: impl FnOnce(&mut Queue)) -> String {
+        let text = target.shown(message);
+        let mut queue = self.outgoing.queue();
+        count(&mut queue);
+        queue.failed(&text, SystemTime::now());
+        text
+    }
+
     fn retried(&mut self, cause: RetryCause, target: &Target, message: &str, now: Instant) {
         let signal = self.outgoing.signal;
-        let text = target.shown(message);
-        {
-            let mut queue = self.outgoing.queue();
+        let text = self.failed(target, message, |queue| {
             let requests = &mut queue.stats_mut().requests;
             match cause {
                 RetryCause::Unavailable => requests.unavailable += 1,
                 RetryCause::TimedOut => requests.timed_out += 1,
                 RetryCause::Unreachable => requests.unreachable += 1,
             }
-            queue.failed(&text, SystemTime::now());
-        }
+        });
         // Once in an outage: its end is logged, and metrics and the page count the retries meanwhile.
         if !self.failing && self.retry.allows(now) {
             self.failing = true;
@@ -167,13 +174,10 @@ impl AnswerCounts {
 
     fn too_large(&mut self, bytes: usize, target: &Target, message: &str, now: Instant) {
         let signal = self.outgoing.signal;
-        let text = target.shown(message);
-        {
-            let mut queue = self.outgoing.queue();
+        let text = self.failed(target, message, |queue| {
             queue.stats_mut().requests.too_large += 1;
-            queue.failed(&text, SystemTime::now());
             queue.learn_limit(bytes);
-        }
+        });
         if self.refused.allows(now) {
             let address = target.address();
             tracing::warn!(
@@ -185,15 +189,12 @@ impl AnswerCounts {
 
     fn refused(&mut self, items: u64, keeps: bool, target: &Target, message: &str, now: Instant) {
         let signal = self.outgoing.signal;
-        let text = target.shown(message);
-        {
-            let mut queue = self.outgoing.queue();
+        let text = self.failed(target, message, |queue| {
             queue.stats_mut().requests.refused += 1;
-            queue.failed(&text, SystemTime::now());
             if !keeps {
                 queue.gave_up(items, Reason::Refused);
             }
-        }
+        });
         if self.refused.allows(now) {
             let (address, kind) = (target.address(), signal.items());
             let done = if keeps { "keeping" } else { "dropped" };
@@ -206,13 +207,11 @@ impl AnswerCounts {
 
     fn unsupported(&mut self, target: &Target, message: &str, now: Instant) {
         let signal = self.outgoing.signal;
-        let text = target.shown(message);
-        let news = {
-            let mut queue = self.outgoing.queue();
+        let mut news = false;
+        let text = self.failed(target, message, |queue| {
             queue.stats_mut().requests.unsupported += 1;
-            queue.failed(&text, SystemTime::now());
-            queue.unsupported(now)
-        };
+            news = queue.unsupported(now);
+        });
         if news {
             self.failing = true;
             let address = target.address();

@@ -58,8 +58,8 @@ pub(crate) struct Outgoing {
     sending: Mutex<Vec<Arc<Batch>>>,
     /// What the receiver said to gcwatch's own telemetry, for the task that sends.
     not_taken: Mutex<Option<NotTaken>>,
-    /// Something was sent or dropped, or an attempt was counted.
-    pub(crate) settled: Notify,
+    /// Something was sent or dropped, or an attempt was counted, of any signal.
+    pub(crate) settled: Arc<Notify>,
     pub(crate) control: watch::Sender<Control>,
     /// When the task that sends was alive last.
     alive: Mutex<Instant>,
@@ -75,16 +75,21 @@ impl fmt::Debug for Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(signal: Signal, now: Instant, store_handle: Option<Arc<StoreHandle>>) -> Self {
+    pub(crate) fn new(
+        signal: Signal,
+        now: Instant,
+        store_handle: Option<Arc<StoreHandle>>,
+        settled: Arc<Notify>,
+    ) -> Self {
         Self {
             crowded: Notify::new(),
             store_handle,
             sending: Mutex::default(),
             not_taken: Mutex::default(),
             signal,
-            queue: Mutex::new(Queue::new()),
+            queue: Mutex::default(),
             wake: Notify::new(),
-            settled: Notify::new(),
+            settled,
             control: watch::Sender::new(Control::default()),
             alive: Mutex::new(now),
         }

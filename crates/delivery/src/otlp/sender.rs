@@ -1,26 +1,23 @@
 //! The task of one signal: takes batches from the queue, sends and retries them; keeps them on disk, where there is
 //! one, while the receiver does not take them.
 
-mod attempt;
-mod disk;
-mod outage;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep_until};
 
-use self::outage::Down;
+use crate::otlp::answer::RetryCause;
 use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Batch;
-use crate::otlp::outgoing::{Control, DownCause, Outgoing};
+use crate::otlp::outgoing::{Control, DownCause, NotTaken, Outgoing};
 use crate::otlp::queue::Due;
 use crate::otlp::refused_queue::{Refused, RefusedQueue};
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::backoff::Backoff;
+use crate::transport::retry;
 
 /// The longest delay between attempts of our own while the daemon shuts down.
 const CLOSING_CAP: Duration = Duration::from_secs(1);
@@ -34,6 +31,23 @@ const SHORT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(
 
 /// Delays after an answer that the signal is not accepted: exactly 1, 2, 4 ... 60 s.
 const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+
+/// An answer that takes longer is late: what waits goes to the disk.
+const LATE_AFTER: Duration = Duration::from_secs(1);
+/// How often that is looked at until the answer comes.
+const LATE_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a disk that could not be read is not read again.
+const READ_AGAIN: Duration = Duration::from_secs(10);
+
+/// Why nothing but small requests is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Down {
+    cause: DownCause,
+    backoff: Backoff,
+    /// When the next small request is sent.
+    retry_at: Instant,
+}
 
 /// As [`run`], saying in between that the task is alive, whatever it waits for.
 pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
@@ -235,6 +249,454 @@ impl Sender {
     fn give_up(&self, items: u64, reason: Reason) {
         self.outgoing.queue().gave_up(items, reason);
     }
+
+    /// Sends until the batch is accepted, refused, expired or stored.
+    async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> AfterAnswer {
+        let mut backoff: Option<(RetryCause, Backoff)> = None;
+        let mut first = true;
+        loop {
+            self.follow_control();
+            let Some(target) = self.target.clone() else {
+                self.give_up(batch.items(), Reason::Disabled);
+                return AfterAnswer::Settled;
+            };
+            // The receiver may have asked for a pause, for this batch or the one before.
+            if let Some(at) = self.not_before {
+                if self.wait(at.min(deadline), true).await {
+                    continue;
+                }
+                if at > deadline {
+                    self.give_up(batch.items(), Reason::Expired);
+                    return AfterAnswer::Settled;
+                }
+                self.not_before = None;
+            }
+            if !first {
+                self.outgoing.queue().stats_mut().retries += 1;
+            }
+            first = false;
+            let (cause, after) = match self.attempt(&target, batch).await {
+                AfterAnswer::Retry(cause, after) => (cause, after),
+                verdict => return verdict,
+            };
+            let now = Instant::now();
+            if self.may_store() && self.store(batch).await {
+                self.go_down(DownCause::Retry(cause), after);
+                return AfterAnswer::Settled;
+            }
+            if now >= deadline {
+                self.give_up(batch.items(), Reason::Expired);
+                return AfterAnswer::Settled;
+            }
+            if let Some(after) = after {
+                self.not_before = Some(now + after);
+                continue;
+            }
+            if backoff.as_ref().is_none_or(|(of, _)| *of != cause) {
+                backoff = Some((cause, backoff_of(cause)));
+            }
+            let mut delay = match &mut backoff {
+                Some((_, backoff)) => backoff.next(fastrand::f64()),
+                None => SHORT.bound(),
+            };
+            if self.control.borrow().closing {
+                delay = delay.min(CLOSING_CAP);
+            }
+            // Another receiver, or the shutdown, is a reason to send at once, as if for the first time.
+            if self.wait((now + delay).min(deadline), false).await {
+                backoff = None;
+            }
+        }
+    }
+
+    /// One request, and what its answer means. What comes meanwhile goes to the disk when there is too much of it, or
+    /// when the answer is late: a receiver that takes requests and does not answer is not seen to be down before the
+    /// request times out.
+    async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> AfterAnswer {
+        let (items, len) = (batch.items(), batch.len());
+        let answer = {
+            let outgoing = Arc::clone(&self.outgoing);
+            let mut sending = pin!(target.send(batch));
+            let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_EVERY);
+            late.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    answer = &mut sending => break answer,
+                    () = outgoing.crowded.notified(), if outgoing.store_handle.is_some() => {
+                        if !outgoing.queue().is_foreign() {
+                            store_crowd(&outgoing).await;
+                        }
+                    }
+                    now = late.tick(), if outgoing.store_handle.is_some() => {
+                        if !outgoing.queue().is_foreign() {
+                            store_due(&outgoing, now).await;
+                        }
+                    }
+                }
+            }
+        };
+        let now = Instant::now();
+        let verdict = self.counts.judge(items, len, target, answer, now);
+        match verdict {
+            AfterAnswer::Settled if self.exhausted.is_some_and(|smallest| len >= smallest) => self.exhausted = None,
+            AfterAnswer::Exhausted => {
+                let again = self.exhausted.is_some();
+                self.exhausted = Some(self.exhausted.map_or(len, |smallest| smallest.min(len)));
+                if !again {
+                    // It may only have too much to do: the same request, later.
+                    return AfterAnswer::Retry(RetryCause::Unavailable, None);
+                }
+                // It is too large, or there is still too much to do: halves, later.
+                let mut backoff = SHORT;
+                self.not_before = Some(now + backoff.next(fastrand::f64()));
+            }
+            _ => {}
+        }
+        verdict
+    }
+
+    /// Waits until `until`. True when it ended early: for another receiver always, for the shutdown unless the receiver
+    /// `requested` the delay.
+    async fn wait(&mut self, until: Instant, requested: bool) -> bool {
+        loop {
+            tokio::select! {
+                () = sleep_until(until) => return false,
+                Ok(()) = self.control.changed() => {}
+            }
+            if self.follow_control() {
+                return true;
+            }
+            if self.control.borrow().closing && !requested {
+                return true;
+            }
+        }
+    }
+
+    /// Keeps batches that the receiver does not take, the first of them last: on disk, or else in the queue.
+    async fn keep(&mut self, mut batches: Vec<Arc<Batch>>) {
+        let mut entries = Vec::new();
+        while let Some(batch) = batches.pop() {
+            if entries.is_empty() && self.may_store() && self.store(&batch).await {
+                continue;
+            }
+            entries.extend(Batch::into_entries(batch));
+        }
+        let dropped = self.outgoing.queue().put_back(entries, Instant::now());
+        drop(dropped);
+    }
+
+    /// Whether what the receiver does not take may go to the disk now. A signal that it has never accepted and says
+    /// that it does not accept stays in memory.
+    fn may_store(&self) -> bool {
+        let Some(store_handle) = &self.outgoing.store_handle else {
+            return false;
+        };
+        let now = Instant::now();
+        let usable = store_handle.usable_at(now).is_some_and(|at| at <= now);
+        usable && !self.outgoing.queue().is_foreign()
+    }
+
+    /// Writes a batch in flight to the disk; false: it is still in flight.
+    async fn store(&self, batch: &Arc<Batch>) -> bool {
+        let Some(store_handle) = &self.outgoing.store_handle else {
+            return false;
+        };
+        let stored = store_handle.append(self.outgoing.signal, Arc::clone(batch)).await;
+        if stored {
+            self.outgoing.queue().stored(batch.items());
+            self.outgoing.count_drops();
+        }
+        stored
+    }
+
+    /// Writes the oldest that waits in memory to the disk.
+    async fn store_waiting(&mut self) {
+        store_oldest(&self.outgoing).await;
+        self.outgoing.settled.notify_waiters();
+        self.counts.log_drops(Instant::now());
+    }
+
+    /// Sends the oldest stored request, if there is one. False: there is none, or it cannot be read now.
+    async fn send_stored(&mut self) -> bool {
+        let (Some(store_handle), Some(target)) = (self.outgoing.store_handle.clone(), self.target.clone()) else {
+            return false;
+        };
+        let now = Instant::now();
+        if self.outgoing.queue().on_disk() == 0 || self.read_again.is_some_and(|again| now < again) {
+            return false;
+        }
+        if let Some(at) = self.not_before
+            && at > now
+        {
+            self.read_again = Some(at);
+            return false;
+        }
+        self.read_again = None;
+        let signal = self.outgoing.signal;
+        let Some(stored) = store_handle.oldest(signal).await else {
+            self.outgoing.count_drops();
+            if self.outgoing.queue().on_disk() > 0 {
+                self.read_again = Some(Instant::now() + READ_AGAIN);
+            }
+            return false;
+        };
+        self.outgoing.count_drops();
+        let items = self.outgoing.queue().take_stored(stored.items);
+        let batch = Arc::new(Batch::stored(stored.request, items));
+        if self.down.is_some() {
+            self.outgoing.queue().stats_mut().retries += 1;
+        }
+        let verdict = self.attempt(&target, &batch).await;
+        match verdict {
+            AfterAnswer::Settled => {
+                store_handle.remove(signal, stored.number).await;
+                self.down = None;
+            }
+            AfterAnswer::Refused => {
+                store_handle.remove(signal, stored.number).await;
+                self.shelve(batch, 0);
+                self.down = None;
+            }
+            AfterAnswer::Halve | AfterAnswer::Exhausted => {
+                self.store_halves(batch).await;
+                store_handle.remove(signal, stored.number).await;
+                if verdict == AfterAnswer::Exhausted {
+                    self.go_down(DownCause::Retry(RetryCause::Unavailable), None);
+                } else {
+                    self.down = None;
+                }
+            }
+            AfterAnswer::Retry(cause, after) => {
+                self.leave_stored(stored.number, items).await;
+                self.go_down(DownCause::Retry(cause), after);
+            }
+            AfterAnswer::Unsupported => {
+                self.leave_stored(stored.number, items).await;
+                self.go_down(DownCause::Unsupported, None);
+            }
+        }
+        self.outgoing.count_drops();
+        self.outgoing.settled.notify_waiters();
+        true
+    }
+
+    /// A stored request stays where it is, unless it was dropped while it was sent.
+    async fn leave_stored(&self, number: u64, items: u64) {
+        let Some(store_handle) = &self.outgoing.store_handle else {
+            return;
+        };
+        // Dropped or not, the counts of the disk say so.
+        let _is_there = store_handle.has(self.outgoing.signal, number).await;
+        self.outgoing.queue().stored(items);
+        self.outgoing.count_drops();
+    }
+
+    /// Stores the halves of a stored request, which is removed after that.
+    async fn store_halves(&self, batch: Arc<Batch>) {
+        let items = batch.items();
+        let (first, second) = match Arc::try_unwrap(batch).map(Batch::halve) {
+            Ok(Ok(halves)) => halves,
+            _ => return self.give_up(items, Reason::TooLarge),
+        };
+        for half in [first, second] {
+            let half = Arc::new(half);
+            if !self.store(&half).await {
+                self.give_up(half.items(), Reason::DiskFull);
+            }
+        }
+    }
+
+    /// The receiver did not take gcwatch's own telemetry, which waits in the queue now.
+    fn heed(&mut self, not_taken: &NotTaken) {
+        if self.down.is_some()
+            || self
+                .target
+                .as_ref()
+                .is_none_or(|target| !Arc::ptr_eq(target, &not_taken.by))
+        {
+            return;
+        }
+        if not_taken.cause == DownCause::Unsupported || self.may_store() {
+            self.go_down(not_taken.cause, not_taken.after);
+        } else if let Some(after) = not_taken.after {
+            self.not_before = Some(Instant::now() + after);
+        }
+    }
+
+    /// From now on only small requests are sent, until one is taken.
+    fn go_down(&mut self, cause: DownCause, after: Option<Duration>) {
+        let known = self.down.take().filter(|down| down.cause == cause);
+        let mut backoff = known.map_or_else(|| backoff_while(cause), |down| down.backoff);
+        let chance = if cause == DownCause::Unsupported {
+            1.0
+        } else {
+            fastrand::f64()
+        };
+        let delay = backoff.next(chance);
+        let retry_at = Instant::now() + after.unwrap_or(delay);
+        let retry_at = self.not_before.take().map_or(retry_at, |at| at.max(retry_at));
+        self.down = Some(Down {
+            cause,
+            backoff,
+            retry_at,
+        });
+    }
+
+    /// Waits while the receiver does not take requests: writes what comes to the disk, and asks again when it is time.
+    /// True: the signal is closed, and nothing is left to do.
+    async fn wait_down(&mut self) -> bool {
+        let Some(Down { cause, retry_at, .. }) = self.down.clone() else {
+            return false;
+        };
+        let now = Instant::now();
+        let closing = self.control.borrow().closing;
+        let foreign = cause == DownCause::Unsupported && self.outgoing.queue().is_foreign();
+        if foreign && (closing || self.outgoing.queue().is_flushing()) {
+            // Nobody waits for what was never accepted.
+            let dropped = self.outgoing.queue().drop_unsupported();
+            drop(dropped);
+            self.outgoing.settled.notify_waiters();
+        }
+        let store_handle = self.outgoing.store_handle.as_ref();
+        let usable_at = store_handle.and_then(|store_handle| store_handle.usable_at(now));
+        let usable_at = usable_at.filter(|_| !foreign);
+        let spill_at = match (usable_at, self.outgoing.queue().spill_due(now)) {
+            (Some(usable), Due::Now) => Some(usable.max(now)),
+            (Some(usable), Due::At(at)) => Some(usable.max(at)),
+            _ => None,
+        };
+        if spill_at.is_some_and(|at| at <= now) {
+            self.store_waiting().await;
+            return false;
+        }
+        if closing {
+            // What is in memory cannot be written: it is sent as long as there is time.
+            self.down = None;
+            return self.outgoing.queue().due(now) == Due::Done;
+        }
+        if retry_at <= now {
+            self.probe().await;
+            return false;
+        }
+        tokio::select! {
+            () = sleep_until(spill_at.map_or(retry_at, |at| at.min(retry_at))) => {}
+            () = self.outgoing.wake.notified() => {}
+            () = self.outgoing.crowded.notified(), if usable_at.is_some() => {}
+            Ok(()) = self.control.changed() => {}
+        }
+        false
+    }
+
+    /// Asks with the smallest request that there is.
+    async fn probe(&mut self) {
+        let Some(target) = self.target.clone() else {
+            self.down = None;
+            return;
+        };
+        let entries = self.outgoing.queue().take_one();
+        if entries.is_empty() {
+            // Nothing is new: the oldest that is stored asks. Without any, the next batch does.
+            if self.outgoing.queue().on_disk() == 0 || !self.send_stored().await {
+                self.down = None;
+            }
+            return;
+        }
+        self.outgoing.queue().stats_mut().retries += 1;
+        let batch = Arc::new(Batch::new(entries));
+        self.note_sending(&[], Some(&batch));
+        let verdict = self.attempt(&target, &batch).await;
+        self.note_sending(&[], None);
+        let kept = match verdict {
+            AfterAnswer::Settled => None,
+            AfterAnswer::Halve => {
+                self.give_up(batch.items(), Reason::TooLarge);
+                None
+            }
+            AfterAnswer::Refused => {
+                self.shelve(batch, 0);
+                self.down = None;
+                self.outgoing.queue().finish();
+                self.outgoing.settled.notify_waiters();
+                return;
+            }
+            // So little is never too large.
+            AfterAnswer::Exhausted => Some((DownCause::Retry(RetryCause::Unavailable), None)),
+            AfterAnswer::Retry(cause, after) => Some((DownCause::Retry(cause), after)),
+            AfterAnswer::Unsupported => Some((DownCause::Unsupported, None)),
+        };
+        match kept {
+            Some((cause, after)) => {
+                let dropped = self
+                    .outgoing
+                    .queue()
+                    .put_back(Batch::into_entries(batch), Instant::now());
+                drop(dropped);
+                self.go_down(cause, after);
+            }
+            None => self.down = None,
+        }
+        self.outgoing.queue().finish();
+        self.outgoing.settled.notify_waiters();
+    }
+}
+
+fn backoff_while(down: DownCause) -> Backoff {
+    match down {
+        DownCause::Retry(cause) => backoff_of(cause),
+        DownCause::Unsupported => PROBES,
+    }
+}
+
+fn backoff_of(cause: RetryCause) -> Backoff {
+    match cause {
+        RetryCause::Unavailable | RetryCause::Unreachable => SHORT,
+        // Each attempt costs the receiver's timeout.
+        RetryCause::TimedOut => retry::BACKOFF,
+    }
+}
+
+/// Writes what waits to the disk until the queue is not crowded any more.
+async fn store_crowd(outgoing: &Outgoing) {
+    while outgoing.queue().is_crowded() {
+        if !store_oldest(outgoing).await {
+            return;
+        }
+    }
+}
+
+/// Writes to the disk what has waited in memory for as long as it may while the receiver does not take it.
+async fn store_due(outgoing: &Outgoing, now: Instant) {
+    while outgoing.queue().spill_due(now) == Due::Now {
+        if !store_oldest(outgoing).await {
+            return;
+        }
+    }
+}
+
+/// Writes the oldest that waits in memory to the disk. False: that was not possible, and it waits as before.
+async fn store_oldest(outgoing: &Outgoing) -> bool {
+    let Some(store_handle) = &outgoing.store_handle else {
+        return false;
+    };
+    let now = Instant::now();
+    if store_handle.usable_at(now).is_none_or(|at| at > now) {
+        return false;
+    }
+    let entries = outgoing.queue().take_to_store();
+    if entries.is_empty() {
+        return false;
+    }
+    let batch = Arc::new(Batch::new(entries));
+    let items = batch.items();
+    let stored = store_handle.append(outgoing.signal, Arc::clone(&batch)).await;
+    if stored {
+        outgoing.queue().stored(items);
+    } else {
+        let dropped = outgoing.queue().put_back(Batch::into_entries(batch), now);
+        drop(dropped);
+    }
+    outgoing.count_drops();
+    stored
 }
 
 #[cfg(test)]

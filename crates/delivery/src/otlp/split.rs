@@ -1,7 +1,8 @@
 //! Halves of a request that is encoded already, whatever its signal: the three have the same layout (see
 //! [`crate::otlp::batch`]).
 
-use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
+use gc_telemetry::snapshot::points;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use prost::Message;
 
 /// `Export*ServiceRequest`.
@@ -75,7 +76,7 @@ impl Request {
         let scopes = self.resources.iter().flat_map(|resource| &resource.scopes);
         let metrics = scopes.flat_map(|scope| &scope.messages);
         let each = metrics.map(|metric| Metric::decode(metric.as_slice()).map_or(0, |metric| points(&metric)));
-        each.sum()
+        each.sum::<usize>() as u64
     }
 }
 
@@ -98,19 +99,6 @@ pub(crate) fn halves(request: &[u8], items: u64) -> Option<[(Vec<u8>, u64); 2]> 
         (first.encode_to_vec(), first_items),
         (second.encode_to_vec(), items - first_items),
     ])
-}
-
-/// A metric's data points.
-pub(crate) fn points(metric: &Metric) -> u64 {
-    let points = match &metric.data {
-        None => 0,
-        Some(metric::Data::Gauge(gauge)) => gauge.data_points.len(),
-        Some(metric::Data::Sum(sum)) => sum.data_points.len(),
-        Some(metric::Data::Histogram(histogram)) => histogram.data_points.len(),
-        Some(metric::Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
-        Some(metric::Data::Summary(summary)) => summary.data_points.len(),
-    };
-    points as u64
 }
 
 #[cfg(test)]

@@ -57,6 +57,20 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// One without headers and certificates, whose requests are not compressed.
+    pub fn new(endpoint: impl Into<String>, protocol: Protocol, timeout: Duration) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            protocol,
+            headers: Vec::new(),
+            timeout,
+            compression: Compression::None,
+            certificate: None,
+            client_certificate: None,
+            client_key: None,
+        }
+    }
+
     /// The endpoint without user, password and query.
     pub fn shown(&self) -> String {
         text::endpoint(&self.endpoint)

@@ -15,6 +15,7 @@ use super::Format;
 use super::labels::merged;
 use super::text::{bound, family_name, push_help, push_label, push_number, push_time, unit_suffix};
 use crate::definition::metric::REQUEST_PAUSE;
+use crate::snapshot::points;
 
 /// The powers of two that bound an exponential histogram's buckets, as exponents.
 const BOUND_EXPONENTS: std::ops::RangeInclusive<i32> = -13..=3;
@@ -100,17 +101,6 @@ fn kind(metric: &Metric) -> Option<Kind> {
             cumulative(histogram.aggregation_temporality).then_some(Kind::Histogram)
         }
         Data::Summary(_) => None,
-    }
-}
-
-fn points(metric: &Metric) -> usize {
-    match &metric.data {
-        Some(Data::Gauge(gauge)) => gauge.data_points.len(),
-        Some(Data::Sum(sum)) => sum.data_points.len(),
-        Some(Data::Histogram(histogram)) => histogram.data_points.len(),
-        Some(Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
-        Some(Data::Summary(summary)) => summary.data_points.len(),
-        None => 0,
     }
 }
 

@@ -294,12 +294,10 @@ fn exponential_point(
             offset,
             bucket_counts: counts.to_vec(),
         }),
-        negative: None,
-        flags: 0,
         exemplars,
         min: summary.min_ns.map(seconds),
         max: summary.max_ns.map(seconds),
-        zero_threshold: 0.0,
+        ..ExponentialHistogramDataPoint::default()
     }
 }
 

@@ -59,28 +59,28 @@ impl Selection {
         self.in_incident = before.in_incident;
     }
 
-    /// Decides on a collection; `None`: it becomes spans. `at` is the time of its last event;
-    /// `in_incident`: an incident of the process is open.
+    /// Whether a collection becomes spans. `at` is the time of its last event; `in_incident`: an incident of the process
+    /// is open.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,
         ids: SpanIds,
         at: Moment,
         in_incident: bool,
-    ) -> Option<NotExported> {
+    ) -> Result<(), NotExported> {
         let too_young = collection
             .generation
             .is_some_and(|generation| generation < self.min_generation);
         let is_sampled = ids.randomness() >= self.threshold;
         if too_young || !is_sampled {
-            return Some(NotExported::NotSelected);
+            return Err(NotExported::NotSelected);
         }
         let is_wanted = self.is_long(collection) || is_looked_for(collection);
         let is_exported = is_wanted || (in_incident && self.in_incident.take(at));
         if !is_exported {
-            return Some(NotExported::NotSelected);
+            return Err(NotExported::NotSelected);
         }
-        (!self.bucket.take(at)).then_some(NotExported::OverRate)
+        self.bucket.take(at).then_some(()).ok_or(NotExported::OverRate)
     }
 
     /// Paused for the least pause and longer; one whose pause is unknown may have.

@@ -1,210 +1,69 @@
-//! Against an API server on loopback that does what a script says.
+//! Against a server that does what a script says, on a paused clock: what takes long passes in no time.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 
-use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
-use hyper::body::{Bytes, Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::body::Bytes;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
+use tokio::time::Instant;
 
 use super::*;
+use crate::script::{Asked, End, Script, ScriptedAnswer};
+use crate::transport::tests::server;
+use crate::watch::SILENT;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Surroundings as _;
 
-/// The answer to one request.
-enum Answer {
-    /// A whole body.
-    Whole(u16, String),
-    /// A body in pieces, as they are sent; it ends in order when the sender is dropped.
-    Pieces(mpsc::Receiver<String>),
-    /// A piece, then the connection breaks.
-    Cut(String),
-}
-
-/// The answers still to give, and the requests so far.
-#[derive(Default)]
-struct Script {
-    answers: Mutex<VecDeque<Answer>>,
-    asked: Mutex<Vec<String>>,
-    /// `Authorization` of the last request.
-    token: Mutex<Option<String>>,
-    arrived: Notify,
-}
-
-type Body = UnsyncBoxBody<Bytes, std::io::Error>;
-
-impl Script {
-    fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
-        self.asked
-            .lock()
-            .unwrap()
-            .push(request.uri().path_and_query().unwrap().to_string());
-        let token = request
-            .headers()
-            .get("authorization")
-            .and_then(|value| value.to_str().ok());
-        *self.token.lock().unwrap() = token.map(str::to_owned);
-        let answer = self.answers.lock().unwrap().pop_front();
-        self.arrived.notify_one();
-        let (status, body): (u16, Body) = match answer {
-            None => (
-                503,
-                Full::from("the script is at its end")
-                    .map_err(|never| match never {})
-                    .boxed_unsync(),
-            ),
-            Some(Answer::Whole(status, text)) => {
-                (status, Full::from(text).map_err(|never| match never {}).boxed_unsync())
-            }
-            Some(Answer::Pieces(pieces)) => (200, Pieces(pieces).boxed_unsync()),
-            Some(Answer::Cut(text)) => (200, Cut(Some(text), false).boxed_unsync()),
-        };
-        Response::builder().status(status).body(body).unwrap()
-    }
-}
-
-struct Pieces(mpsc::Receiver<String>);
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        self.0
-            .poll_recv(context)
-            .map(|piece| piece.map(|piece| Ok(Frame::data(Bytes::from(piece)))))
-    }
-}
-
-struct Cut(Option<String>, bool);
-
-impl hyper::body::Body for Cut {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        match self.0.take() {
-            Some(text) => std::task::Poll::Ready(Some(Ok(Frame::data(Bytes::from(text))))),
-            // What was written leaves before the connection breaks.
-            None if !std::mem::replace(&mut self.1, true) => {
-                context.waker().wake_by_ref();
-                std::task::Poll::Pending
-            }
-            None => std::task::Poll::Ready(Some(Err(std::io::Error::other("cut")))),
-        }
-    }
-}
+/// Far longer than any scenario takes by the paused clock.
+const PATIENCE: Duration = Duration::from_secs(36_000);
 
 /// A server and its follower.
 struct Scene {
-    script: Arc<Script>,
+    script: Script,
     pods: Arc<Pods>,
     stats: Arc<Stats>,
     changes: Arc<Notify>,
-    tasks: Vec<JoinHandle<()>>,
+    task: JoinHandle<()>,
 }
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.task.abort();
     }
-}
-
-async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, script: Arc<Script>) {
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let (script, tls) = (Arc::clone(&script), tls.clone());
-        tokio::spawn(async move {
-            match tls {
-                None => talk(stream, &script).await,
-                Some(tls) => {
-                    if let Ok(stream) = tls.accept(stream).await {
-                        talk(stream, &script).await;
-                    }
-                }
-            }
-        });
-    }
-}
-
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, script: &Script) {
-    let service = service_fn(|request| {
-        let answer = script.answer(&request);
-        async { Ok::<_, std::convert::Infallible>(answer) }
-    });
-    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-    let _cut = server.serve_connection(TokioIo::new(stream), service).await;
-}
-
-fn client(address: SocketAddr) -> Client<Http> {
-    let url = Url::parse(&format!("http://{address}")).unwrap();
-    Client::new(Http::new(&url, Trust::System).unwrap(), url.to_string(), None)
 }
 
 impl Scene {
-    async fn begin(answers: Vec<Answer>, kubelet: bool) -> Self {
-        Self::with(answers, kubelet, None, client).await
+    fn begin(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
+        Self::of(answers, |follower| tokio::spawn(follower.watch()))
     }
 
-    async fn with(
-        answers: Vec<Answer>,
-        kubelet: bool,
-        tls: Option<TlsAcceptor>,
-        client: impl FnOnce(SocketAddr) -> Client<Http>,
+    fn of(
+        answers: impl IntoIterator<Item = ScriptedAnswer>,
+        follow: impl FnOnce(Follower<Script, Box<dyn Fn() + Send + Sync>>) -> JoinHandle<()>,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let script = Arc::new(Script {
-            answers: Mutex::new(answers.into()),
-            ..Script::default()
-        });
+        let script = Script::new(answers);
         let (pods, stats) = (Arc::new(Pods::default()), Arc::new(Stats::default()));
         let changes = Arc::new(Notify::new());
         let notify = Arc::clone(&changes);
-        let follower = Follower {
-            backoff: Backoff::new(Duration::from_millis(1), Duration::from_millis(4)),
-            client: client(address),
+        let task = follow(Follower {
+            backoff: BACKOFF,
+            client: Client::new(script.clone(), "the script".to_owned(), None),
             settings: Settings {
                 node: Some("node 1".to_owned()),
                 ..Settings::default()
             },
             pods: Arc::clone(&pods),
             stats: Arc::clone(&stats),
-            changed: move || notify.notify_one(),
+            changed: Box::new(move || notify.notify_one()),
             is_denied: AtomicBool::new(false),
-        };
-        let following = async move {
-            if kubelet {
-                follower.poll().await;
-            } else {
-                follower.watch().await;
-            }
-        };
-        let tasks = vec![
-            tokio::spawn(serve(listener, tls, Arc::clone(&script))),
-            tokio::spawn(following),
-        ];
+        });
         Self {
             script,
             pods,
             stats,
             changes,
-            tasks,
+            task,
         }
     }
 
@@ -216,22 +75,25 @@ impl Scene {
         gc_telemetry::value::text(&self.pods.attributes(&identity), "k8s.pod.name")
     }
 
-    /// Waits for that many requests; a test that hangs here is ended by its runner.
-    async fn asked(&self, requests: usize) -> Vec<String> {
-        loop {
-            let arrived = self.script.arrived.notified();
-            let asked = self.script.asked.lock().unwrap().clone();
-            if asked.len() >= requests {
-                return asked;
+    /// The requests, once there are so many.
+    async fn asked(&self, requests: usize) -> Vec<Asked> {
+        let until = async {
+            while self.script.asked().len() < requests {
+                sleep(Duration::from_millis(10)).await;
             }
-            arrived.await;
-        }
+        };
+        timeout(PATIENCE, until).await.unwrap();
+        self.script.asked()
     }
 
+    /// Waits until it is so, as far as changes are reported.
     async fn until(&self, what: impl Fn(&Self) -> bool) {
-        while !what(self) {
-            self.changes.notified().await;
-        }
+        let until = async {
+            while !what(self) {
+                self.changes.notified().await;
+            }
+        };
+        timeout(PATIENCE, until).await.unwrap();
     }
 }
 
@@ -242,24 +104,33 @@ fn pod(uid: &str, name: &str, version: u32) -> Value {
     })
 }
 
-fn list(pods: &[Value], version: &str, token: Option<&str>) -> Answer {
+fn list(pods: &[Value], version: &str, token: Option<&str>) -> ScriptedAnswer {
     let body = json!({"kind": "PodList", "metadata": {"resourceVersion": version, "continue": token}, "items": pods});
-    Answer::Whole(200, body.to_string())
+    ScriptedAnswer::whole(200, body.to_string())
 }
 
 fn line(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-fn watch() -> (mpsc::Sender<String>, Answer) {
+fn events(lines: &[String], end: End) -> ScriptedAnswer {
+    let pieces = lines.iter().map(|line| Bytes::from(line.clone())).collect();
+    ScriptedAnswer::Answer(200, None, pieces, end)
+}
+
+fn watch() -> (mpsc::Sender<Bytes>, ScriptedAnswer) {
     let (sender, pieces) = mpsc::channel(16);
-    (sender, Answer::Pieces(pieces))
+    (sender, ScriptedAnswer::Live(pieces))
+}
+
+fn between(asked: &[Asked], first: usize) -> Duration {
+    asked[first + 1].at - asked[first].at
 }
 
 /// Scenario: a list in two pages, a watch with a pod that comes, changes and goes, in pieces that are no lines, a
 /// bookmark, and the orderly end.
 /// Guarantee: each is applied; the next watch continues at the bookmark, and only the node's pods are requested.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_is_followed() {
     let (events, first) = watch();
     let (_open, second) = watch();
@@ -267,26 +138,29 @@ async fn a_node_is_followed() {
         list(&[pod("u1", "one", 3)], "9", Some("more/1")),
         list(&[pod("u2", "two", 4)], "9", None),
     ];
-    let scene = Scene::begin(pages.into_iter().chain([first, second]).collect(), false).await;
+    let scene = Scene::begin(pages.into_iter().chain([first, second]));
     scene.until(|scene| scene.name("u2").is_some()).await;
     assert_eq!(scene.name("u1").as_deref(), Some("one"));
 
     let text = line("ADDED", &pod("u3", "three", 10)) + &line("MODIFIED", &pod("u1", "one-b", 11));
     let (begin, end) = text.split_at(text.len() / 3);
-    events.send(begin.to_owned()).await.unwrap();
-    events.send(end.to_owned()).await.unwrap();
+    events.send(begin.to_owned().into()).await.unwrap();
+    events.send(end.to_owned().into()).await.unwrap();
     scene
         .until(|scene| scene.name("u3").is_some() && scene.name("u1").as_deref() == Some("one-b"))
         .await;
-    events.send(line("DELETED", &pod("u2", "two", 12))).await.unwrap();
+    events
+        .send(line("DELETED", &pod("u2", "two", 12)).into())
+        .await
+        .unwrap();
     scene.until(|scene| scene.name("u2").is_none()).await;
     events
-        .send(line("BOOKMARK", &json!({"metadata": {"resourceVersion": "99"}})))
+        .send(line("BOOKMARK", &json!({"metadata": {"resourceVersion": "99"}})).into())
         .await
         .unwrap();
     drop(events);
 
-    let asked = scene.asked(4).await;
+    let asked: Vec<String> = scene.asked(4).await.into_iter().map(|asked| asked.path).collect();
     let all = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode%201&";
     assert!(asked.iter().all(|asked| asked.starts_with(all)), "{asked:?}");
     assert!(asked[1].contains("continue=more%2F1"), "{asked:?}");
@@ -310,7 +184,7 @@ async fn a_node_is_followed() {
 /// without the pod, then a watch refused with 410.
 /// Guarantee: complete events stay applied; the broken watch continues at its newest version; after an expired version
 /// all pods are listed again, and a pod that is gone by then is forgotten.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn broken_and_expired_watches_go_on() {
     let whole = line("ADDED", &pod("u2", "two", 20));
     let cut = whole.clone() + "{\"type\":\"MODIFIED\",\"obj";
@@ -318,20 +192,17 @@ async fn broken_and_expired_watches_go_on() {
         "ERROR",
         &json!({"kind": "Status", "status": "Failure", "code": 410, "message": "too old resource version"}),
     );
-    let (gone, over) = watch();
-    gone.send(expired).await.unwrap();
-    drop(gone);
     let (_open, last) = watch();
     let answers = vec![
         list(&[pod("u1", "one", 3)], "9", None),
-        Answer::Cut(cut),
-        over,
+        events(&[cut], End::Broken),
+        events(&[expired], End::InOrder),
         list(&[pod("u2", "two", 20)], "30", None),
-        Answer::Whole(410, json!({"kind": "Status", "code": 410}).to_string()),
+        ScriptedAnswer::whole(410, json!({"kind": "Status", "code": 410}).to_string()),
         list(&[pod("u2", "two", 20), pod("u4", "four", 41)], "42", None),
         last,
     ];
-    let scene = Scene::begin(answers, false).await;
+    let scene = Scene::begin(answers);
     scene.until(|scene| scene.name("u2").is_some()).await;
     assert_eq!(
         scene.name("u1").as_deref(),
@@ -339,7 +210,7 @@ async fn broken_and_expired_watches_go_on() {
         "a watch that breaks takes nothing away"
     );
     scene.until(|scene| scene.name("u4").is_some()).await;
-    let asked = scene.asked(7).await;
+    let asked: Vec<String> = scene.asked(7).await.into_iter().map(|asked| asked.path).collect();
     assert!(asked[2].contains("resourceVersion=20"), "{asked:?}");
     assert!(
         !asked[3].contains("watch=1") && asked[4].contains("resourceVersion=30"),
@@ -356,28 +227,25 @@ async fn broken_and_expired_watches_go_on() {
 
 /// Scenario: the server refuses, answers with invalid JSON, sends a line that is no pod, and recovers.
 /// Guarantee: known pods are kept throughout, marked as not current, and requests are repeated until one succeeds.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_known_stays_while_the_server_is_away() {
     let (events, first) = watch();
     let (again, second) = watch();
     let answers = vec![
-        Answer::Whole(403, json!({"message": "pods is forbidden"}).to_string()),
-        Answer::Whole(200, "no JSON".to_owned()),
+        ScriptedAnswer::whole(403, json!({"message": "pods is forbidden"}).to_string()),
+        ScriptedAnswer::whole(200, "no JSON"),
         list(&[pod("u1", "one", 3)], "9", None),
         first,
-        Answer::Whole(503, "away".to_owned()),
+        ScriptedAnswer::whole(503, "away"),
         second,
     ];
-    let scene = Scene::begin(answers, false).await;
+    let scene = Scene::begin(answers);
     scene.until(|scene| scene.name("u1").is_some()).await;
-    events
-        .send("{\"type\":\"ODD\",\"object\":[]}\n".to_owned())
-        .await
-        .unwrap();
+    events.send("{\"type\":\"ODD\",\"object\":[]}\n".into()).await.unwrap();
     drop(events);
     scene.asked(6).await;
     assert_eq!(scene.name("u1").as_deref(), Some("one"));
-    again.send(line("ADDED", &pod("u5", "five", 50))).await.unwrap();
+    again.send(line("ADDED", &pod("u5", "five", 50)).into()).await.unwrap();
     scene.until(|scene| scene.name("u5").is_some()).await;
     let stats = scene.stats.now();
     assert_eq!((stats.current, stats.failures, stats.left_out), (true, 3, 1));
@@ -385,12 +253,12 @@ async fn what_was_known_stays_while_the_server_is_away() {
 
 /// Scenario: a server that sends a line without an end.
 /// Guarantee: the watch is ended at the limit, and a new one begins.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn endless_lines_are_given_up() {
     let (events, endless) = watch();
     let (_open, next) = watch();
-    let scene = Scene::begin(vec![list(&[], "1", None), endless, next], false).await;
-    let piece = "x".repeat(1 << 20);
+    let scene = Scene::begin([list(&[], "1", None), endless, next]);
+    let piece = Bytes::from("x".repeat(1 << 20));
     while events.send(piece.clone()).await.is_ok() {}
     assert_eq!(scene.asked(3).await.len(), 3);
     assert_eq!(scene.stats.now().failures, 1);
@@ -398,15 +266,12 @@ async fn endless_lines_are_given_up() {
 
 /// Scenario: the kubelet refuses, then answers.
 /// Guarantee: its pods are requested until it answers, and are known then.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_kubelet_is_asked() {
-    let answers = vec![
-        Answer::Whole(401, String::new()),
-        list(&[pod("u1", "one", 3)], "", None),
-    ];
-    let scene = Scene::begin(answers, true).await;
+    let answers = vec![ScriptedAnswer::whole(401, ""), list(&[pod("u1", "one", 3)], "", None)];
+    let scene = Scene::of(answers, |follower| tokio::spawn(follower.poll()));
     scene.until(|scene| scene.name("u1").is_some()).await;
-    assert!(scene.asked(2).await.iter().all(|asked| asked == "/pods"));
+    assert!(scene.asked(2).await.iter().all(|asked| asked.path == "/pods"));
     assert_eq!((scene.stats.now().failures, scene.stats.now().lists), (1, 1));
 }
 
@@ -415,65 +280,96 @@ async fn the_kubelet_is_asked() {
 /// Guarantee: the token is sent to a kubelet that is trusted or need not be, and to no other.
 #[tokio::test]
 async fn tokens_are_sent_to_trusted_kubelets_only() {
-    use rcgen::{CertificateParams, KeyPair};
-    use rustls::pki_types::PrivatePkcs8KeyDer;
-
-    let signed = || {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])
-            .unwrap()
-            .self_signed(&key)
-            .unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-            );
-        (certificate.pem(), TlsAcceptor::from(Arc::new(config.unwrap())))
-    };
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("token"), "secret-token").unwrap();
-    let (known, server) = signed();
-    let (_, stranger) = signed();
-    std::fs::write(path("ca.pem"), known).unwrap();
-    for (server, verify, answers) in [
-        (server, true, true),
-        (stranger.clone(), true, false),
-        (stranger, false, true),
-    ] {
-        let settings = |address: SocketAddr| Settings {
+    let (trusted, certificate) = server(&[]).await;
+    let (stranger, _) = server(&[]).await;
+    std::fs::write(path("ca.pem"), certificate).unwrap();
+    let ask = async |address: SocketAddr, verify: bool| {
+        let settings = Settings {
             kubelet_url: format!("https://{address}"),
             kubelet_certificate: Some(path("ca.pem")),
             kubelet_verify: verify,
             ..Settings::default()
         };
-        let client = |address| {
-            let account = ServiceAccount {
-                token: path("token"),
-                certificates: path("none"),
-            };
-            kubelet_client(&settings(address), Some(account)).unwrap()
+        let account = ServiceAccount {
+            token: path("token"),
+            certificates: path("none"),
         };
-        let scene = Scene::with(vec![list(&[pod("u1", "one", 3)], "", None)], true, Some(server), client).await;
-        if answers {
-            scene.until(|scene| scene.name("u1").is_some()).await;
-            let token = scene.script.token.lock().unwrap().clone();
-            assert_eq!(token.as_deref(), Some("Bearer secret-token"));
-        } else {
-            while scene.stats.now().failures == 0 {
-                tokio::task::yield_now().await;
-            }
-            assert!(
-                scene.script.asked.lock().unwrap().is_empty(),
-                "no request is sent to a stranger"
-            );
-        }
+        // It answers every request with the token that came with it.
+        let answer = kubelet_client(&settings, Some(account))
+            .unwrap()
+            .whole("/pods", 100)
+            .await;
+        answer.map(|answer| String::from_utf8(answer).unwrap())
+    };
+    for (address, verify) in [(trusted, true), (stranger, false)] {
+        assert!(ask(address, verify).await.unwrap().contains("Bearer secret-token"));
     }
+    assert!(matches!(ask(stranger, true).await, Err(Failed::Unreachable(_))));
 }
 
-mod paused;
+/// Scenario: an overloaded server that sends `Retry-After` when a list begins, when a watch begins, and within a watch.
+/// Guarantee: no request is made earlier.
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_honoured() {
+    let later = || ScriptedAnswer::Answer(429, Some("120"), Vec::new(), End::InOrder);
+    let within = line(
+        "ERROR",
+        &json!({"code": 429, "message": "later", "details": {"retryAfterSeconds": 90}}),
+    );
+    let scene = Scene::begin([later(), list(&[], "1", None), later(), events(&[within], End::InOrder)]);
+    let asked = scene.asked(5).await;
+    for (first, seconds) in [(0, 120), (2, 120), (3, 90)] {
+        let pause = between(&asked, first);
+        assert!(
+            pause >= Duration::from_secs(seconds) && pause < Duration::from_secs(seconds + 1),
+            "{pause:?}"
+        );
+    }
+    assert_eq!(scene.stats.now().failures, 3);
+}
+
+/// Scenario: a watch on which nothing is received, on a connection that stays open.
+/// Guarantee: it is ended after the time for which it was requested, and the next one continues at its version.
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_ended() {
+    let bookmark = line("BOOKMARK", &json!({"metadata": {"resourceVersion": "7"}}));
+    let scene = Scene::begin([list(&[], "1", None), events(&[bookmark], End::Silence)]);
+    let asked = scene.asked(3).await;
+    let silence = between(&asked, 1);
+    assert!(
+        silence >= SILENT && silence < SILENT + Duration::from_secs(2),
+        "{silence:?}"
+    );
+    assert!(asked[2].path.contains("resourceVersion=7"), "{asked:?}");
+    assert_eq!(scene.stats.now().failures, 1);
+}
+
+/// Scenario: an object longer than a line may be, in many pieces, between two others.
+/// Guarantee: only that object is skipped, and counted; the watch continues.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_too_long_is_skipped() {
+    let mut lines = vec![line("ADDED", &pod("u1", "one", 2))];
+    lines.extend(std::iter::repeat_n("x".repeat(1 << 20), 5));
+    lines.push("\n".to_owned() + &line("ADDED", &pod("u2", "two", 3)));
+    let scene = Scene::begin([list(&[], "1", None), events(&lines, End::Silence)]);
+    scene.until(|scene| scene.pods.count() == 2).await;
+    let stats = scene.stats.now();
+    assert_eq!((stats.events, stats.left_out, stats.failures), (2, 1, 0));
+}
+
+/// Scenario: a server that ends each watch as soon as it begins, in order or by breaking it off.
+/// Guarantee: the pauses between the watches grow.
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_repeated_with_pauses() {
+    for end in [End::InOrder, End::Broken] {
+        let begin = Instant::now();
+        let ended = (0..8).map(|_| events(&[], end));
+        let scene = Scene::begin(std::iter::once(list(&[], "1", None)).chain(ended));
+        scene.asked(9).await;
+        // At least half of 1 + 2 + 4 + ... + 60 seconds.
+        assert!(begin.elapsed() > Duration::from_secs(60), "{:?}", begin.elapsed());
+    }
+}

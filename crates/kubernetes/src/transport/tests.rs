@@ -7,13 +7,14 @@ use hyper::{Request, Version, body::Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
 /// A server for 127.0.0.1 that answers each request with its version and token, and the PEM of its certificate.
-async fn server(protocols: &[&str]) -> (SocketAddr, String) {
+pub(crate) async fn server(protocols: &[&str]) -> (SocketAddr, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])
         .unwrap()
@@ -84,6 +85,28 @@ async fn http_2_and_1_are_spoken() {
         let expected = format!("{version} /nodes/a/proxy/pods Some(\"Bearer me\")");
         assert_eq!(ask(&http).await.unwrap(), expected);
     }
+}
+
+/// Scenario: a server sends one piece of its answer and closes the connection.
+/// Guarantee: the piece is there, and then an error instead of the end.
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+        let cut = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n";
+        stream.write_all(cut).await.unwrap();
+    });
+    let mut answer = Http::new(&url, Trust::System)
+        .unwrap()
+        .get("/pods", None)
+        .await
+        .unwrap();
+    assert_eq!(Body::chunk(&mut answer.body).await.unwrap().unwrap(), "first");
+    let error = Body::chunk(&mut answer.body).await.unwrap_err();
+    assert!(matches!(error, Failed::Broken(_)), "{error}");
 }
 
 /// Scenario: the file with the authorities is replaced by one that knows the server, then by an invalid one, then

@@ -26,7 +26,7 @@ use crate::evidence;
 use crate::health::is_health;
 use crate::mcp;
 use crate::peer::Ends;
-use crate::wire::Wire;
+use crate::wire::wire;
 
 /// How long a connection on a reserved place has for its one request and the answer.
 const RESERVED_FOR: Duration = Duration::from_secs(2);
@@ -91,7 +91,7 @@ pub(super) async fn answer(
     mut ended: watch::Receiver<bool>,
     deadlines: Deadlines,
 ) {
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN.min(deadlines.head), Wire::new(stream, tls)).await else {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN.min(deadlines.head), wire(stream, tls)).await else {
         return;
     };
     let place = Arc::new(place);
@@ -146,7 +146,7 @@ pub(super) async fn answer(
 pub(super) async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, place: ConnectionPlace) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let serving = async {
-        let Ok(stream) = Wire::new(stream, tls).await else {
+        let Ok(stream) = wire(stream, tls).await else {
             return;
         };
         // Its errors are the client's.

@@ -6,16 +6,16 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::wire::Wire;
+use crate::wire::Duplex;
 
 /// A stream, and what is called after each flush.
 pub(super) struct Flushed<F> {
-    stream: Wire,
+    stream: Box<dyn Duplex>,
     flushed: F,
 }
 
 impl<F: Fn() + Unpin> Flushed<F> {
-    pub(super) fn new(stream: Wire, flushed: F) -> Self {
+    pub(super) fn new(stream: Box<dyn Duplex>, flushed: F) -> Self {
         Self { stream, flushed }
     }
 }

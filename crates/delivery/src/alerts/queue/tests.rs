@@ -6,7 +6,7 @@ use super::*;
 use crate::alerts::labels::{Labels, fingerprint};
 use crate::alerts::outbox::RETRY_FOR;
 use crate::alerts::post::Script;
-use crate::transport::receiver::{Compression, Protocol, Receiver};
+use crate::transport::receiver::{Protocol, Receiver};
 
 const RESEND: Duration = Duration::from_secs(60);
 
@@ -21,16 +21,7 @@ const WEBHOOK: ReceiverKind = ReceiverKind::Webhook {
 };
 
 fn queue(kind: ReceiverKind, answers: impl IntoIterator<Item = Answer>) -> Arc<ReceiverQueue> {
-    let receiver = Receiver {
-        endpoint: "http://127.0.0.1:1/".to_owned(),
-        protocol: Protocol::HttpJson,
-        headers: Vec::new(),
-        timeout: Duration::from_secs(10),
-        compression: Compression::None,
-        certificate: None,
-        client_certificate: None,
-        client_key: None,
-    };
+    let receiver = Receiver::new("http://127.0.0.1:1/", Protocol::HttpJson, Duration::from_secs(10));
     let mut post = Post::new(&receiver, &mut Vec::new()).unwrap();
     post.script = Some(Script {
         answers: VecDeque::from_iter(answers).into(),

@@ -14,12 +14,8 @@ pub(super) fn field_len(len: usize) -> usize {
 
 pub(super) fn put_header(out: &mut impl BufMut, tag: u8, len: usize) {
     out.put_u8(tag);
-    let mut rest = len;
-    while rest > 0x7f {
-        out.put_u8((rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.put_u8(rest as u8);
+    // It fails only where the buffer cannot grow.
+    let _grown = prost::encode_length_delimiter(len, out);
 }
 
 pub(super) fn put_field(out: &mut impl BufMut, tag: u8, content: &[u8]) {

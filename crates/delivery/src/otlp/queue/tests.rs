@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn queue() -> Queue {
-    let mut queue = Queue::new();
+    let mut queue = Queue::default();
     queue.configure(LIMITS, true, false);
     queue
 }
@@ -87,7 +87,7 @@ fn spans_that_stay_together_count_each() {
 /// as the signal was accepted once, all that fits is kept.
 #[test]
 fn of_an_unsupported_signal_less_is_kept() {
-    let mut queue = Queue::new();
+    let mut queue = Queue::default();
     queue.configure(Limits::default(), true, false);
     let start = Instant::now();
     let large = || vec![entry(1 << 20)];
@@ -119,7 +119,7 @@ fn of_an_unsupported_signal_less_is_kept() {
 /// Guarantee: requests are smaller from then on, until it is another receiver.
 #[test]
 fn a_learned_limit_holds_for_the_receiver() {
-    let mut queue = Queue::new();
+    let mut queue = Queue::default();
     queue.configure(Limits::default(), true, false);
     queue.learn_limit(1 << 20);
     assert_eq!(queue.batch_bytes(), 1 << 19);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::MutexGuard;
 
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -12,9 +13,10 @@ use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::batch::Entry;
 use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
+use crate::otlp::stats::SignalStats;
 use crate::otlp::store_handle::{Found, StoreHandle};
 use crate::otlp::target::Script;
-use crate::transport::receiver::{Compression, Protocol, Receiver};
+use crate::transport::receiver::{Protocol, Receiver};
 
 const RETRY_FOR: Duration = Duration::from_secs(300);
 
@@ -27,16 +29,8 @@ struct Sending {
 }
 
 fn target(answers: impl IntoIterator<Item = Answer>) -> Arc<Target> {
-    let receiver = Receiver {
-        endpoint: "http://127.0.0.1:1/v1/traces".to_owned(),
-        protocol: Protocol::HttpProtobuf,
-        headers: Vec::new(),
-        timeout: Duration::from_secs(10),
-        compression: Compression::None,
-        certificate: None,
-        client_certificate: None,
-        client_key: None,
-    };
+    let endpoint = "http://127.0.0.1:1/v1/traces";
+    let receiver = Receiver::new(endpoint, Protocol::HttpProtobuf, Duration::from_secs(10));
     let mut target = Target::new(Signal::Traces, &receiver, &mut Vec::new()).unwrap();
     target.script = Some(Script {
         answers: VecDeque::from_iter(answers).into(),
@@ -70,7 +64,12 @@ impl Sending {
             Some((.., Found::Later(_))) => panic!("the disk is slow"),
             None => (None, 0),
         };
-        let outgoing = Arc::new(Outgoing::new(Signal::Traces, Instant::now(), store_handle));
+        let outgoing = Arc::new(Outgoing::new(
+            Signal::Traces,
+            Instant::now(),
+            store_handle,
+            Arc::default(),
+        ));
         outgoing.queue().found(found);
         let nothing = outgoing.queue().configure(Limits::default(), true, false);
         assert!(nothing.is_empty());
@@ -87,8 +86,37 @@ impl Sending {
     }
 
     fn give(&self) {
-        let entry = Entry::new(&Arc::new(Origin::new(Vec::new())), &[Span::default()], 1);
-        self.outgoing.push(Instant::now(), vec![entry]);
+        self.outgoing.push(Instant::now(), vec![entry(0)]);
+    }
+
+    fn stats(&self) -> SignalStats {
+        self.outgoing.queue().stats()
+    }
+
+    /// What the receiver has not answered yet.
+    fn answers(&self) -> MutexGuard<'_, VecDeque<Answer>> {
+        self.target.script.as_ref().unwrap().answers.lock().unwrap()
+    }
+
+    /// Where what is refused is kept.
+    fn keep_refused(&self) {
+        self.outgoing
+            .control
+            .send_modify(|control| control.keeps_refused = true);
+    }
+
+    /// The daemon ends: accepts nothing more.
+    fn close(&self) {
+        self.outgoing.queue().close();
+        self.outgoing.control.send_modify(|control| control.closing = true);
+        self.outgoing.wake.notify_one();
+    }
+
+    /// Waits until so many items were accepted.
+    async fn exported(&self, items: u64) {
+        while self.stats().exported < items {
+            self.outgoing.settled.notified().await;
+        }
     }
 
     /// Waits until everything given so far was sent or dropped.
@@ -110,6 +138,22 @@ fn attempts(target: &Target, begin: Instant) -> Vec<Duration> {
     let script = target.script.as_ref().unwrap();
     let attempts = script.attempts.lock().unwrap();
     attempts.iter().map(|at| at.duration_since(begin)).collect()
+}
+
+/// A span of some bytes more than that.
+fn entry(bytes: usize) -> Entry {
+    let span = Span {
+        name: "n".repeat(bytes),
+        ..Span::default()
+    };
+    Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
+}
+
+fn accepted() -> Answer {
+    Answer::Accepted {
+        rejected: 0,
+        message: String::new(),
+    }
 }
 
 fn again(after: Option<Duration>) -> Answer {
@@ -139,13 +183,13 @@ async fn retries_grow_apart_until_the_batch_expires() {
         let limit = Duration::from_secs(1 << attempt.min(1));
         assert!(*delay <= limit + Duration::from_millis(1), "{attempt}: {delay:?}");
     }
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!((stats.dropped.expired, stats.exported), (1, 0));
     assert_eq!(stats.retries + 1, attempts.len() as u64);
-    sending.target.script.as_ref().unwrap().answers.lock().unwrap().clear();
+    sending.answers().clear();
     sending.give();
     sending.settled().await;
-    assert_eq!(sending.outgoing.queue().stats().exported, 1);
+    assert_eq!(sending.stats().exported, 1);
 }
 
 /// Scenario: a receiver asks for two minutes of silence, then accepts; more comes meanwhile.
@@ -161,7 +205,7 @@ async fn a_requested_delay_is_kept() {
     sending.settled().await;
     let attempts = sending.attempts();
     assert!(attempts[1] >= attempts[0] + pause && attempts[1] < attempts[0] + pause + Duration::from_secs(1));
-    assert_eq!(sending.outgoing.queue().stats().exported, 2);
+    assert_eq!(sending.stats().exported, 2);
 }
 
 /// Scenario: a receiver asks for an hour of silence; after ten seconds a reload names another one.
@@ -189,9 +233,7 @@ async fn a_shutdown_retries_in_short_steps() {
     sending.give();
     tokio::time::sleep(Duration::from_secs(100)).await;
     let before = sending.attempts().len();
-    sending.outgoing.queue().close();
-    sending.outgoing.control.send_modify(|control| control.closing = true);
-    sending.outgoing.wake.notify_one();
+    sending.close();
     tokio::time::timeout(2 * RETRY_FOR, sending.task)
         .await
         .unwrap()
@@ -205,7 +247,7 @@ async fn a_shutdown_retries_in_short_steps() {
     for pair in attempts[before..].windows(2) {
         assert!(pair[1] - pair[0] <= CLOSING_CAP + Duration::from_millis(1), "{pair:?}");
     }
-    assert_eq!(sending.outgoing.queue().stats().dropped.expired, 1);
+    assert_eq!(sending.stats().dropped.expired, 1);
 }
 
 fn unsupported() -> Answer {
@@ -227,7 +269,7 @@ async fn an_unsupported_signal_is_kept_and_asked_for_less_and_less() {
     let attempts = sending.attempts();
     let delays: Vec<u64> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
     assert_eq!(delays[..10], [1, 2, 4, 8, 16, 32, 60, 60, 60, 60], "{delays:?}");
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!(
         (stats.exported, stats.dropped.total(), stats.unsupported),
         (310, 0, false)
@@ -244,7 +286,7 @@ async fn the_end_does_not_wait_for_an_unsupported_signal() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     sending.give();
     sending.settled().await;
-    assert_eq!(sending.outgoing.queue().stats().dropped.unsupported, 2);
+    assert_eq!(sending.stats().dropped.unsupported, 2);
     assert!(sending.begin.elapsed() < Duration::from_secs(4));
 }
 
@@ -257,21 +299,14 @@ async fn an_exhausted_receiver_is_left_in_peace() {
         message: "ResourceExhausted".to_owned(),
     };
     let sending = Sending::to(vec![exhausted; 12]);
-    let spans: Vec<Entry> = (0..40)
-        .map(|_| {
-            let span = Span {
-                name: "n".repeat(1000),
-                ..Span::default()
-            };
-            Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
-        })
-        .collect();
-    sending.outgoing.push(Instant::now(), spans);
+    sending
+        .outgoing
+        .push(Instant::now(), (0..40).map(|_| entry(1000)).collect());
     sending.settled().await;
     let attempts = sending.attempts();
     assert!(attempts.len() < 40, "{attempts:?}");
     assert!(attempts[12] > Duration::from_secs(5), "{attempts:?}");
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!((stats.exported, stats.dropped.total()), (40, 0));
 }
 
@@ -286,17 +321,15 @@ async fn an_hour_without_a_receiver_loses_nothing() {
         sending.give();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert!(stats.stored > 3590 && stats.dropped.total() == 0, "{stats:?}");
     let back = sending.begin.elapsed();
-    sending.target.script.as_ref().unwrap().answers.lock().unwrap().clear();
+    sending.answers().clear();
     let before = sending.attempts().len();
-    while sending.outgoing.queue().stats().exported < 3600 {
-        sending.outgoing.settled.notified().await;
-    }
+    sending.exported(3600).await;
     let first = sending.attempts()[before];
     assert!(first <= back + Duration::from_secs(2), "{first:?} {back:?}");
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
 }
 
@@ -313,15 +346,12 @@ fn refused() -> Answer {
 #[tokio::test(start_paused = true)]
 async fn what_was_refused_is_sent_again() {
     let sending = Sending::to([refused(), refused()]);
-    sending
-        .outgoing
-        .control
-        .send_modify(|control| control.keeps_refused = true);
+    sending.keep_refused();
     for _ in 0..4 {
         sending.give();
         sending.settled().await;
     }
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!(
         (stats.exported, stats.dropped.total(), stats.in_flight),
         (4, 0, 0),
@@ -330,20 +360,14 @@ async fn what_was_refused_is_sent_again() {
     assert_eq!((stats.requests.refused, stats.retries), (2, 2));
 
     // One refusal, then each time that it is sent after one that is accepted.
-    let answers = |one: u32| if one == 0 { vec![refused()] } else { Vec::new() };
     let begin = Instant::now();
     let mut seen = sending.attempts().len();
     let mut again = Vec::new();
     for one in 0..2000 {
-        let script = sending.target.script.as_ref().unwrap();
-        let accepted = Answer::Accepted {
-            rejected: 0,
-            message: String::new(),
+        *sending.answers() = match one {
+            0 => [refused()].into(),
+            _ => [accepted(), refused()].into(),
         };
-        *script.answers.lock().unwrap() = answers(one).into_iter().chain([accepted, refused()]).collect();
-        if one == 0 {
-            script.answers.lock().unwrap().truncate(1);
-        }
         sending.give();
         sending.settled().await;
         let attempts = sending.attempts().len();
@@ -360,7 +384,7 @@ async fn what_was_refused_is_sent_again() {
             .all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)),
         "{again:?}"
     );
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!(
         (stats.exported, stats.dropped.refused, stats.in_flight),
         (4 + 1999, 1, 0)
@@ -372,28 +396,18 @@ async fn what_was_refused_is_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_bounded_and_counted() {
     let sending = Sending::to(vec![refused(); 100_000]);
-    sending
-        .outgoing
-        .control
-        .send_modify(|control| control.keeps_refused = true);
-    let large = Span {
-        name: "x".repeat(100_000),
-        ..Span::default()
-    };
+    sending.keep_refused();
     for _ in 0..30 {
-        let entry = Entry::new(&Arc::new(Origin::new(Vec::new())), std::slice::from_ref(&large), 1);
-        sending.outgoing.push(Instant::now(), vec![entry]);
+        sending.outgoing.push(Instant::now(), vec![entry(100_000)]);
         sending.settled().await;
     }
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert!(
         stats.in_flight <= 10 && stats.dropped.refused == 30 - stats.in_flight,
         "{stats:?}"
     );
+    sending.close();
     let Sending { outgoing, task, .. } = sending;
-    outgoing.queue().close();
-    outgoing.control.send_modify(|control| control.closing = true);
-    outgoing.wake.notify_one();
     task.await.unwrap();
     let stats = outgoing.queue().stats();
     assert_eq!((stats.in_flight, stats.dropped.refused), (0, 30));
@@ -412,15 +426,13 @@ async fn a_late_answer_leaves_little_in_memory() {
     for given in 0..85 {
         sending.give();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let stats = sending.outgoing.queue().stats();
+        let stats = sending.stats();
         assert!(stats.queued <= 20, "after {given}: {stats:?}");
     }
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert!(stats.stored > 60 && stats.exported == 0, "{stats:?}");
-    while sending.outgoing.queue().stats().exported < 85 {
-        sending.outgoing.settled.notified().await;
-    }
-    let stats = sending.outgoing.queue().stats();
+    sending.exported(85).await;
+    let stats = sending.stats();
     assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
 }
 
@@ -436,10 +448,8 @@ async fn a_restart_sends_what_was_stored() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     sending.give();
+    sending.close();
     let Sending { outgoing, task, .. } = sending;
-    outgoing.queue().close();
-    outgoing.control.send_modify(|control| control.closing = true);
-    outgoing.wake.notify_one();
     let end = Instant::now();
     task.await.unwrap();
     assert!(end.elapsed() < Duration::from_secs(1));
@@ -448,10 +458,8 @@ async fn a_restart_sends_what_was_stored() {
     drop(outgoing);
 
     let sending = Sending::with([], Some(folder.path()));
-    while sending.outgoing.queue().stats().exported < 11 {
-        sending.outgoing.settled.notified().await;
-    }
-    let stats = sending.outgoing.queue().stats();
+    sending.exported(11).await;
+    let stats = sending.stats();
     assert_eq!((stats.given, stats.stored, stats.dropped.total()), (11, 0, 0));
 }
 
@@ -460,11 +468,7 @@ async fn a_restart_sends_what_was_stored() {
 /// Guarantee: the first one's items go to the disk and are sent later; the second one's stay in memory.
 #[tokio::test(start_paused = true)]
 async fn only_what_was_accepted_once_goes_to_the_disk() {
-    let accepted = Answer::Accepted {
-        rejected: 0,
-        message: String::new(),
-    };
-    for (first, stored) in [(accepted, 1), (unsupported(), 0)] {
+    for (first, stored) in [(accepted(), 1), (unsupported(), 0)] {
         let folder = tempfile::tempdir().unwrap();
         let answers = std::iter::once(first).chain(vec![unsupported(); 2]);
         let sending = Sending::with(answers, Some(folder.path()));
@@ -472,9 +476,9 @@ async fn only_what_was_accepted_once_goes_to_the_disk() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         sending.give();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(sending.outgoing.queue().stats().stored, stored);
+        assert_eq!(sending.stats().stored, stored);
         tokio::time::sleep(Duration::from_secs(20)).await;
-        let stats = sending.outgoing.queue().stats();
+        let stats = sending.stats();
         assert_eq!(
             (stats.exported, stats.stored, stats.dropped.total()),
             (2, 0, 0),
@@ -494,7 +498,7 @@ async fn without_a_disk_that_works_memory_is_used() {
     assert!(!sending.outgoing.store_handle.as_ref().unwrap().works());
     sending.give();
     sending.settled().await;
-    let stats = sending.outgoing.queue().stats();
+    let stats = sending.stats();
     assert_eq!((stats.exported, stats.stored, stats.dropped.total()), (1, 0, 0));
 }
 
@@ -508,12 +512,11 @@ async fn a_stored_request_that_is_too_large_is_halved() {
         message: "413".to_owned(),
     };
     let sending = Sending::with([again(None), too_large.clone(), too_large], Some(folder.path()));
-    let entry = || Entry::new(&Arc::new(Origin::new(Vec::new())), &[Span::default()], 1);
-    sending.outgoing.push(Instant::now(), (0..8).map(|_| entry()).collect());
-    while sending.outgoing.queue().stats().exported < 8 {
-        sending.outgoing.settled.notified().await;
-    }
-    let stats = sending.outgoing.queue().stats();
+    sending
+        .outgoing
+        .push(Instant::now(), (0..8).map(|_| entry(0)).collect());
+    sending.exported(8).await;
+    let stats = sending.stats();
     assert_eq!(
         (stats.requests.too_large, stats.stored, stats.dropped.total()),
         (2, 0, 0)
