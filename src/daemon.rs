@@ -139,7 +139,12 @@ pub async fn run(
     let mut rule_watch = RuleWatch::default();
     rule_watch.set(&options.rules).await;
     // For changes before the watch began.
-    services.rules.reload(&options.rules, &services.pipeline).await;
+    services
+        .own
+        .sources
+        .rules
+        .reload(&options.rules, &services.pipeline)
+        .await;
     // Half of what the service supervisor allows, as sd_watchdog_enabled(3) recommends.
     let mut watchdog = sd_notify::watchdog_enabled().map(|limit| every(limit / 2));
     let failed = loop {
@@ -183,7 +188,7 @@ pub async fn run(
                 notify_service(&[NotifyState::Watchdog]);
             },
             () = rule_watch.changed() => tokio::select! {
-                () = services.rules.reload(&options.rules, &services.pipeline) => {
+                () = services.own.sources.rules.reload(&options.rules, &services.pipeline) => {
                     stalls.busy_until(Instant::now());
                 }
                 _ = signals.terminate.recv() => break None,
@@ -196,7 +201,7 @@ pub async fn run(
                         rule_watch.set(&new.rules).await;
                     }
                     let rules = new.as_ref().map_or(&options.rules, |new| &new.rules);
-                    services.rules.reload(rules, &services.pipeline).await;
+                    services.own.sources.rules.reload(rules, &services.pipeline).await;
                     new
                 };
                 // Files are read meanwhile, which may take its time.

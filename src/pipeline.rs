@@ -26,7 +26,6 @@
 //! * the numbers of runs and what is remembered of each are limited.
 
 mod exited;
-mod exited_incidents;
 mod feed;
 mod history_folder;
 mod incident_owner;

@@ -227,13 +227,7 @@ impl Bursts {
                 Ok(ended) => Some(ended),
                 // Its thread is gone.
                 Err(TryRecvError::Disconnected) => {
-                    let because = "the burst failed".to_owned();
-                    Some(match running.task {
-                        Kind::Burst(_) => {
-                            Ended::Found(automatic::none(running.want.2, because).into(), Outcome::Failed, None)
-                        }
-                        Kind::Dump(plan) => Ended::Surveyed(Err((because, Outcome::Failed)), plan),
-                    })
+                    Some(failed(running.task, running.want.2, "the burst failed".to_owned()))
                 }
             };
             if let Some(ended) = ended {
@@ -409,6 +403,13 @@ impl BurstsState {
     }
 }
 
+fn failed(kind: Kind, evidence: Evidence, because: String) -> Ended {
+    match kind {
+        Kind::Burst(_) => Ended::Found(automatic::none(evidence, because).into(), Outcome::Failed, None),
+        Kind::Dump(plan) => Ended::Surveyed(Err((because, Outcome::Failed)), plan),
+    }
+}
+
 /// How long an incident waits for a moment.
 fn patience(evidence: Evidence) -> Duration {
     match evidence {
@@ -476,7 +477,6 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Run
     }
 }
 
-/// One burst.
 struct Task {
     run: RunKey,
     evidence: Evidence,
@@ -504,10 +504,7 @@ impl Task {
     }
 
     fn failed(&self, because: String) -> Ended {
-        if let Kind::Dump(plan) = self.kind {
-            return Ended::Surveyed(Err((because, Outcome::Failed)), plan);
-        }
-        Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Failed, None)
+        failed(self.kind, self.evidence, because)
     }
 
     async fn ask(&self) -> Ended {

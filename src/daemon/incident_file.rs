@@ -3,9 +3,8 @@
 //! The file is replaced as a whole (written beside it, synced, renamed), so that a kill leaves the old one or the new
 //! one.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +14,11 @@ use gc_rules::time::Moment;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::daemon::state::{NO_SURPRISE, boot_id};
+use crate::daemon::state::boot_id;
 use crate::pipeline::{Pipeline, StoredState};
 use delivery::alerts::{Notifier, UnsentChange};
 use delivery::otlp::Note;
-use processes::files::{self, Beside};
+use processes::files;
 
 /// Its name in the state directory.
 const NAME: &str = "incidents.json";
@@ -207,15 +206,11 @@ impl Shared {
 }
 
 fn read(path: &Path) -> io::Result<Option<Content>> {
-    let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(text) = files::read(path, MOST_BYTES)? else {
+        return Ok(None);
     };
-    let mut text = String::new();
-    file.take(MOST_BYTES).read_to_string(&mut text)?;
     // Other versions may have other fields.
-    let Version { version } = serde_json::from_str(&text)?;
+    let Version { version } = serde_json::from_slice(&text)?;
     if version != VERSION {
         let aside = path.with_extension(format!("v{version}.json"));
         files::rename(path, &aside, true)?;
@@ -224,14 +219,11 @@ fn read(path: &Path) -> io::Result<Option<Content>> {
             aside.display()
         )));
     }
-    let content: Content = serde_json::from_str(&text)?;
-    Ok(Some(content))
+    Ok(Some(serde_json::from_slice(&text)?))
 }
 
 fn write(path: &Path, content: &Content) -> io::Result<()> {
-    let mut file = Beside::new(path, true)?;
-    file.write_all(&serde_json::to_vec(content)?)?;
-    file.complete()
+    files::write(path, &serde_json::to_vec(content)?)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use delivery::otlp::Exporter;
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::{SignalStats, Stats};
 use gc_rules::time::rfc3339;
+use gc_telemetry::definition::Attribute;
 use gc_telemetry::definition::anomaly::RULE_ID;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::definition::resource::HOST_NAME;
@@ -86,7 +87,7 @@ pub struct Own {
     resource: Arc<Origin>,
     /// Earlier than it was, once the wall clock was set back: no total begins after it was read.
     start_unix_ns: AtomicU64,
-    sources: Sources,
+    pub(super) sources: Sources,
     /// Counted by the daemon itself.
     pub reloads: Reloads,
     /// Noticed by the daemon itself.
@@ -129,16 +130,8 @@ impl Own {
 
     fn targets(&self, sheet: &mut MetricSnapshot) {
         let records = Records::of(&self.sources.pipeline);
-        let by_state = records.states();
-        let points = by_state
-            .into_iter()
-            .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));
-        sheet.put(&row::TARGETS, points);
-        let by_reason = records.reasons();
-        let points = by_reason
-            .iter()
-            .map(|(reason, count)| (vec![text(&row::REASON, reason)], whole(*count)));
-        sheet.put(&row::NOT_ATTACHED, points);
+        sheet.put(&row::TARGETS, by(&row::STATE, records.states()));
+        sheet.put(&row::NOT_ATTACHED, by(&row::REASON, records.reasons()));
         let counts = self.sources.pipeline.counts();
         let refused = counts.over_limit.saturating_add(counts.not_noted);
         sheet.put_one(&row::TARGETS_REFUSED, Some(whole(refused)));
@@ -149,11 +142,13 @@ impl Own {
 
     fn run(&self, sheet: &mut MetricSnapshot) {
         let Some(run) = self.run.get() else { return };
-        let guard = run.guard.stats();
-        sheet.put_one(&row::GUARD_RUNNING, Some(whole(u64::from(guard.is_running))));
-        sheet.put_one(&row::GUARD_CLOSED, Some(whole(guard.closed_sessions)));
-        sheet.put_one(&row::GUARD_RESTARTS, Some(whole(guard.restarts)));
-        sheet.put_one(&row::GUARD_NOT_HELD, Some(whole(guard.not_held)));
+        let guard = run.guard.counts();
+        let is_running = guard.running.load(Ordering::Relaxed);
+        let count = |count: &AtomicU64| Some(whole(count.load(Ordering::Relaxed)));
+        sheet.put_one(&row::GUARD_RUNNING, Some(whole(u64::from(is_running))));
+        sheet.put_one(&row::GUARD_CLOSED, count(&guard.closed));
+        sheet.put_one(&row::GUARD_RESTARTS, count(&guard.restarts));
+        sheet.put_one(&row::GUARD_NOT_HELD, count(&guard.not_held));
         sheet.put_one(&row::LOG_DROPPED, Some(whole(run.log.dropped())));
         let (stalls, stalled_ns) = self.stalls.now();
         sheet.put_one(&row::STALLS, Some(whole(stalls)));
@@ -180,10 +175,7 @@ impl Own {
         let Some(files) = Records::of(&self.sources.pipeline).black_box_files() else {
             return;
         };
-        let points = files
-            .counts()
-            .map(|(outcome, count)| (vec![text(&row::OUTCOME, outcome)], whole(count)));
-        sheet.put(&row::RECORDINGS, points);
+        sheet.put(&row::RECORDINGS, by(&row::OUTCOME, files.counts()));
     }
 
     /// Nothing without Kubernetes.
@@ -205,17 +197,11 @@ impl Own {
         let enabled = set.rules.iter().filter(|rule| rule.enabled).count();
         sheet.put_one(&row::RULES, Some(whole(enabled as u64)));
         let counts = self.sources.pipeline.rule_counts();
-        let of = |value: fn(&RuleCounts) -> u64| -> Points {
-            let points = counts.iter();
-            points
-                .map(|(rule, counts)| (vec![text(&RULE_ID, rule)], whole(value(counts))))
-                .collect()
-        };
+        let of = |value: fn(&RuleCounts) -> u64| by(&RULE_ID, counts.iter().map(|(rule, of)| (rule, value(of))));
         sheet.put(&row::RULE_EVALUATIONS, of(|counts| counts.evaluations));
         sheet.put(&row::RULE_FAILURES, of(|counts| counts.failures));
         let reloads = [("accepted", status.accepted), ("refused", status.refused)];
-        let points = reloads.map(|(outcome, count)| (vec![text(&row::OUTCOME, outcome)], whole(count)));
-        sheet.put(&row::RULE_RELOADS, points);
+        sheet.put(&row::RULE_RELOADS, by(&row::OUTCOME, reloads));
         sheet.put_one(&row::RULES_CURRENT, Some(whole(u64::from(status.errors.is_empty()))));
         sheet.put_one(&row::RULES_LOADED, status.loaded_unix_ns.map(seconds));
     }
@@ -234,11 +220,8 @@ impl WatcherInfo for Own {
         usage::report(&mut sheet);
         self.targets(&mut sheet);
         let reloads = [("accepted", &self.reloads.accepted), ("refused", &self.reloads.refused)];
-        let points = reloads.map(|(outcome, count)| {
-            let count = count.load(Ordering::Relaxed);
-            (vec![text(&row::OUTCOME, outcome)], whole(count))
-        });
-        sheet.put(&row::RELOADS, points);
+        let reloads = reloads.map(|(outcome, count)| (outcome, count.load(Ordering::Relaxed)));
+        sheet.put(&row::RELOADS, by(&row::OUTCOME, reloads));
         exports(&self.sources.exporter.stats(), &mut sheet);
         self.run(&mut sheet);
         self.black_box(&mut sheet);
@@ -297,26 +280,41 @@ fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) 
         .iter()
         .map(|(name, stats)| (text(&row::RECEIVER, name), stats))
         .collect();
-    let each = |value: fn(&ReceiverStats) -> u64| -> Points {
-        let points = receivers.iter();
-        points
-            .map(|(receiver, stats)| (vec![receiver.clone()], whole(value(stats))))
-            .collect()
-    };
-    let by_type = |values: fn(&ReceiverStats) -> Vec<(&'static str, u64)>| -> Points {
-        let points = receivers.iter().flat_map(|(receiver, stats)| {
-            let point = |(cause, count)| (vec![receiver.clone(), text(&row::ERROR_TYPE, cause)], whole(count));
-            values(stats).into_iter().map(point)
-        });
-        points.collect()
-    };
+    let each = |value: fn(&ReceiverStats) -> u64| each(&receivers, value);
     sheet.put(&row::NOTIFICATIONS, each(|stats| stats.sent));
     sheet.put(&row::NOTIFICATION_QUEUE, each(|stats| stats.queued));
-    sheet.put(&row::NOTIFICATION_FAILURES, by_type(|stats| stats.failures().to_vec()));
-    sheet.put(&row::NOTIFICATIONS_DROPPED, by_type(|stats| stats.dropped().to_vec()));
+    let failures = each_by(&receivers, &row::ERROR_TYPE, |stats| stats.failures());
+    sheet.put(&row::NOTIFICATION_FAILURES, failures);
+    let dropped = each_by(&receivers, &row::ERROR_TYPE, |stats| stats.dropped());
+    sheet.put(&row::NOTIFICATIONS_DROPPED, dropped);
 }
 
 type Points = Vec<(Vec<KeyValue>, Number)>;
+
+/// A point for each value of an attribute.
+fn by<V: AsRef<str>>(attribute: &'static Attribute, counts: impl IntoIterator<Item = (V, u64)>) -> Points {
+    let point = |(value, count): (V, u64)| (vec![text(attribute, value.as_ref())], whole(count));
+    counts.into_iter().map(point).collect()
+}
+
+/// A point for each of these.
+fn each<S>(all: &[(KeyValue, &S)], value: fn(&S) -> u64) -> Points {
+    let point = |(of, stats): &(KeyValue, &S)| (vec![of.clone()], whole(value(stats)));
+    all.iter().map(point).collect()
+}
+
+/// A point for each of these and each value of an attribute.
+fn each_by<S, const N: usize>(
+    all: &[(KeyValue, &S)],
+    attribute: &'static Attribute,
+    values: fn(&S) -> [(&'static str, u64); N],
+) -> Points {
+    let points = all.iter().flat_map(|(of, stats)| {
+        let point = |(value, count)| (vec![of.clone(), text(attribute, value)], whole(count));
+        values(stats).map(point)
+    });
+    points.collect()
+}
 
 /// The counters of the OTLP client; nothing for a signal that is not exported.
 fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
@@ -325,12 +323,7 @@ fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
         .map(|signal| (text(&row::SIGNAL, signal.name()), stats.of(*signal)))
         .filter(|(_, stats)| stats.configured)
         .collect();
-    let each = |value: fn(&SignalStats) -> u64| -> Points {
-        let points = signals.iter();
-        points
-            .map(|(signal, stats)| (vec![signal.clone()], whole(value(stats))))
-            .collect()
-    };
+    let each = |value: fn(&SignalStats) -> u64| each(&signals, value);
     sheet.put(&row::QUEUE_ITEMS, each(|stats| stats.queued + stats.in_flight));
     sheet.put(&row::QUEUE_SIZE, each(|stats| stats.queued_bytes));
     if let Some(works) = stats.disk_works {
@@ -343,22 +336,8 @@ fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
     sheet.put(&row::RETRIES, each(|stats| stats.retries));
     sheet.put(&row::EXPORTED_SIZE, each(|stats| stats.exported_bytes));
     sheet.put(&row::UNSUPPORTED, each(|stats| u64::from(stats.unsupported)));
-    let mut dropped = Points::new();
-    let mut requests = Points::new();
-    for (signal, stats) in &signals {
-        dropped.extend(
-            stats
-                .dropped
-                .by_reason()
-                .map(|(reason, count)| (vec![signal.clone(), text(&row::ERROR_TYPE, reason)], whole(count))),
-        );
-        requests.extend(
-            stats
-                .requests
-                .by_outcome()
-                .map(|(outcome, count)| (vec![signal.clone(), text(&row::OUTCOME, outcome)], whole(count))),
-        );
-    }
+    let dropped = each_by(&signals, &row::ERROR_TYPE, |stats| stats.dropped.by_reason());
     sheet.put(&row::DROPPED, dropped);
+    let requests = each_by(&signals, &row::OUTCOME, |stats| stats.requests.by_outcome());
     sheet.put(&row::REQUESTS, requests);
 }

@@ -23,7 +23,7 @@ use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
-use crate::daemon::stall::{Stall, Stalls};
+use crate::daemon::stall::Stalls;
 use crate::daemon::state::StateDirectory;
 use crate::pipeline::{OWN_START, Pipeline, Records};
 use config::options::Options;
@@ -32,7 +32,6 @@ use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::{Lost, SignalStats};
 use delivery::otlp::{Exporter, Note, Running};
 use evidence::black_box::BlackBox;
-use kubernetes::{self, Pods};
 use processes::RunKey;
 use targets::BlackBoxes;
 use targets::host::{clocks, now};
@@ -59,11 +58,8 @@ pub struct Services {
     pub exporter: Exporter,
     /// Sends alerts.
     pub notifier: Notifier,
-    pub(super) rules: Arc<RuleFiles>,
     running: Running,
     pub(super) own: Arc<Own>,
-    pub(super) pods: Arc<Pods>,
-    pub(super) pods_stats: Arc<kubernetes::Stats>,
     export_own_metrics: bool,
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<io::Result<()>>)>,
@@ -146,7 +142,6 @@ impl Services {
         if let (Some((_, incidents)), Some(left)) = (&state, left) {
             notes.extend(incidents.resume(left, &pipeline, &notifier, now()));
         }
-        let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
         let own = Arc::new(Own::new(
             resource,
             now_unix_ns(),
@@ -155,8 +150,8 @@ impl Services {
                 exporter: exporter.clone(),
                 notifier: notifier.clone(),
                 rules: Arc::clone(&rules),
-                pods: Arc::clone(&pods),
-                pods_stats: Arc::clone(&pods_stats),
+                pods: Arc::default(),
+                pods_stats: Arc::default(),
             },
         ));
         let own_run = RunKey {
@@ -185,11 +180,8 @@ impl Services {
             pipeline,
             exporter,
             notifier,
-            rules,
             running,
             own,
-            pods,
-            pods_stats,
             export_own_metrics: options.export_own_metrics,
             ready,
             web,
@@ -243,8 +235,7 @@ impl Services {
     pub(super) fn tick(&self, stalls: &mut Stalls) {
         let (now, clocks) = (Instant::now(), clocks());
         let alive = self.own.run.get().map(|run| &run.alive);
-        let stall = stalls.tick(now, alive.and_then(|alive| alive.take_silence()));
-        if let Some(Stall { length }) = stall {
+        if let Some(length) = stalls.tick(now, alive.and_then(|alive| alive.take_silence())) {
             self.own.stalls.add(length);
             self.pipeline.stalled(length, clocks.moment());
             warn!(

@@ -12,13 +12,6 @@ use targets::Silence;
 /// What came so much later than it should have is a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
-/// A time in which the daemon stalled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stall {
-    /// Its length.
-    pub(crate) length: Duration,
-}
-
 /// When the last tick was.
 #[derive(Debug)]
 pub(crate) struct Stalls {
@@ -39,8 +32,8 @@ impl Stalls {
     }
 
     /// A tick. `silence`: the longest silence of the reading thread since the last one, which says something as often
-    /// as there are ticks. `Some`: the daemon stalled since the last tick, or its reading thread did.
-    pub(crate) fn tick(&mut self, now: Instant, silence: Option<Silence>) -> Option<Stall> {
+    /// as there are ticks. `Some`: so long the daemon stalled since the last tick, or its reading thread did.
+    pub(crate) fn tick(&mut self, now: Instant, silence: Option<Silence>) -> Option<Duration> {
         let since = now.saturating_duration_since(self.last);
         let mut stall = None;
         let of_loop = Silence {
@@ -52,7 +45,7 @@ impl Stalls {
             let began = silence.ended.checked_sub(late);
             if late > STALL && began.is_none_or(|began| began >= self.reported) {
                 self.reported = silence.ended;
-                stall = Some(Stall { length: late });
+                stall = Some(late);
             }
         }
         self.last = now;
@@ -75,7 +68,7 @@ mod tests {
     type SilenceMs = Option<(u64, u64)>;
 
     /// Ticks at such milliseconds, with the reading thread's silence: its length, and when it ended. What each noticed.
-    fn ticks(steps: &[(u64, SilenceMs)]) -> Vec<Option<Stall>> {
+    fn ticks(steps: &[(u64, SilenceMs)]) -> Vec<Option<Duration>> {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
         let mut stalls = Stalls::new(SECOND, began);
@@ -87,12 +80,6 @@ mod tests {
             stalls.tick(at(*now), silence)
         };
         steps.iter().map(tick).collect()
-    }
-
-    fn stall(seconds: u64) -> Option<Stall> {
-        Some(Stall {
-            length: Duration::from_secs(seconds),
-        })
     }
 
     /// Scenario: ticks every second, some of them late; then nothing for 76 s, which the reading thread says a tick
@@ -110,7 +97,7 @@ mod tests {
             (106_000, Some((21_000, 105_900))),
         ]);
         assert_eq!(noticed[..2], [None, None]);
-        assert_eq!(noticed[2], stall(75));
+        assert_eq!(noticed[2], Some(75 * SECOND));
         assert_eq!(noticed[3..5], [None, None]);
         assert!(noticed[5].is_some() && noticed[6].is_none(), "{noticed:?}");
         let reading_alone = ticks(&[(1000, None), (2000, None), (30_000, None)]);
@@ -119,7 +106,7 @@ mod tests {
         assert!(ticks(&steady).iter().all(Option::is_none));
         let mut hung = steady;
         hung[25].1 = Some((21_000, 25_900));
-        assert_eq!(ticks(&hung)[25], stall(20));
+        assert_eq!(ticks(&hung)[25], Some(20 * SECOND));
     }
 
     /// Scenario: a reload takes eight seconds, after which the loop goes on.

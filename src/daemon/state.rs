@@ -5,14 +5,12 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use processes::files::NO_SURPRISE;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
 /// The file that is locked.
 const LOCK: &str = "lock";
-
-/// No link is followed out of the directory, and nothing waits for the other end of a FIFO.
-pub(super) const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// A directory that no other daemon uses as long as this lives.
 #[derive(Debug)]

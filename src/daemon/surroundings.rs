@@ -16,6 +16,7 @@ use kubernetes::{self, settings::Settings};
 use processes::container::{Figures, KillCounts, Reader};
 use processes::surroundings::Surroundings;
 use processes::{RunKey, RunState};
+use run::Input;
 use targets::exporting::Looks;
 use targets::finalizer_cpu::FinalizerCpus;
 use targets::heap_limit::{MemoryReader, MemoryReading};
@@ -44,7 +45,8 @@ const DEAD_FOR: Duration = Duration::from_secs(60);
 
 /// Follows the pods of this node for as long as the task lives; nothing waits for it.
 pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle<()> {
-    let (pipeline, pods) = (services.pipeline.clone(), Arc::clone(&services.pods));
+    let (pipeline, sources) = (services.pipeline.clone(), &services.own.sources);
+    let pods = Arc::clone(&sources.pods);
     pipeline.set_surroundings(Some(Arc::clone(&pods) as Arc<dyn Surroundings>));
     let changed = move || {
         let runs = pipeline.surroundings_changed(host::now());
@@ -55,7 +57,7 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     tokio::spawn(kubernetes::follow(
         settings,
         pods,
-        Arc::clone(&services.pods_stats),
+        Arc::clone(&sources.pods_stats),
         changed,
     ))
 }
@@ -96,7 +98,7 @@ async fn finalizers(pipeline: Pipeline) {
         let read = spawn_blocking(move || {
             for (begun, run) in long {
                 let share = cpus.read(run.key(), begun, Instant::now());
-                pipeline.finalizer_cpu(&run, begun, share);
+                pipeline.hand(&run, Input::FinalizerCpu { begun, share });
             }
             cpus
         });

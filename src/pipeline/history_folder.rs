@@ -11,19 +11,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use delivery::make_private;
-use rustix::fs::OFlags;
 use tracing::warn;
 
 use processes::RunKey;
-use processes::files::Beside;
+use processes::files::{self, NO_SURPRISE};
 use run::history::{BUCKET_NS, Bucket, stored};
 
 /// The directory, below that of the state. Another version of the format has another one.
@@ -44,8 +43,6 @@ const MOST_FILES: usize = 1024;
 pub(crate) const MOST_ALL: u64 = 256 << 20;
 /// Files of processes that exited stay for so long.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
-/// No link is followed out of the directory, and nothing waits for the other end of a FIFO.
-const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// The files.
 #[derive(Debug)]
@@ -84,9 +81,7 @@ impl HistoryFolder {
             for (path, _) in opened.files()? {
                 fs::remove_file(path)?;
             }
-            let mut file = Beside::new(&boot, true)?;
-            file.write_all(boot_id.unwrap_or_default().as_bytes())?;
-            file.complete()?;
+            files::write(&boot, boot_id.unwrap_or_default().as_bytes())?;
         }
         Ok(opened)
     }
@@ -97,8 +92,11 @@ impl HistoryFolder {
 
     /// The oldest bucket that is kept of a run, as far as that is known without a look at the disk.
     pub(crate) fn first(&self, run: RunKey) -> Option<u64> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&run)?.span.map(|(first, _)| first)
+        self.known().get(&run)?.span.map(|(first, _)| first)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<RunKey, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The buckets that are kept of a run; blocking.
@@ -107,19 +105,7 @@ impl HistoryFolder {
     ///
     /// When the file cannot be read; there need not be one.
     pub(crate) fn read(&self, run: RunKey) -> io::Result<Vec<Bucket>> {
-        Ok(self.look(&self.path(run))?.buckets)
-    }
-
-    fn look(&self, path: &Path) -> io::Result<stored::Stored> {
-        let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(stored::Stored::default()),
-            Err(error) => return Err(error),
-        };
-        let mut bytes = Vec::new();
-        file.take(MOST_FILE).read_to_end(&mut bytes)?;
-        // What is none of ours is written anew.
-        Ok(stored::read(&bytes).unwrap_or_default())
+        Ok(look(&self.path(run))?.buckets)
     }
 
     /// Adds what is new of these buckets, which are in order and changed no more; blocking. False: that failed, which is
@@ -136,15 +122,13 @@ impl HistoryFolder {
 
     fn add(&self, run: RunKey, buckets: &[Bucket]) -> io::Result<()> {
         let path = self.path(run);
-        let known = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&run)
-            .copied();
+        let known = self.known().get(&run).copied();
         let known = match known {
             Some(known) => known,
-            None => Known::of(&self.look(&path)?),
+            None => {
+                let stored = look(&path)?;
+                Known::of(stored.whole, &stored.buckets)
+            }
         };
         let (Some(oldest), Some(newest)) = (buckets.first(), buckets.last()) else {
             return Ok(());
@@ -158,7 +142,7 @@ impl HistoryFolder {
             .cloned()
             .collect();
         if new.is_empty() {
-            self.know(run, known);
+            self.known().insert(run, known);
             return Ok(());
         }
         let frame = stored::frame(&new);
@@ -167,7 +151,7 @@ impl HistoryFolder {
             .span
             .is_some_and(|(first, _)| newest.index.saturating_sub(first) > DAY + BEYOND);
         let written = if known.whole == 0 || is_full || is_old || is_back {
-            let mut kept = self.look(&path)?.buckets;
+            let mut kept = look(&path)?.buckets;
             kept.retain(|bucket| {
                 bucket.index < oldest.index || (!is_back && last.is_some_and(|last| bucket.index <= last))
             });
@@ -185,22 +169,15 @@ impl HistoryFolder {
         };
         match written {
             Ok(known) => {
-                self.know(run, known);
+                self.known().insert(run, known);
                 Ok(())
             }
             Err(error) => {
                 // Part of it may be there: the next look says how much is whole.
-                self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+                self.known().remove(&run);
                 Err(error)
             }
         }
-    }
-
-    fn know(&self, run: RunKey, known: Known) {
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(run, known);
     }
 
     /// Files and what they are like; what is none of ours is left alone.
@@ -223,10 +200,7 @@ impl HistoryFolder {
     ///
     /// When the directory cannot be read, or a file not be removed.
     pub(crate) fn prune(&self, runs: &BTreeSet<RunKey>, now: SystemTime) -> io::Result<()> {
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|run, _| runs.contains(run));
+        self.known().retain(|run, _| runs.contains(run));
         let remembered: BTreeSet<PathBuf> = runs.iter().map(|run| self.path(*run)).collect();
         let mut files: Vec<_> = self
             .files()?
@@ -247,9 +221,7 @@ impl HistoryFolder {
             let is_over = !is_remembered && now.duration_since(modified).is_ok_and(|age| age > KEPT_FOR);
             if is_over || all > MOST_ALL || count > MOST_FILES {
                 fs::remove_file(&path)?;
-                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                known.retain(|run, _| self.path(*run) != path);
-                drop(known);
+                self.known().retain(|run, _| self.path(*run) != path);
                 all = all.saturating_sub(bytes);
                 count -= 1;
             }
@@ -259,27 +231,26 @@ impl HistoryFolder {
 }
 
 impl Known {
-    fn of(stored: &stored::Stored) -> Self {
-        let ends = stored.buckets.first().zip(stored.buckets.last());
+    fn of(whole: usize, buckets: &[Bucket]) -> Self {
+        let ends = buckets.first().zip(buckets.last());
         Self {
-            whole: stored.whole as u64,
+            whole: whole as u64,
             span: ends.map(|(first, last)| (first.index, last.index)),
         }
     }
 }
 
-/// Writes a file as a whole: a kill leaves the old one or the new one.
+fn look(path: &Path) -> io::Result<stored::Stored> {
+    let bytes = files::read(path, MOST_FILE)?.unwrap_or_default();
+    // What is none of ours is written anew.
+    Ok(stored::read(&bytes).unwrap_or_default())
+}
+
 fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<Known> {
     let mut bytes = stored::HEAD.to_vec();
     bytes.extend(stored::frame(buckets));
-    let mut file = Beside::new(path, true)?;
-    file.write_all(&bytes)?;
-    file.complete()?;
-    let ends = buckets.first().zip(buckets.last());
-    Ok(Known {
-        whole: bytes.len() as u64,
-        span: ends.map(|(first, last)| (first.index, last.index)),
-    })
+    files::write(path, &bytes)?;
+    Ok(Known::of(bytes.len(), buckets))
 }
 
 /// Adds a frame after what is whole. What is on the disk after a power cut does not matter: damage costs what follows.

@@ -21,16 +21,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;
 
-use crate::pipeline::exited_incidents::ExitedIncidents;
 use crate::pipeline::resumed::{Resumed, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
+
+/// Most processes that exited whose incidents are kept; of more, those of the one that exited first end.
+const MOST_EXITED: usize = 256;
 
 /// Most incidents that are remembered after their end, over all processes.
 const MOST_ENDED: usize = 50;
@@ -44,8 +46,9 @@ const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
 /// Every incident that no living process has, and what it takes to judge services.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentOwner {
-    /// Those whose process exited.
-    pub(crate) exited: ExitedIncidents,
+    /// Those whose process exited, in the order in which they did: open until a successor is well, or for a quarter of an
+    /// hour.
+    pub(crate) exited: Vec<SubjectIncidents>,
     /// Those of before gcwatch was restarted, whose process is not attached to yet.
     pub(crate) waiting: Resumed,
     /// Those that ended, the oldest first, at most [`MOST_ENDED`].
@@ -58,22 +61,15 @@ pub(crate) struct IncidentOwner {
 }
 
 impl IncidentOwner {
-    /// The records of those that are open.
-    pub(crate) fn records(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
-        let exited = self.exited.records(wall).chain(self.judged.incidents(wall));
-        exited.chain(self.waiting.records(wall))
+    /// Those that are open, by their subjects.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &SubjectIncidents> {
+        let waiting = self.waiting.waiting.values();
+        self.exited.iter().chain(self.judged.incidents()).chain(waiting)
     }
 
     /// The records of those that ended, the newest first.
     pub(crate) fn ended(&self) -> impl Iterator<Item = &IncidentRecord> {
         self.ended.iter().rev()
-    }
-
-    /// Each that is open, with its run, the name of its subject and its resource.
-    pub(crate) fn each(&self, mut take: impl FnMut(RunKey, &str, &Origin, &Incident)) {
-        self.exited.each(&mut take);
-        self.judged.each(&mut take);
-        self.waiting.each(&mut take);
     }
 
     /// One of before gcwatch was restarted waits for its process, or ends. Returns what receivers know of it, and its end.
@@ -113,16 +109,20 @@ impl IncidentOwner {
         let mut incidents = Incidents::default();
         incidents.resume(incident, now);
         let mut left = SubjectIncidents {
+            run,
             process,
             resource: Arc::clone(&resource),
             incidents,
         };
-        (resource, known, Some(left.end(run, ending, now)))
+        (resource, known, Some(left.end(ending, now)))
     }
 
     /// Ends all of them: nobody watches any more.
     pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
-        let mut changes = self.exited.end(IncidentEnding::Unwatched, now);
+        let exited = std::mem::take(&mut self.exited).into_iter();
+        let mut changes: Vec<_> = exited
+            .map(|mut left| left.end(IncidentEnding::Unwatched, now))
+            .collect();
         changes.extend(self.judged.unwatch(now));
         changes.extend(self.waiting.end(IncidentEnding::Unwatched, now));
         changes
@@ -136,20 +136,37 @@ impl IncidentOwner {
         changes
     }
 
+    /// A process exited with these. Returns what ends to make room.
+    pub(crate) fn outlives(&mut self, left: SubjectIncidents, now: Moment) -> Option<Changes> {
+        if left.incidents.is_empty() {
+            return None;
+        }
+        let oldest = (self.exited.len() >= MOST_EXITED).then(|| self.exited.remove(0));
+        self.exited.push(left);
+        oldest.map(|mut left| left.end(IncidentEnding::ProcessEnded, now))
+    }
+
     /// A second passed for what waits (`known`: the processes of the host, once all were looked at; `None`: nothing
     /// waits, or for that) and for what is left of processes that exited.
     pub(crate) fn advance(&mut self, known: Option<&[RunKey]>, now: Moment) -> Vec<Changes> {
-        let book = &self.book;
-        let is_well = |dead: RunKey| {
-            let since = book.successor_well_since(dead);
-            since.is_some_and(|since| now.since(since) >= WELL_FOR_NS)
-        };
-        let mut changes = self.exited.tick(now, is_well);
+        let mut changes = Vec::new();
+        self.exited.retain_mut(|left| {
+            let well_since = self.book.successor_well_since(left.run);
+            let ended = if well_since.is_some_and(|since| now.since(since) >= WELL_FOR_NS) {
+                left.incidents.end(IncidentEnding::Recovered, now)
+            } else {
+                left.incidents.advance(now)
+            };
+            if !ended.is_empty() {
+                changes.push(left.notices(ended));
+            }
+            !left.incidents.is_empty()
+        });
         if let Some(known) = known {
             let (late, gone) = self.waiting.tick(known, now);
             changes.extend(late);
-            for (run, waiting) in gone {
-                changes.extend(self.exited.put(run, waiting, now));
+            for waiting in gone {
+                changes.extend(self.outlives(waiting, now));
             }
         }
         changes

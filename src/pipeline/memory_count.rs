@@ -8,7 +8,6 @@ use tokio::time::timeout;
 
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::shared::Shared;
 use processes::container::ledger::{HeapFigures, read};
 use run::Input;
 use run::settings::Clock;
@@ -25,7 +24,7 @@ pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
     };
     if let Some(heap) = begin(&run, true) {
         let pipeline = pipeline.clone();
-        let counting = spawn_blocking(move || count(pipeline.shared(), &run, &heap));
+        let counting = spawn_blocking(move || count(&pipeline, &run, &heap));
         let _late = timeout(PATIENCE, counting).await;
     }
 }
@@ -36,7 +35,7 @@ pub(crate) async fn count_for_incidents(pipeline: &Pipeline) {
         if let Some(heap) = begin(&run, false) {
             // A reading that panicked is none.
             let pipeline = pipeline.clone();
-            let _read = spawn_blocking(move || count(pipeline.shared(), &run, &heap)).await;
+            let _read = spawn_blocking(move || count(&pipeline, &run, &heap)).await;
         }
     }
 }
@@ -45,11 +44,11 @@ fn begin(run: &ObservedRun, for_person: bool) -> Option<HeapFigures> {
     if run.clock() != Clock::Live {
         return None;
     }
-    run.begin_count(now(), for_person)
+    run.ask(|run| run.begin_count(now(), for_person))
 }
 
-fn count(shared: &Shared, run: &ObservedRun, heap: &HeapFigures) {
+fn count(pipeline: &Pipeline, run: &ObservedRun, heap: &HeapFigures) {
     let key = run.key();
     let reading = read(key.pid, key.start_time, heap);
-    run.hand(shared.at(now()), Input::Counted(reading.map(Box::new)));
+    pipeline.hand(run, Input::Counted(reading.map(Box::new)));
 }

@@ -15,19 +15,17 @@
 //! Delivery takes the lock of the incident owner (`incident_owner` has the order of locks): who holds that must neither
 //! hand nor look.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use gc_rules::time::Moment;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::container::ledger::HeapFigures;
 use processes::{Identity, RunKey, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Output, RuleCounts, Run};
+use run::{At, Input, Output, Run};
 
 /// Places of an inbox: a busy reader's inputs of some rounds.
 const MOST_INPUTS: usize = 256;
@@ -154,13 +152,8 @@ impl ObservedRun {
     }
 
     /// A question of which the run remembers that it was asked.
-    fn ask<T>(&self, question: impl FnOnce(&mut Run) -> T) -> T {
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&mut Run) -> T) -> T {
         question(&mut self.look().run)
-    }
-
-    /// Adds what its rules counted since the last call.
-    pub(crate) fn count_rules(&self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
-        self.ask(|run| run.count_rules(totals));
     }
 
     /// Its metrics; `None` before the first attach.
@@ -169,11 +162,6 @@ impl ObservedRun {
             let metrics = run.metrics(now_unix_ns, temporality)?;
             Some((Arc::clone(run.identity.resource()), metrics))
         })
-    }
-
-    /// Whether its pages may be counted now; if so, that begins.
-    pub(crate) fn begin_count(&self, now: Moment, for_person: bool) -> Option<HeapFigures> {
-        self.ask(|run| run.begin_count(now, for_person))
     }
 }
 
@@ -206,7 +194,7 @@ pub(crate) mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
-    use gc_rules::time::Wall;
+    use gc_rules::time::{Moment, Wall};
 
     use super::*;
 

@@ -35,7 +35,6 @@ use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::memory_count::look_at_memory;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::service::SubjectName;
 use crate::pipeline::shared::{Noted, add_unknown};
 
 /// Buckets of an hour.
@@ -101,7 +100,7 @@ impl Views for Records {
         let runs = self.0.runs().into_iter();
         let mut open: Vec<IncidentRecord> = runs.flat_map(|run| rule::incidents(&run.look(), wall)).collect();
         let owner = self.0.shared().incidents();
-        open.extend(owner.records(wall));
+        open.extend(owner.open().flat_map(|subject| subject.records(wall)));
         // One whose process exited meanwhile was met twice.
         let mut met = HashSet::new();
         open.retain(|record| met.insert(record.id.clone()));
@@ -195,7 +194,7 @@ impl Views for Records {
             }
             let (ns_pid, wall, recent) = {
                 let run = run.look();
-                let recent: Vec<Remembered> = run.history.newest().cloned().collect();
+                let recent: Vec<Remembered> = run.history.kept.newest().cloned().collect();
                 (run.identity.who().ns_pid, run.wall, recent)
             };
             records.extend(collection::newest(recent, limit, wall, key.pid, ns_pid));
@@ -242,11 +241,10 @@ impl Views for Records {
         for run in self.0.runs().into_iter().filter(|run| is_meant(run.key().pid)) {
             rule::add_run(&mut states, &run.look());
         }
-        let of_subjects = self.0.shared().incidents().judged.states();
-        for (SubjectName { run, process, resource }, rule, state) in &of_subjects {
-            if is_meant(run.pid) {
-                let at = || rule::firing(run.pid, process, resource, wall.rfc3339(state.since));
-                rule::add(&mut states, rule, state, at);
+        for (of, rule, state) in self.0.shared().incidents().judged.states() {
+            if is_meant(of.run.pid) {
+                let at = || rule::firing(of.run.pid, &of.process, &of.resource, wall.rfc3339(state.since));
+                rule::add(&mut states, rule, &state, at);
             }
         }
         rule::views(&set, &counts, states)
@@ -256,9 +254,8 @@ impl Views for Records {
         let wall = self.0.wall();
         let runs = self.0.runs().into_iter();
         let mut alerts: Vec<(Moment, AlertView)> = runs.flat_map(|run| rule::alerts(&run.look())).collect();
-        let of_subjects = self.0.shared().incidents().judged.alerts();
-        for (SubjectName { run, process, resource }, alert, group) in &of_subjects {
-            let view = rule::alert_view(alert, group.as_deref(), run.pid, process, resource, wall);
+        for (of, alert, group) in self.0.shared().incidents().judged.alerts() {
+            let view = rule::alert_view(&alert, group.as_deref(), of.run.pid, &of.process, &of.resource, wall);
             alerts.push((alert.started, view));
         }
         alerts.sort_by_key(|(started, alert)| Reverse((alert.alert.severity, *started)));

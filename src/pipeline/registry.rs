@@ -128,7 +128,7 @@ impl Pipeline {
         for run in &runs {
             run.hand(At { now, wall }, Input::Tick { behind_ns });
         }
-        let is_awaited = *self.shared.scanned.borrow() && !self.shared.incidents().waiting.is_empty();
+        let is_awaited = *self.shared.scanned.borrow() && !self.shared.incidents().waiting.waiting.is_empty();
         let known: Option<Vec<RunKey>> = is_awaited.then(|| {
             let processes = self.shared.processes();
             processes.runs.keys().chain(processes.noted.keys()).copied().collect()
@@ -207,9 +207,9 @@ impl Pipeline {
         run.hand(self.shared.at(now), Input::Measured(Box::new(measured)));
     }
 
-    /// How much of the time the finalizer thread of a run had a CPU in the round that began then; `None`: unknown.
-    pub fn finalizer_cpu(&self, run: &ObservedRun, begun: Moment, share: Option<f64>) {
-        run.hand(self.shared.at(now()), Input::FinalizerCpu { begun, share });
+    /// Something happens to a run now.
+    pub(crate) fn hand(&self, run: &ObservedRun, input: Input) {
+        run.hand(self.shared.at(now()), input);
     }
 
     /// Waits until [`scanned`](Sink::scanned) was called for the first time.
@@ -250,7 +250,7 @@ impl Pipeline {
     /// gcwatch begins a heap dump of a run (`true`), or has ended one: its collections are not the program's.
     pub fn dumps(&self, run: RunKey, begins: bool) {
         if let Some(run) = self.run(run) {
-            run.hand(self.shared.at(now()), Input::OwnDump(begins));
+            self.hand(&run, Input::OwnDump(begins));
         }
     }
 
@@ -259,7 +259,7 @@ impl Pipeline {
         finding.dated(self.wall().unix_ns(now()));
         if let Some(run) = self.run(run) {
             let finding = Box::new(finding);
-            run.hand(self.shared.at(now()), Input::Found { incident, finding });
+            self.hand(&run, Input::Found { incident, finding });
         }
     }
 
@@ -286,9 +286,10 @@ impl Pipeline {
             let incidents = rules.incidents();
             open.extend(incidents.map(|incident| StoredState::of(run.key(), &who.name, resource, incident, wall)));
         }
-        self.shared.incidents().each(|run, process, resource, incident| {
-            open.push(StoredState::of(run, process, resource, incident, wall));
-        });
+        for left in self.shared.incidents().open() {
+            let state = |incident| StoredState::of(left.run, &left.process, &left.resource, incident, wall);
+            open.extend(left.incidents.open().map(|incident| state(incident)));
+        }
         // One whose process exited meanwhile was met twice.
         let mut met = BTreeSet::new();
         open.retain(|state| met.insert((state.pid, state.start_time, state.incident.number())));
@@ -396,7 +397,7 @@ impl Sink for Pipeline {
         let mut processes = self.shared.processes();
         if let Some(run) = processes.runs.get(&identity.key).map(Arc::clone) {
             drop(processes);
-            run.hand(self.shared.at(now()), Input::State(state));
+            self.hand(&run, Input::State(state));
             return;
         }
         if processes.noted.len() >= MAX_NOTED && !processes.noted.contains_key(&identity.key) {

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord, Incidents, StoredIncident};
+use gc_rules::incident::{Incident, IncidentEnding, Incidents, StoredIncident};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
@@ -37,7 +37,7 @@ pub struct StoredState {
 /// Incidents of before, by their run.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
-    waiting: BTreeMap<RunKey, SubjectIncidents>,
+    pub(crate) waiting: BTreeMap<RunKey, SubjectIncidents>,
     pub(crate) until: Moment,
 }
 
@@ -47,40 +47,24 @@ impl Resumed {
         self.waiting.remove(&run).map(|left| left.incidents)
     }
 
-    /// None waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// The incidents that wait.
-    pub(crate) fn records(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
-        self.waiting
-            .iter()
-            .flat_map(move |(run, left)| left.records(*run, wall))
-    }
-
-    /// Each of them, with its run, the process and its resource.
-    pub(crate) fn each(&self, take: &mut impl FnMut(RunKey, &str, &Origin, &Incident)) {
-        self.waiting.iter().for_each(|(run, left)| left.each(*run, take));
-    }
-
     /// Ends all of them.
     pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<Changes> {
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        waiting.map(|(run, mut left)| left.end(run, ending, now)).collect()
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        waiting.map(|mut left| left.end(ending, now)).collect()
     }
 
     /// A second passed: those that waited too long end, and those without a process are given back, as if it had exited
     /// now.
-    pub(crate) fn tick(&mut self, known: &[RunKey], now: Moment) -> (Vec<Changes>, Vec<(RunKey, SubjectIncidents)>) {
+    pub(crate) fn tick(&mut self, known: &[RunKey], now: Moment) -> (Vec<Changes>, Vec<SubjectIncidents>) {
         if now >= self.until {
             return (self.end(IncidentEnding::Unknown, now), Vec::new());
         }
         // Those of services and of gcwatch itself have no process.
         let is_gone = |(run, _): &(RunKey, SubjectIncidents)| run.pid != 0 && !known.contains(run);
-        let (mut gone, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(is_gone);
-        self.waiting.extend(waiting);
-        gone.iter_mut().for_each(|(_, left)| left.incidents.process_ended(now));
+        let (gone, waiting): (BTreeMap<_, _>, _) = std::mem::take(&mut self.waiting).into_iter().partition(is_gone);
+        self.waiting = waiting;
+        let mut gone: Vec<_> = gone.into_values().collect();
+        gone.iter_mut().for_each(|left| left.incidents.process_ended(now));
         (Vec::new(), gone)
     }
 
@@ -88,6 +72,7 @@ impl Resumed {
     pub(crate) fn put(&mut self, run: RunKey, process: &Arc<str>, resource: &Arc<Origin>, incident: Arc<Incident>) {
         let until = self.until;
         let left = self.waiting.entry(run).or_insert_with(|| SubjectIncidents {
+            run,
             process: Arc::clone(process),
             resource: Arc::clone(resource),
             incidents: Incidents::default(),

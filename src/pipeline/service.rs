@@ -24,4 +24,4 @@ mod tests;
 
 pub(crate) use book::ServiceBook;
 pub(crate) use death::Death;
-pub(crate) use fleet_rules::{FleetRules, SubjectName, WatcherLog};
+pub(crate) use fleet_rules::{FleetRules, WatcherLog};

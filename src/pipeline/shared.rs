@@ -181,7 +181,8 @@ impl Shared {
 
     /// Adds what a run's rules counted since the last call.
     pub(crate) fn count_rules(&self, run: &ObservedRun) {
-        run.count_rules(&mut self.rule_counts());
+        let mut counts = self.rule_counts();
+        run.ask(|run| run.count_rules(&mut counts));
     }
 
     pub(crate) fn processes(&self) -> MutexGuard<'_, Processes> {
@@ -204,7 +205,6 @@ impl Shared {
         }
     }
 
-    /// Sends what changed.
     pub(crate) fn notify(&self, owner: &mut IncidentOwner, (resource, mut notices): Changes) {
         if notices.is_empty() {
             return;
@@ -334,11 +334,12 @@ impl Shared {
         owner.book.ended(run.key(), in_order, at);
         if let Some((process, incidents)) = left {
             let left = SubjectIncidents {
+                run: run.key(),
                 process,
                 resource: Arc::clone(run.identity.resource()),
                 incidents: *incidents,
             };
-            let changes = owner.exited.put(run.key(), left, at);
+            let changes = owner.outlives(left, at);
             self.notify_all(&mut owner, changes);
         }
     }
@@ -348,7 +349,7 @@ impl Shared {
         let owner = self.incidents();
         let ended = owner.ended().filter_map(|record| record.pid);
         let mut pids: BTreeSet<u32> = ended.collect();
-        pids.extend(owner.exited.records(self.wall()).filter_map(|record| record.pid));
+        pids.extend(owner.exited.iter().map(|left| left.run.pid));
         pids
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;
@@ -14,6 +14,8 @@ pub(crate) type Changes = (Arc<Origin>, Notices);
 /// The open incidents of one, and what notices and records say of whose they are.
 #[derive(Debug)]
 pub(crate) struct SubjectIncidents {
+    /// Of a service it stands for a run: its pid is 0.
+    pub(crate) run: RunKey,
     pub(crate) process: Arc<str>,
     pub(crate) resource: Arc<Origin>,
     pub(crate) incidents: Incidents,
@@ -21,9 +23,9 @@ pub(crate) struct SubjectIncidents {
 
 impl SubjectIncidents {
     /// Changes of its incidents.
-    pub(crate) fn notices(&self, run: RunKey, changes: Vec<IncidentChange>) -> Changes {
+    pub(crate) fn notices(&self, changes: Vec<IncidentChange>) -> Changes {
         let notice = |change| IncidentNotice {
-            run,
+            run: self.run,
             process: Arc::clone(&self.process),
             change,
             span: None,
@@ -36,23 +38,16 @@ impl SubjectIncidents {
     }
 
     /// Ends all of them.
-    pub(crate) fn end(&mut self, run: RunKey, ending: IncidentEnding, now: Moment) -> Changes {
+    pub(crate) fn end(&mut self, ending: IncidentEnding, now: Moment) -> Changes {
         let changes = self.incidents.end(ending, now);
-        self.notices(run, changes)
+        self.notices(changes)
     }
 
     /// The records of those that are open.
-    pub(crate) fn records(&self, run: RunKey, wall: Wall) -> Vec<IncidentRecord> {
-        let subject = subject(run, &self.process, &self.resource);
+    pub(crate) fn records(&self, wall: Wall) -> Vec<IncidentRecord> {
+        let subject = subject(self.run, &self.process, &self.resource);
         let open = self.incidents.open();
         open.map(|incident| IncidentRecord::new(incident, &subject, wall))
             .collect()
-    }
-
-    /// Each that is open.
-    pub(crate) fn each(&self, run: RunKey, take: &mut impl FnMut(RunKey, &str, &Origin, &Incident)) {
-        for incident in self.incidents.open() {
-            take(run, &self.process, &self.resource, incident);
-        }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
             if has_it || !incident.gathers(evidence) {
                 continue;
             }
-            let newest = run.history.figures();
+            let newest = &run.history.figures;
             let group = run.group_figures();
             let memory = group.memory;
             wants.push((

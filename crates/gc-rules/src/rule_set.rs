@@ -71,6 +71,12 @@ impl RuleSet {
         false
     }
 
+    /// The name of a rule's group; `None`: it has none, or is not of this set, by whose places groups go.
+    pub fn group_name_of(&self, rule: &Arc<Rule>) -> Option<Arc<str>> {
+        let known = self.rule(&rule.id).filter(|known| Arc::ptr_eq(known, rule))?;
+        self.group_name(known.group)
+    }
+
     /// Rules by id.
     pub fn by_id(&self) -> HashMap<&str, &Arc<Rule>> {
         self.rules.iter().map(|rule| (&*rule.id, rule)).collect()

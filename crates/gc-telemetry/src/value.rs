@@ -62,15 +62,24 @@ pub fn list(texts: impl IntoIterator<Item = String>) -> Value {
 
 /// The string value of the attribute `key`; `None`: there is none, or it is not a string.
 pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
-    let value = attributes
-        .iter()
-        .find(|attribute| attribute.key == key)?
-        .value
-        .as_ref()?;
-    match value.value.as_ref()? {
+    match value(attributes, key)? {
         Value::StringValue(text) => Some(text.clone()),
         _ => None,
     }
+}
+
+/// The boolean value of the attribute `key`; `None`: there is none, or it is something else.
+pub fn flag(attributes: &[KeyValue], key: &str) -> Option<bool> {
+    match value(attributes, key)? {
+        Value::BoolValue(flag) => Some(*flag),
+        _ => None,
+    }
+}
+
+/// The value of the attribute `key`; `None`: there is none.
+pub fn value<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
+    let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
+    attribute.value.as_ref()?.value.as_ref()
 }
 
 /// The value of the attribute `key` if it is a list of strings, joined by commas; `None`: there is none.

@@ -5,12 +5,41 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
+
+/// No link is followed out of a directory, and nothing waits for the other end of a FIFO.
+pub const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
+
+/// The first bytes of a file, at most so many; `None`: it is not there.
+///
+/// # Errors
+///
+/// When it cannot be read, or is a link.
+pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Writes a file as a whole, in the place of one that is there: a kill leaves the old one or the new one.
+///
+/// # Errors
+///
+/// As [`Beside::new`] and [`Beside::complete`].
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = Beside::new(path, true)?;
+    file.write_all(bytes)?;
+    file.complete()
+}
 
 /// A file that is being written, of mode 0600. It gets its name by [`Beside::complete`]; else nothing is left of it.
 #[derive(Debug)]

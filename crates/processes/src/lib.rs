@@ -94,9 +94,10 @@ pub struct Provenance {
 }
 
 /// What the daemon does with a run at present.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RunState {
     /// Found, nothing done yet.
+    #[default]
     Found,
     /// Excluded by the configuration.
     Excluded,

@@ -27,8 +27,7 @@ impl RunContainer {
             self.figures = Figures::default();
             return false;
         };
-        self.usage.take(figures);
-        self.figures = self.usage.figures();
+        self.figures = self.usage.take(figures);
         before != (self.figures.memory_limit, self.figures.cpu_limit)
     }
 

@@ -32,20 +32,19 @@ pub mod stored;
 mod tests;
 
 use clr_gc::event::GcType;
-use clr_gc::gc::{Collection, StoppedTime, Suspension};
+use clr_gc::gc::{Collection, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::{Moment, TimeBase};
 
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
 pub use causes::{Cause, Causes};
-use kept::Kept;
-pub use kept::Remembered;
+pub use kept::{Kept, Remembered};
 pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
-use stopped::Stopped;
+pub use stopped::Stopped;
 
 /// How far back the buckets go, the one that is open included.
 pub const BUCKETS: u64 = 180;
@@ -63,9 +62,12 @@ const MOST_MARK_BYTES: usize = 4608;
 pub struct History {
     buckets: Buckets,
     marks: Queue<Mark>,
-    causes: Causes,
-    stopped: Stopped,
-    kept: Kept,
+    /// Why it collected.
+    pub causes: Causes,
+    /// What it was stopped for.
+    pub stopped: Stopped,
+    /// Collections in full.
+    pub kept: Kept,
     /// Collections observed.
     pub collections: u64,
     /// Suspensions without a collection.
@@ -78,7 +80,8 @@ pub struct History {
     pub revision: u64,
     /// Buckets before this one are on the disk.
     pub kept_until: u64,
-    newest: Newest,
+    /// Figures of the newest collection.
+    pub figures: Newest,
 }
 
 /// Figures of the newest collection that has them.
@@ -118,9 +121,7 @@ impl Newest {
     /// Bytes in all generations.
     pub fn heap_after(&self) -> Option<u64> {
         let known = self.heap.iter().flatten();
-        known.fold(None, |sum: Option<u64>, bytes| {
-            Some(sum.unwrap_or(0).saturating_add(*bytes))
-        })
+        known.copied().reduce(u64::saturating_add)
     }
 
     /// Its memory at a time; the process is watched since another one.
@@ -200,7 +201,7 @@ impl Default for History {
             incomplete: 0,
             revision: 0,
             kept_until: 0,
-            newest: Newest::default(),
+            figures: Newest::default(),
         }
     }
 }
@@ -235,7 +236,7 @@ impl History {
         self.marks.push(Mark::of(&collection, start));
         self.causes.observe(&collection);
         self.stopped.collection(&collection, at);
-        self.newest.observe(&collection, at);
+        self.figures.observe(&collection, at);
         self.kept.observe(collection, base, limit, at);
     }
 
@@ -285,49 +286,9 @@ impl History {
         self.marks.iter()
     }
 
-    /// Why it collected, since the first attach: what stopped it longest first.
-    pub fn causes(&self) -> Vec<Cause> {
-        self.causes.all()
-    }
-
-    /// What it was stopped for, since the first attach.
-    pub fn stopped(&self) -> &StoppedTime {
-        self.stopped.all()
-    }
-
-    /// The same in the last minutes, and since when that is; `None`: it was never stopped.
-    pub fn recently_stopped(&self) -> Option<(Moment, StoppedTime)> {
-        self.stopped.recent()
-    }
-
-    /// The newest collections in full, in the order in which they were observed.
-    pub fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
-        self.kept.newest()
-    }
-
     /// The longest of the last half hour in full, the longest first.
     pub fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
         self.kept.longest(now.before(HISTORY_NS))
-    }
-
-    /// The collection observed last became spans of this trace.
-    pub(crate) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
-        self.kept.traced(number, trace_id);
-    }
-
-    /// Keeps a collection in full for as long as the run is remembered, if it is there still: an incident refers to it.
-    pub(crate) fn pin(&mut self, number: u32) {
-        self.kept.pin(number);
-    }
-
-    /// The ones that incidents refer to.
-    pub fn pinned(&self) -> impl Iterator<Item = &Remembered> {
-        self.kept.pinned()
-    }
-
-    /// Figures of the newest collection.
-    pub fn figures(&self) -> &Newest {
-        &self.newest
     }
 
     /// Bytes that this takes, itself included.

@@ -6,7 +6,7 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::incident::Share;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
-use gc_telemetry::value::{facts, text};
+use gc_telemetry::value::{facts, flag, text, value};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -64,20 +64,12 @@ impl RunIdentity {
 
     /// It has the server collector, by what the runtime says of its settings.
     pub fn is_server(&self) -> Option<bool> {
-        let mut attributes = self.resource.attributes.iter();
-        let server = attributes.find(|attribute| attribute.key == settings::SERVER.name)?;
-        match server.value.as_ref()?.value.as_ref()? {
-            Value::BoolValue(is) => Some(*is),
-            _ => None,
-        }
+        flag(&self.resource.attributes, settings::SERVER.name)
     }
 
     /// What the runtime says of the limit of its heap.
     pub fn said_limit(&self) -> SaidLimit {
-        let value = |name: &str| {
-            let attribute = self.resource.attributes.iter().find(|known| known.key == name)?;
-            attribute.value.as_ref()?.value.as_ref()
-        };
+        let value = |name: &str| value(&self.resource.attributes, name);
         match (value(settings::HARD_LIMIT.name), value(settings::LARGE_PAGES.name)) {
             (Some(Value::IntValue(limit)), _) => u64::try_from(*limit).map_or(SaidLimit::Nothing, SaidLimit::Bytes),
             // Every event of the settings has a value for it.
@@ -88,8 +80,7 @@ impl RunIdentity {
 
     /// The runtime is configured to assume a size of the memory, whatever its container's limit is.
     pub fn assumes_memory(&self) -> bool {
-        let mut attributes = self.resource.attributes.iter();
-        attributes.any(|attribute| attribute.key == settings::PHYSICAL_MEMORY.name)
+        value(&self.resource.attributes, settings::PHYSICAL_MEMORY.name).is_some()
     }
 
     /// Whether its container or its pod is known.
@@ -184,7 +175,7 @@ mod tests {
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
     use super::*;
-    use processes::{Provenance, RunKey};
+    use processes::RunKey;
 
     fn attribute(key: &str, value: &str) -> KeyValue {
         key_value(key, Value::StringValue(value.to_owned()))
@@ -196,18 +187,10 @@ mod tests {
     /// metadata does not have any more is again what was found, and empty metadata changes nothing.
     #[test]
     fn metadata_is_laid_over_what_was_found() {
-        let mut run = RunIdentity::new(Identity {
-            key: RunKey { pid: 1, start_time: 2 },
-            ns_pid: None,
-            name: "app".to_owned(),
-            runtime: None,
-            native_aot: None,
-            resource: vec![attribute("own", "process"), attribute("found", "proc")],
-            provenance: Provenance {
-                own_names: vec!["own".to_owned()],
-                ..Provenance::default()
-            },
-        });
+        let mut identity = Identity::new(RunKey { pid: 1, start_time: 2 }, "app");
+        identity.resource = vec![attribute("own", "process"), attribute("found", "proc")];
+        identity.provenance.own_names = vec!["own".to_owned()];
+        let mut run = RunIdentity::new(identity);
         let values = |run: &RunIdentity| {
             ["own", "found", "learned"].map(|key| text(&run.resource().attributes, key).unwrap_or_default())
         };

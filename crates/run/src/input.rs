@@ -131,33 +131,7 @@ pub enum Input {
 impl Input {
     /// Whether another one like it comes soon and says as much: where there is no room, this one may be dropped.
     pub fn is_renewed(&self) -> bool {
-        match self {
-            Self::Tick { .. } | Self::Measured(_) => true,
-            Self::State(_)
-            | Self::Attached(_)
-            | Self::ReaderLeft
-            | Self::Learned { .. }
-            | Self::Metadata(_)
-            | Self::Collection { .. }
-            | Self::Suspension { .. }
-            | Self::Requests { .. }
-            | Self::RequestsUnread(_)
-            | Self::Open { .. }
-            | Self::Progress(_)
-            | Self::Undrained(_)
-            | Self::Closed { .. }
-            | Self::Healed
-            | Self::Counted(_)
-            | Self::FinalizerCpu { .. }
-            | Self::OwnDump(_)
-            | Self::Found { .. }
-            | Self::Rules(_)
-            | Self::Settings(_)
-            | Self::HistoryKept { .. }
-            | Self::Unwatched
-            | Self::Ended
-            | Self::Forgotten => false,
-        }
+        matches!(self, Self::Tick { .. } | Self::Measured(_))
     }
 }
 

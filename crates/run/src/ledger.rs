@@ -35,7 +35,6 @@ pub struct RunLedger {
 }
 
 impl RunLedger {
-    /// Takes an estimate.
     pub(crate) fn estimated(&mut self, at: Moment, ledger: Ledger) {
         self.peak = self.peak.max(ledger.usage);
         self.estimated.take(at, ledger);

@@ -141,6 +141,18 @@ impl RecentRequests {
 mod tests {
     use super::*;
 
+    /// A request of 5 ms.
+    fn request(end: i64, stopped_ns: Option<i64>) -> Request {
+        Request {
+            ended: gc_requests::payload::Ended::default(),
+            start: Some(end - 5_000_000),
+            end,
+            stopped_ns,
+            stops: 1,
+            hits: Vec::new(),
+        }
+    }
+
     /// Scenario: no requests; a hundred in a minute of which every fourth is touched; then none for a minute; one that
     /// is reported two minutes late.
     /// Guarantee: unknown, then exact, then nothing; what is too late does not count.
@@ -170,14 +182,7 @@ mod tests {
     #[test]
     fn what_is_not_read_any_more_is_unknown() {
         let base = TimeBase::at(1_767_322_800_000_000_000);
-        let request = Request {
-            ended: gc_requests::payload::Ended::default(),
-            start: Some(0),
-            end: 5_000_000,
-            stopped_ns: Some(1_000_000),
-            stops: 1,
-            hits: Vec::new(),
-        };
+        let request = request(5_000_000, Some(1_000_000));
         let now = base.moment(6_000_000);
         let mut requests = RecentRequests::default();
         requests.observe(&request, base, Wall::UNIX);
@@ -206,14 +211,7 @@ mod tests {
         let second = |second: i64| second * 1_000_000_000;
         for number in 0..4800_i64 {
             let end = second(number / 2);
-            let request = Request {
-                ended: gc_requests::payload::Ended::default(),
-                start: Some(end - 5_000_000),
-                end,
-                stopped_ns: (number % 3 != 0).then_some(4800 - number),
-                stops: 1,
-                hits: Vec::new(),
-            };
+            let request = request(end, (number % 3 != 0).then_some(4800 - number));
             requests.observe(&request, base, Wall::UNIX);
         }
         let all = requests.worst(base.moment(second(2399))).unwrap();

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, StoppedTime, Suspension};
-use gc_rules::alert::{Alert, CollectionVerdict, Transition};
+use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
-use gc_rules::ledger::Ledger;
-use gc_rules::rule::{Evidence, Rule, Severity};
+use gc_rules::rule::{Rule, Severity};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, TimeBase};
+use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::definition::{Attribute, anomaly};
 use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
@@ -38,9 +36,8 @@ pub struct RunRules {
     run: RunKey,
     /// The name of the process, as notices have it.
     process: Arc<str>,
-    engine: Engine,
-    rules: Arc<RuleSet>,
-    incidents: Incidents,
+    pub(crate) engine: Engine,
+    pub(crate) incidents: Incidents,
     /// Root spans of the collections on which open incidents began, by the incident's number.
     incident_spans: Vec<(u64, SpanIds)>,
     /// Root spans of the collections on which alerts began that still fire, by the alert's number.
@@ -60,8 +57,7 @@ impl RunRules {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),
-            engine: Engine::new(Arc::clone(&rules), facts, now),
-            rules,
+            engine: Engine::new(rules, facts, now),
             incidents: Incidents::default(),
             incident_spans: Vec::new(),
             spans: Vec::new(),
@@ -72,27 +68,12 @@ impl RunRules {
         }
     }
 
-    /// Judges a collection. Its transitions become notices once its span is known, see [`Self::notices`].
-    pub(crate) fn collection(&mut self, collection: &Collection, base: TimeBase) -> CollectionVerdict {
-        self.engine.collection(collection, base)
-    }
-
-    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
-        self.engine.suspension(suspension, base);
-    }
-
-    /// What is known of the stream, for the next evaluation.
-    pub(crate) fn stream(&mut self, stream: StreamFacts) {
-        self.engine.stream(stream);
-    }
-
     /// Other facts about the process.
     pub(crate) fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Notices {
         let transitions = self.engine.learned(facts, now);
         self.notices(transitions, None, now)
     }
 
-    /// Advances the time.
     pub(crate) fn advance(&mut self, stream: StreamFacts, now: Moment) -> Notices {
         self.engine.stream(stream);
         let transitions = self.engine.advance(now);
@@ -101,14 +82,13 @@ impl RunRules {
 
     /// Other rules from now on.
     pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Notices {
-        if Arc::ptr_eq(rules, &self.rules) {
+        if Arc::ptr_eq(rules, self.engine.rules()) {
             return Notices::default();
         }
         let mut counted = std::mem::take(&mut self.uncounted);
         self.count(&mut counted);
         self.uncounted = counted;
         let transitions = self.engine.adopt(Arc::clone(rules), now);
-        self.rules = Arc::clone(rules);
         self.counted = self.engine.states().iter().map(counts).collect();
         self.notices(transitions, None, now)
     }
@@ -117,11 +97,6 @@ impl RunRules {
     pub(crate) fn end(&mut self, now: Moment) -> Notices {
         let transitions = self.engine.end(now);
         self.notices(transitions, None, now)
-    }
-
-    /// The process is not read any more, though it lives: all of it ends.
-    pub(crate) fn unwatch(&mut self, now: Moment) -> Notices {
-        self.finish(IncidentEnding::Unwatched, now)
     }
 
     /// Ends all alerts and incidents.
@@ -144,16 +119,6 @@ impl RunRules {
         self.incidents.open()
     }
 
-    /// Where the memory of the process is now, for the incidents that gather it.
-    pub(crate) fn know_ledger(&mut self, ledger: Ledger) {
-        self.incidents.know_ledger(Arc::new(ledger));
-    }
-
-    /// What the process was stopped for in the last minutes, for the incidents of stopped time.
-    pub(crate) fn know_stopped(&mut self, since: Moment, stopped: StoppedTime) {
-        self.incidents.know_stopped(since, stopped);
-    }
-
     /// What a burst found for an incident; none, when that ended meanwhile.
     pub(crate) fn know_found(&mut self, incident: u64, finding: Finding) -> Notices {
         let change = self.incidents.know_found(incident, finding);
@@ -164,25 +129,10 @@ impl RunRules {
         }
     }
 
-    /// Whether an incident is open that gathers this.
-    pub fn gather(&self, evidence: Evidence) -> bool {
-        self.incidents.gather(evidence)
-    }
-
-    /// Continues those of before gcwatch was restarted: it is before the first collection.
-    pub(crate) fn resume(&mut self, incidents: Incidents) {
-        self.incidents = incidents;
-    }
-
     /// The events of the process are kept: severe incidents are recorded.
     pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<dyn Recordings>) {
         self.incidents
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
-    }
-
-    /// More is known of whose the process is.
-    pub(crate) fn know_share(&mut self, share: Share) {
-        self.incidents.know_share(share);
     }
 
     /// Those that outlive the process, and its name.
@@ -212,7 +162,8 @@ impl RunRules {
         }
         let holding = self.engine.holding();
         let at = (now, self.engine.wall());
-        let changes = self.incidents.observe(&self.rules, transitions, &holding, at);
+        let rules = self.engine.rules();
+        let changes = self.incidents.observe(rules, transitions, &holding, at);
         changes
             .into_iter()
             .map(|change| self.incident_notice(change, span))
@@ -251,6 +202,7 @@ impl RunRules {
     }
 
     fn alert_notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>) -> Vec<Notice> {
+        let rules = Arc::clone(self.engine.rules());
         let notice = |transition: Transition| {
             let alert = transition.alert();
             let number = alert.number;
@@ -268,19 +220,11 @@ impl RunRules {
                     place.map(|place| self.spans.swap_remove(place).1)
                 }
             };
-            // The place is that of the set that the rule is of: an alert that ends because its rule is gone has no
-            // group any more.
-            let of_this_set = self
-                .rules
-                .rule(&alert.rule.id)
-                .is_some_and(|known| Arc::ptr_eq(known, &alert.rule));
-            let group = alert.rule.group.filter(|_| of_this_set);
             Notice {
                 run: self.run,
                 process: Arc::clone(&self.process),
-                group: group
-                    .and_then(|place| self.rules.groups.get(place))
-                    .map(|group| Arc::clone(&group.name)),
+                // An alert that ends because its rule is gone has no group any more.
+                group: rules.group_name_of(&alert.rule),
                 transition,
                 span,
             }
@@ -295,7 +239,7 @@ impl RunRules {
 
     /// The name of a rule's group.
     pub fn group(&self, alert: &Alert) -> Option<Arc<str>> {
-        let group = self.rules.groups.get(alert.rule.group?)?;
+        let group = self.engine.rules().groups.get(alert.rule.group?)?;
         Some(Arc::clone(&group.name))
     }
 
@@ -307,7 +251,7 @@ impl RunRules {
 
     /// Each enabled rule with its state.
     pub fn states(&self) -> impl Iterator<Item = (&Arc<Rule>, RuleState)> {
-        let each = self.rules.rules.iter().zip(self.engine.states());
+        let each = self.engine.rules().rules.iter().zip(self.engine.states());
         each.filter(|(rule, _)| rule.enabled)
     }
 
@@ -337,7 +281,8 @@ impl RunRules {
         }
         let states = self.engine.states();
         self.counted.resize(states.len(), (0, 0));
-        for ((rule, state), before) in self.rules.rules.iter().zip(states).zip(&mut self.counted) {
+        let rules = self.engine.rules().rules.iter();
+        for ((rule, state), before) in rules.zip(states).zip(&mut self.counted) {
             if !rule.enabled {
                 continue;
             }

@@ -152,7 +152,7 @@ impl Run {
             Input::Open { open, base } => self.open(open, base),
             Input::Progress(progress) => self.set_progress(progress),
             Input::Undrained(is) => self.session.set_undrained(is, at.now),
-            Input::Closed { in_order } => self.session.set_closed(in_order),
+            Input::Closed { in_order } => self.session.closed_in_order = Some(in_order),
             Input::Healed => self.session.healings += 1,
             Input::Tick { behind_ns } => put(outputs, self.tick(at.now, behind_ns)),
             Input::Measured(measured) => put(outputs, self.measured(*measured, at.now)),
@@ -194,7 +194,7 @@ impl Run {
             .rules
             .get_or_insert_with(|| RunRules::new(who, attachment.rules, facts, start));
         if let Some(incidents) = attachment.incidents {
-            rules.resume(incidents);
+            rules.incidents = incidents;
         }
         if let Some(recordings) = attachment.recordings {
             rules.keep_events(share, recordings);
@@ -253,12 +253,12 @@ impl Run {
     /// The figures of its container, or of its control group where that has a limit: those of the whole host say
     /// nothing of a process.
     pub fn group_figures(&self) -> Figures {
-        let figures = self.container.figures();
-        if self.identity.is_in_container() || figures.memory_limit.is_some() {
-            *figures
-        } else {
-            Figures::default()
-        }
+        self.of_group(Some(*self.container.figures())).unwrap_or_default()
+    }
+
+    fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
+        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
+        figures.filter(has_group)
     }
 
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
@@ -277,7 +277,7 @@ impl Run {
     /// Nobody watches it: what is open ends.
     fn unwatched(&mut self, now: Moment) -> Notices {
         let rules = self.rules.as_mut().filter(|rules| rules.is_any_open());
-        rules.map_or_else(Notices::default, |rules| rules.unwatch(now))
+        rules.map_or_else(Notices::default, |rules| rules.finish(IncidentEnding::Unwatched, now))
     }
 
     /// Other rules from now on.
@@ -304,7 +304,7 @@ impl Run {
         }
         // What was in progress when it was read last is over with it.
         put(outputs, self.advance(now));
-        let in_order = self.session.closed_in_order();
+        let in_order = self.session.closed_in_order;
         let mut left = None;
         match self.rules.as_mut() {
             // Nothing was killed and nobody has to restart it: what was wrong is over.
@@ -326,8 +326,8 @@ impl Run {
         let Some(rules) = &mut self.rules else {
             return Notices::default();
         };
-        if let Some((since, stopped)) = self.history.recently_stopped() {
-            rules.know_stopped(since, stopped);
+        if let Some((since, stopped)) = self.history.stopped.recent() {
+            rules.incidents.know_stopped(since, stopped);
         }
         let notices = rules.advance(stream, now);
         self.keep_of_incidents();
@@ -341,7 +341,7 @@ impl Run {
             .incidents()
             .filter_map(|incident| incident.head()?.alert.collection)
         {
-            self.history.pin(number);
+            self.history.kept.pin(number);
         }
     }
 
@@ -353,7 +353,7 @@ impl Run {
         }
         let stream = self.stream_facts();
         if let Some(rules) = self.rules.as_mut() {
-            rules.stream(stream);
+            rules.engine.stream(stream);
         }
         Notices::default()
     }
@@ -366,7 +366,7 @@ impl Run {
         let Some(rules) = self.rules.as_mut() else {
             return Notices::default();
         };
-        rules.know_share(share);
+        rules.incidents.know_share(share);
         rules.learned(facts, now)
     }
 
@@ -374,9 +374,10 @@ impl Run {
     fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
         self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
-        self.telemetry.set_exports_runtime(self.exports_runtime.is_some());
-        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
-        let group = measured.figures.filter(has_group);
+        if let Some(series) = &mut self.telemetry.series {
+            series.set_exports_runtime(self.exports_runtime.is_some());
+        }
+        let group = self.of_group(measured.figures);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
         self.history.measured(usage, now);
         // The private memory that is swapped out is not resident.
@@ -407,8 +408,7 @@ impl Run {
 
     /// All that is known of its memory.
     fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
-        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
-        let group = figures.filter(has_group);
+        let group = self.of_group(figures);
         Sources {
             limit: group.and_then(|figures| figures.memory_limit),
             group: group.map(|figures| figures.memory),
@@ -426,13 +426,13 @@ impl Run {
 
     fn heap_figures(&self, now: Moment) -> HeapFigures {
         let since = self.session.first_attach.unwrap_or(now);
-        self.history.figures().heap_figures(now, since)
+        self.history.figures.heap_figures(now, since)
     }
 
     /// Incidents that gather it have what is known best of its memory.
     fn know_ledger(&mut self) {
         if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
-            rules.know_ledger(ledger);
+            rules.incidents.know_ledger(Arc::new(ledger));
         }
     }
 
@@ -448,7 +448,11 @@ impl Run {
 
     /// Whether its pages may be counted now; if so, that begins. What its newest collection shows of its heap.
     pub fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
-        let is_wanted = for_person || self.rules.as_ref().is_some_and(|rules| rules.gather(Evidence::Ledger));
+        let is_wanted = for_person
+            || self
+                .rules
+                .as_ref()
+                .is_some_and(|rules| rules.incidents.gather(Evidence::Ledger));
         let begins = is_wanted && self.ledger.begin(now, for_person);
         begins.then(|| self.heap_figures(now))
     }
@@ -468,8 +472,8 @@ impl Run {
 
     fn set_progress(&mut self, progress: StreamProgress) {
         // Where the runtime numbers nothing, losses are unknown: the metric is absent.
-        if let Some(lost) = self.session.set_progress(progress) {
-            self.telemetry.lost(lost);
+        if let (Some(lost), Some(series)) = (self.session.set_progress(progress), &mut self.telemetry.series) {
+            series.lost(lost);
         }
     }
 
@@ -527,9 +531,9 @@ impl Run {
         let after = own_dump.then(|| self.stream_facts());
         let verdict = match self.rules.as_mut() {
             Some(rules) => {
-                own.into_iter().for_each(|facts| rules.stream(facts));
-                let verdict = rules.collection(&collection, base);
-                after.into_iter().for_each(|facts| rules.stream(facts));
+                own.into_iter().for_each(|facts| rules.engine.stream(facts));
+                let verdict = rules.engine.collection(&collection, base);
+                after.into_iter().for_each(|facts| rules.engine.stream(facts));
                 verdict
             }
             None => CollectionVerdict::default(),
@@ -546,7 +550,7 @@ impl Run {
         let (number, latest) = (collection.number, self.latest(now));
         self.history.observe(collection, base, self.settings.recent, latest);
         if let Some(ids) = span {
-            self.history.traced(number, ids.trace_id);
+            self.history.kept.traced(number, ids.trace_id);
         }
         // Of an incident that is open, each tick passes on what is new.
         if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
@@ -594,9 +598,11 @@ impl Run {
         };
         self.history.suspension(suspension, base, self.latest(now));
         if let Some(rules) = self.rules.as_mut() {
-            rules.suspension(suspension, base);
+            rules.engine.suspension(suspension, base);
         }
-        self.telemetry.suspension(suspension);
+        if let Some(series) = &mut self.telemetry.series {
+            series.observe_suspension(suspension);
+        }
         passed
     }
 

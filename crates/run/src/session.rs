@@ -7,8 +7,8 @@
 //! is unknown. Once the reader goes on, the collections that waited move the time themselves, as those of a recording
 //! do.
 //!
-use gc_rules::field::{ContainerFacts, HostFacts, MemoryFacts, Open, StreamFacts};
-use gc_rules::time::{Moment, Wall};
+use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
+use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
@@ -24,7 +24,7 @@ const RESTS_AFTER_NS: u64 = 60_000_000_000;
 const CLOCKS_DIFFER_NS: u64 = 500_000_000;
 
 /// How a run is read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RunSession {
     /// What is done with the process.
     pub state: RunState,
@@ -51,7 +51,7 @@ pub struct RunSession {
     /// The reader is behind, see the [module](self): the time that the rules may know.
     known_until: Option<Moment>,
     /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
-    closed_in_order: Option<bool>,
+    pub closed_in_order: Option<bool>,
     /// Since when the stream brings more than is read of it.
     undrained_since: Option<Moment>,
     /// The time of the rules.
@@ -69,25 +69,8 @@ pub struct RunSession {
 impl RunSession {
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            state: RunState::Found,
             since: now,
-            first_attach: None,
-            sessions: 0,
-            healings: 0,
-            ended_sessions: StreamProgress::default(),
-            present_session: StreamProgress::default(),
-            newest: Moment::FIRST,
-            newest_of_session: None,
-            lag_ns: None,
-            lag_of_target_ns: None,
-            known_until: None,
-            closed_in_order: None,
-            undrained_since: None,
-            rules_at: Moment::FIRST,
-            open: Open::default(),
-            own_dump: None,
-            finalizers_waiting: None,
-            finalizer_cpu: None,
+            ..Self::default()
         }
     }
 
@@ -112,16 +95,6 @@ impl RunSession {
         self.lag_of_target_ns = None;
         self.closed_in_order = None;
         self.undrained_since = None;
-    }
-
-    /// The stream is over.
-    pub(crate) fn set_closed(&mut self, in_order: bool) {
-        self.closed_in_order = Some(in_order);
-    }
-
-    /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
-    pub fn closed_in_order(&self) -> Option<bool> {
-        self.closed_in_order
     }
 
     /// From the end of a collection until it was processed.
@@ -227,7 +200,6 @@ impl RunSession {
             lag_ns: self.lag_of_target_ns,
             newest: self.newest_of_session.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
-            own_dump: false,
             behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             finalizer_cpu: self
@@ -235,11 +207,7 @@ impl RunSession {
                 .filter(|_| attached && self.open.finalizers.is_some()),
             container,
             memory,
-            host: HostFacts::default(),
-            requests: None,
-            wall: Wall::UNIX,
-            service: None,
-            watcher: None,
+            ..StreamFacts::default()
         }
     }
 
@@ -381,21 +349,26 @@ mod tests {
         assert_eq!(session.advances(at(30)), at(30));
     }
 
-    /// Scenario: a collection is observed in one session; the session ends, another one begins.
-    /// Guarantee: the rules know the newest event of the present session only, and nothing while there is none.
+    /// Scenario: a collection is observed and finalizers run in one session; the session ends, another one begins.
+    /// Guarantee: the rules know the newest event and the finalizers of the present session only, and nothing while
+    /// there is none.
     #[test]
-    fn silence_is_that_of_the_present_session() {
-        let newest = |session: &RunSession| session.facts(ContainerFacts::default(), MemoryFacts::default()).newest;
-        let mut session = RunSession::new(ns(1));
-        session.begin(ns(5));
-        session.set_state(RunState::Attached, ns(5));
+    fn the_rules_know_the_present_session_only() {
+        let facts = |session: &RunSession| {
+            let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
+            (facts.newest, facts.open.finalizers, facts.finalizers_waiting)
+        };
+        let mut session = attached(ns(5));
         session.observe(ns(8));
-        assert_eq!(newest(&session), Some(ns(8)));
+        session.open.finalizers = Some(ns(7));
+        session.finalizers_waiting = Some(12);
+        assert_eq!(facts(&session), (Some(ns(8)), Some(ns(7)), Some(12)));
         session.set_state(RunState::Attaching, ns(9));
-        assert_eq!(newest(&session), None);
+        assert_eq!(facts(&session), (None, None, None));
         session.begin(ns(10));
         session.set_state(RunState::Attached, ns(10));
-        assert_eq!((newest(&session), session.newest), (None, ns(8)));
+        assert_eq!(facts(&session), (None, None, None));
+        assert_eq!(session.newest, ns(8));
     }
 
     /// Scenario: a heap dump of gcwatch's own that goes on, then ended; collections before, within and after it.
@@ -410,26 +383,5 @@ mod tests {
         session.own_dump = Some((at(10), Some(at(12))));
         assert!(session.is_own_dump(at(12).after(SECOND / 2)));
         assert!(!session.is_own_dump(at(9)) && !session.is_own_dump(at(13)));
-    }
-
-    /// Scenario: finalizers run in one session, which ends; another one begins.
-    /// Guarantee: the rules know of them while it is attached, and nothing after that.
-    #[test]
-    fn finalizers_are_those_of_the_present_session() {
-        let facts = |session: &RunSession| {
-            let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
-            (facts.open.finalizers, facts.finalizers_waiting)
-        };
-        let mut session = RunSession::new(ns(1));
-        session.begin(ns(5));
-        session.set_state(RunState::Attached, ns(5));
-        session.open.finalizers = Some(ns(7));
-        session.finalizers_waiting = Some(12);
-        assert_eq!(facts(&session), (Some(ns(7)), Some(12)));
-        session.set_state(RunState::Attaching, ns(9));
-        assert_eq!(facts(&session), (None, None));
-        session.begin(ns(10));
-        session.set_state(RunState::Attached, ns(10));
-        assert_eq!(facts(&session), (None, None));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, Suspension};
+use clr_gc::gc::Collection;
 use gc_requests::request::Request;
 use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_rules::time::UnixBase;
@@ -18,7 +18,7 @@ use crate::settings::PipelineSettings;
 #[derive(Debug)]
 pub(crate) struct RunTelemetry {
     /// From the first attach on.
-    series: Option<Series>,
+    pub(crate) series: Option<Series>,
     /// From the first collection on, with the settings that it has its options of.
     tracer: Option<(Arc<PipelineSettings>, Tracer)>,
     /// What its trace ids are made of.
@@ -91,27 +91,6 @@ impl RunTelemetry {
             }
         }
         spans
-    }
-
-    /// A suspension in which no collection ran.
-    pub(crate) fn suspension(&mut self, suspension: &Suspension) {
-        if let Some(series) = self.series.as_mut() {
-            series.observe_suspension(suspension);
-        }
-    }
-
-    /// Whether the process exports the metrics of its runtime itself.
-    pub(crate) fn set_exports_runtime(&mut self, is: bool) {
-        if let Some(series) = self.series.as_mut() {
-            series.set_exports_runtime(is);
-        }
-    }
-
-    /// So many more events were lost.
-    pub(crate) fn lost(&mut self, events: u64) {
-        if let Some(series) = self.series.as_mut() {
-            series.lost(events);
-        }
     }
 
     /// The metrics of its collections, and when totals began, Unix nanoseconds; `None` before the first attach.

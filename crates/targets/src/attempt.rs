@@ -38,7 +38,6 @@ use crate::lease::{Leases, NoLease};
 use crate::options::TargetOptions;
 use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
 use crate::others::Watched;
-use crate::requests;
 use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
 use processes::text::bounded;
@@ -56,22 +55,25 @@ pub(crate) enum End {
     Again {
         /// The session lived for so long before.
         lived: Duration,
-    },
-    /// Its stream took more memory than it may: to be retried later, slower each time.
-    OverMemory {
-        /// The session lived for so long before.
-        lived: Duration,
+        /// Its stream took more memory than it may: later, slower each time.
+        over_memory: bool,
     },
     /// It was ordered to stop, and did. A text: it did not end in order.
     Stopped(Option<String>),
 }
 
-/// One attempt.
+impl End {
+    /// To be retried; no session lived.
+    pub(crate) const FAILED: Self = Self::Again {
+        lived: Duration::ZERO,
+        over_memory: false,
+    };
+}
+
 #[derive(Debug)]
 pub(crate) struct Attempt<S: Sink> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) options: Arc<TargetOptions>,
-    pub(crate) leases: Leases,
     /// Who the run is, as far as it is known; without attributes.
     pub(crate) sketch: Identity,
     pub(crate) kept: KeptRun<S::Run>,
@@ -143,7 +145,7 @@ impl<S: Sink> Attempt<S> {
             Ok(lease) => self.kept.lease = Some(lease),
             Err(NoLease::Held { holder }) => {
                 self.report(RunState::HeldElsewhere { holder });
-                return Err(End::Again { lived: Duration::ZERO });
+                return Err(End::FAILED);
             }
             Err(problem @ NoLease::NoFolder { .. }) => {
                 if !self.shared.lease_reported.swap(true, Ordering::Relaxed) {
@@ -193,6 +195,7 @@ impl<S: Sink> Attempt<S> {
             let _waiting = begun.send(());
         }
         let watched = self.shared.watching.watch(&process, client.endpoint());
+        let requests = &self.options.requests;
         let subject = Subject {
             name: &process.name,
             facts: &facts,
@@ -201,7 +204,7 @@ impl<S: Sink> Attempt<S> {
             session,
             client,
             watched,
-            reads_requests: requests::are_wanted(&self.options.requests, |filter| subject.is_meant_by(filter)),
+            reads_requests: requests.enabled && subject.is_wanted(&requests.include, &requests.exclude),
             ahead_ns: facts.monotonic_ahead_ns,
         })
     }
@@ -210,7 +213,7 @@ impl<S: Sink> Attempt<S> {
     async fn inspect(&mut self) -> Result<Inspected, End> {
         let shared = Arc::clone(&self.shared);
         let _permit = shared.inspections.acquire().await;
-        let (key, leases) = (self.key(), self.leases.clone());
+        let (key, leases) = (self.key(), Leases::new(self.options.lease_folder.clone()));
         let (held, looking) = (self.kept.lease.take(), self.kept.looking.take());
         let named = Arc::clone(&shared.named.lock().unwrap_or_else(PoisonError::into_inner));
         let visible = self.visible;
@@ -285,7 +288,7 @@ impl<S: Sink> Attempt<S> {
                 Err(full) => {
                     self.report(RunState::OverLimit);
                     tracing::debug!(target: "gcwatch::targets", pid = identity.key.pid, "{full}");
-                    return Err(End::Again { lived: Duration::ZERO });
+                    return Err(End::FAILED);
                 }
             }
         }
@@ -300,7 +303,7 @@ impl<S: Sink> Attempt<S> {
     fn unattachable(&mut self, obstacle: Obstacle) -> End {
         if obstacle.reason == Reason::Exited {
             // Retried shortly; then the process is gone, or answers.
-            return End::Again { lived: Duration::ZERO };
+            return End::FAILED;
         }
         self.unattachable_because(obstacle.reason.as_str(), obstacle.sentence())
     }
@@ -310,7 +313,7 @@ impl<S: Sink> Attempt<S> {
             reason: reason.to_owned(),
             detail,
         });
-        End::Again { lived: Duration::ZERO }
+        End::FAILED
     }
 
     fn report(&mut self, state: RunState) {

@@ -272,7 +272,6 @@ impl Stop {
 struct Thread {
     /// Its number in the process's own namespace, which the stream has.
     number: u64,
-    /// Its folder.
     folder: PathBuf,
     role: Role,
     /// When it was started: a number may be given again.
@@ -327,7 +326,6 @@ impl Thread {
         }
     }
 
-    /// Its counters now.
     fn read(&mut self, at: i64) {
         let text = |name: &str| std::fs::read_to_string(self.folder.join(name)).ok();
         let read = || {

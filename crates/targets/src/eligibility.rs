@@ -38,7 +38,7 @@ pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
     let may_wait = holder.is_none() && !options.attach_at_heap_limit;
     Eligibility {
         name: sketch(process, service_of(&facts)).one_name(),
-        wanted: subject.is_wanted(options),
+        wanted: subject.is_wanted(&options.include, &options.exclude),
         at_limit: may_wait.then(|| at_limit(process, &facts)).flatten(),
         holder: holder.map(|holder| bounded(&holder)),
         meant_by: meant_by.map(|(place, _)| place).collect(),

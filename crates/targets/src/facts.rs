@@ -1,13 +1,13 @@
 //! What `/proc` has of a process beside its socket. The texts are the process's own and may hold anything.
 
 use std::fs::File;
-use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::{Process, parse_stat};
 
 use crate::elf;
+use crate::proc_file::bytes;
 use processes::container::{ContainerIdentity, identity, tenant};
 
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
@@ -27,7 +27,6 @@ pub struct Facts {
     pub(crate) executable: Option<PathBuf>,
     /// That was compiled ahead of time (NativeAOT), runtime and all.
     pub native_aot: Option<bool>,
-    /// Its parent's pid.
     pub(crate) parent: Option<u32>,
     /// Effective user id.
     pub(crate) uid: Option<u32>,
@@ -63,29 +62,27 @@ impl Facts {
     /// Reads them; blocking.
     pub(crate) fn read(pid: u32, uid: Option<u32>) -> Self {
         let directory = PathBuf::from(format!("/proc/{pid}"));
-        let bytes = |name: &str, limit| read_bounded(&directory.join(name), limit).ok();
+        let read = |path: &Path, limit| bytes(File::open(path).ok()?, limit);
+        let own = |name: &str, limit| read(&directory.join(name), limit);
         let own_files = {
             let namespace = |directory: &Path| std::fs::read_link(directory.join("ns/mnt")).ok();
             let theirs = namespace(&directory);
             theirs.is_some() && theirs == namespace(Path::new("/proc/self"))
         };
-        let passwd = own_files.then(|| read_bounded(Path::new("/etc/passwd"), MAX_PASSWD_BYTES).ok());
-        let offset = |directory: &Path| {
-            let text = read_bounded(&directory.join("timens_offsets"), MAX_SMALL_BYTES).ok()?;
-            monotonic_offset_ns(&text)
-        };
+        let passwd = own_files.then(|| read(Path::new("/etc/passwd"), MAX_PASSWD_BYTES));
+        let offset = |directory: &Path| monotonic_offset_ns(&read(&directory.join("timens_offsets"), MAX_SMALL_BYTES)?);
         let ahead = offset(&directory).zip(offset(Path::new("/proc/self")));
-        let groups = bytes("cgroup", MAX_CGROUP_BYTES).unwrap_or_default();
+        let groups = own("cgroup", MAX_CGROUP_BYTES).unwrap_or_default();
         let groups = String::from_utf8_lossy(&groups);
         let container = identity(&groups);
         Self {
-            environ: bytes("environ", MAX_ENVIRON_BYTES),
-            command_line: bytes("cmdline", MAX_CMDLINE_BYTES).map(|text| joined(&text)),
+            environ: own("environ", MAX_ENVIRON_BYTES),
+            command_line: own("cmdline", MAX_CMDLINE_BYTES).map(|text| joined(&text)),
             executable: std::fs::read_link(directory.join("exe")).ok(),
             native_aot: File::open(directory.join("exe"))
                 .ok()
                 .and_then(|file| elf::is_native_aot(|buffer, at| file.read_exact_at(buffer, at))),
-            parent: bytes("stat", MAX_SMALL_BYTES).and_then(|stat| Some(parse_stat(&stat)?.parent)),
+            parent: own("stat", MAX_SMALL_BYTES).and_then(|stat| Some(parse_stat(&stat)?.parent)),
             uid,
             user: passwd
                 .flatten()
@@ -107,12 +104,6 @@ impl Facts {
         };
         variables.into_iter().find_map(value)
     }
-}
-
-fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn joined(cmdline: &[u8]) -> String {

@@ -36,10 +36,10 @@ impl Subject<'_> {
             })
     }
 
-    /// Whether the configuration wants it: one of `include` (none: all) means it and none of `exclude`.
-    pub(crate) fn is_wanted(&self, options: &TargetOptions) -> bool {
+    /// Whether one of `include` (none: all) means it and none of `exclude`.
+    pub(crate) fn is_wanted(&self, include: &[Filter], exclude: &[Filter]) -> bool {
         let means = |filter: &Filter| self.is_meant_by(filter);
-        (options.include.is_empty() || options.include.iter().any(means)) && !options.exclude.iter().any(means)
+        (include.is_empty() || include.iter().any(means)) && !exclude.iter().any(means)
     }
 }
 
@@ -56,14 +56,6 @@ mod tests {
 
     fn pattern(text: &str) -> Pattern {
         Pattern(text.to_owned())
-    }
-
-    fn options(include: Vec<Filter>, exclude: Vec<Filter>) -> TargetOptions {
-        TargetOptions {
-            include,
-            exclude,
-            ..TargetOptions::default()
-        }
     }
 
     /// Scenario: includes, excludes, several conditions, an unreadable environment.
@@ -94,26 +86,20 @@ mod tests {
             user: Some(text.to_owned()),
             ..Filter::default()
         };
-        assert!(subject.is_wanted(&options(vec![], vec![])));
-        assert!(subject.is_wanted(&options(vec![by_name("Shop")], vec![])));
-        assert!(subject.is_wanted(&options(vec![by_name("Shop.*")], vec![])));
-        assert!(!subject.is_wanted(&options(vec![by_name("Sho")], vec![])));
-        assert!(
-            subject.is_wanted(&options(vec![by_name("checkout")], vec![])),
-            "its service"
-        );
-        assert!(subject.is_wanted(&options(vec![by_name("no"), by_role("w*")], vec![])));
-        assert!(!subject.is_wanted(&options(vec![by_role("w*")], vec![by_user("33")])));
-        assert!(!subject.is_wanted(&options(vec![], vec![by_user("web")])));
+        assert!(subject.is_wanted(&[], &[]));
+        assert!(subject.is_wanted(&[by_name("Shop")], &[]));
+        assert!(subject.is_wanted(&[by_name("Shop.*")], &[]));
+        assert!(!subject.is_wanted(&[by_name("Sho")], &[]));
+        assert!(subject.is_wanted(&[by_name("checkout")], &[]), "its service");
+        assert!(subject.is_wanted(&[by_name("no"), by_role("w*")], &[]));
+        assert!(!subject.is_wanted(&[by_role("w*")], &[by_user("33")]));
+        assert!(!subject.is_wanted(&[], &[by_user("web")]));
         let both = Filter {
             name: Some(pattern("Shop")),
             user: Some("root".to_owned()),
             ..Filter::default()
         };
-        assert!(
-            subject.is_wanted(&options(vec![], vec![both])),
-            "one condition does not hold"
-        );
+        assert!(subject.is_wanted(&[], &[both]), "one condition does not hold");
         let blind = Facts {
             environ: None,
             ..facts.clone()
@@ -122,7 +108,7 @@ mod tests {
             name: "Shop.dll",
             facts: &blind,
         };
-        assert!(!blind.is_wanted(&options(vec![by_role("*")], vec![])));
-        assert!(blind.is_wanted(&options(vec![], vec![by_role("*")])));
+        assert!(!blind.is_wanted(&[by_role("*")], &[]));
+        assert!(blind.is_wanted(&[], &[by_role("*")]));
     }
 }

@@ -11,7 +11,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 use gc_rules::time::Moment;
 use tokio::time::Instant;
 
-use crate::thread_names::{FINALIZER, MAX_THREADS};
+use crate::thread_names::{FINALIZER, named};
 use processes::RunKey;
 
 /// The unit of CPU times in `stat` (`USER_HZ`, 100 on all architectures that .NET has).
@@ -46,7 +46,7 @@ impl FinalizerCpus {
         let before = self.0.remove(&run).filter(|before| before.begun == begun);
         let task = match &before {
             Some(before) => before.task.clone(),
-            None => finalizer(tasks)?,
+            None => named(tasks, |name| name == FINALIZER).next()?,
         };
         let ran_ns = ran(&task)?;
         let known = Known {
@@ -68,16 +68,6 @@ impl FinalizerCpus {
     }
 }
 
-/// The folder of the thread with the name.
-fn finalizer(tasks: &Path) -> Option<PathBuf> {
-    let tasks = std::fs::read_dir(tasks).ok()?.take(MAX_THREADS);
-    let mut tasks = tasks.filter_map(Result::ok).map(|task| task.path());
-    tasks.find(|task| {
-        let name = std::fs::read_to_string(task.join("comm"));
-        name.is_ok_and(|name| name.trim_end() == FINALIZER)
-    })
-}
-
 /// How long a thread ran, nanoseconds.
 fn ran(task: &Path) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
@@ -86,13 +76,10 @@ fn ran(task: &Path) -> Option<u64> {
     counted().filter(|ns| *ns > 0).or_else(|| of_stat(&text("stat")?))
 }
 
-/// The times in user and in kernel mode, fields 14 and 15 of `stat`.
+/// The times in user and in kernel mode of `stat`.
 fn of_stat(text: &str) -> Option<u64> {
-    let (_, after_name) = text.rsplit_once(')')?;
-    let mut fields = after_name.split_ascii_whitespace();
-    let user: u64 = fields.nth(11)?.parse().ok()?;
-    let kernel: u64 = fields.next()?.parse().ok()?;
-    user.checked_add(kernel)?.checked_mul(TICK_NS)
+    let stat = parse_stat(text.as_bytes())?;
+    stat.user_ticks.checked_add(stat.system_ticks)?.checked_mul(TICK_NS)
 }
 
 #[cfg(test)]
@@ -107,7 +94,7 @@ mod tests {
         let task = tasks.join(thread.to_string());
         std::fs::create_dir_all(&task).unwrap();
         std::fs::write(task.join("comm"), format!("{name}\n")).unwrap();
-        let stat = format!("{thread} ({name}) S 1 2 3 4 5 6 7 8 9 10 {ticks} 5 0 0 20 0\n");
+        let stat = format!("{thread} ({name}) S 1 2 3 4 5 6 7 8 9 10 {ticks} 5 0 0 20 0 1 0 100\n");
         std::fs::write(task.join("stat"), stat).unwrap();
         match schedstat {
             Some(text) => std::fs::write(task.join("schedstat"), text).unwrap(),

@@ -45,11 +45,11 @@ mod message;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dotnet_diagnostics::Held;
 
+pub use self::held::Counts;
 use self::held::{HeldStream, Shared};
 
 /// How often the reading thread says that it is alive.
@@ -63,19 +63,6 @@ pub const SILENT_SECONDS: u32 = 5;
 #[derive(Debug, Clone)]
 pub struct Guard {
     shared: Arc<Shared>,
-}
-
-/// What the guard did so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GuardStats {
-    /// A guard runs and answers.
-    pub is_running: bool,
-    /// Sessions that it closed because nothing was read.
-    pub closed_sessions: u64,
-    /// Guards that were started in place of one that ended.
-    pub restarts: u64,
-    /// Streams that a guard could not hold, for lack of descriptors.
-    pub not_held: u64,
 }
 
 impl Guard {
@@ -97,14 +84,8 @@ impl Guard {
     }
 
     /// What it did so far.
-    pub fn stats(&self) -> GuardStats {
-        let counts = &self.shared.counts;
-        GuardStats {
-            is_running: counts.running.load(Ordering::Relaxed),
-            closed_sessions: counts.closed.load(Ordering::Relaxed),
-            restarts: counts.restarts.load(Ordering::Relaxed),
-            not_held: counts.not_held.load(Ordering::Relaxed),
-        }
+    pub fn counts(&self) -> &Counts {
+        &self.shared.counts
     }
 }
 

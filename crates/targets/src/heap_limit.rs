@@ -96,10 +96,6 @@ struct Sources<'a> {
     variable: &'a dyn Fn(&str) -> Option<String>,
     /// The text of its `runtimeconfig.json`.
     runtime_config: Option<Value>,
-    /// The container's memory limit.
-    container: Option<u64>,
-    /// The machine's memory.
-    machine: Option<u64>,
 }
 
 /// What a process's environment and its `runtimeconfig.json` say. They stay as they are while it runs.
@@ -133,10 +129,6 @@ impl Configured {
 }
 
 impl Sources<'_> {
-    fn limit(&self) -> Option<Limit> {
-        self.configured().limit(self.container, self.machine)
-    }
-
     fn configured(&self) -> Configured {
         let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
         Configured {
@@ -247,10 +239,8 @@ mod tests {
             takes: Takes::CoreClr,
             variable: &variable,
             runtime_config: serde_json::from_str(config).ok(),
-            container,
-            machine,
         };
-        sources.limit()
+        sources.configured().limit(container, machine)
     }
 
     /// Scenario: each way to set the limit, two at once, zeros and nonsense.
@@ -301,10 +291,9 @@ mod tests {
                 takes: Takes::of(Some(true), major),
                 variable: &variable,
                 runtime_config: serde_json::from_str(config).ok(),
-                container: Some(200 << 20),
-                machine: None,
             };
-            sources.limit().map(|limit| limit.bytes >> 20)
+            let limit = sources.configured().limit(Some(200 << 20), None);
+            limit.map(|limit| limit.bytes >> 20)
         };
         let name = "DOTNET_GCHeapHardLimit";
         assert_eq!(mib(Some(10), name, "0x6000000"), Some(150));

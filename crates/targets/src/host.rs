@@ -1,8 +1,6 @@
 //! What is the same for all processes of this host, and what its clocks show.
 
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use gc_rules::field::HostFacts;
@@ -10,6 +8,7 @@ use gc_rules::time::Moment;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::Clocks;
+use crate::proc_file::text;
 use processes::text::bounded;
 
 const MAX_BYTES: u64 = 4 << 10;
@@ -52,12 +51,7 @@ impl Host {
     /// Reads it; blocking, but only local files of the system.
     pub(crate) fn read() -> Self {
         let line = |path: &str| {
-            let mut text = String::new();
-            File::open(Path::new(path))
-                .ok()?
-                .take(MAX_BYTES)
-                .read_to_string(&mut text)
-                .ok()?;
+            let text = text(File::open(path).ok()?, MAX_BYTES)?;
             Some(bounded(text.trim())).filter(|text| !text.is_empty())
         };
         Self {

@@ -47,13 +47,9 @@ pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
     let mut resource = Resource::default();
     resource.text(&row::SERVICE_NAME, service);
     Identity {
-        key: key_of(process),
         ns_pid: Some(process.ns_pid),
-        name: short_name(&process.name).to_owned(),
-        runtime: None,
-        native_aot: None,
         resource: resource.0,
-        provenance: Provenance::default(),
+        ..Identity::new(key_of(process), short_name(&process.name))
     }
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::user::uid_of;
+use crate::proc_file::uid_of;
 use processes::RunKey;
 use processes::text::bounded;
 

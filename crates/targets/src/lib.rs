@@ -110,7 +110,6 @@ pub mod thread_names;
 mod threads;
 mod tool_cost;
 mod tool_thread;
-mod user;
 #[expect(
     clippy::disallowed_methods,
     reason = "directories that are not there yet are looked for"

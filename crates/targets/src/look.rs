@@ -72,7 +72,7 @@ pub(crate) struct Directories {
 }
 
 /// What a look is asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Asked {
     /// All processes, not only `pids`.
     pub(crate) all: bool,
@@ -100,7 +100,7 @@ pub(crate) struct OngoingLook {
     state: Mutex<LookState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LookState {
     /// Which thread does it; those before hang.
     thread: u32,
@@ -141,14 +141,10 @@ impl OngoingLook {
             .chain(named.iter().cloned().map(LookStep::Behind));
         let steps = steps.filter(|step| !asked.stuck.contains(&step.place())).collect();
         let state = LookState {
-            thread: 0,
-            at: None,
             steps,
             listed,
-            sockets: BTreeMap::new(),
-            look: Look::default(),
-            directories: Directories::default(),
             result: Some(sender),
+            ..LookState::default()
         };
         let job = Self {
             asked,
@@ -276,19 +272,12 @@ mod tests {
 
     fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> Asked {
         Asked {
-            all: false,
             pids: pids.iter().copied().collect(),
-            known: BTreeMap::new(),
-            judge_all: false,
-            connected: BTreeSet::new(),
-            stuck: BTreeSet::new(),
-            left_alone: BTreeSet::new(),
-            plain: Arc::default(),
-            watches: None,
             options: Arc::new(TargetOptions {
                 sockets,
                 ..TargetOptions::default()
             }),
+            ..Asked::default()
         }
     }
 

@@ -55,7 +55,7 @@ struct Known {
 }
 
 /// Which processes made threads, as far as it was asked. Pure.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ThreadMakers {
     /// The kernel's counter at the last look.
     last: Option<u32>,
@@ -75,14 +75,9 @@ pub(crate) struct ThreadMakers {
 impl ThreadMakers {
     pub(crate) fn new(pid_max: u32) -> Self {
         Self {
-            last: None,
             pid_max,
-            waiting: VecDeque::new(),
-            known: BTreeMap::new(),
-            again: BTreeSet::new(),
-            found: BTreeSet::new(),
             tokens: PASSED_ON_AT_ONCE,
-            skipped: 0,
+            ..Self::default()
         }
     }
 

@@ -15,9 +15,20 @@ pub(crate) const MAX_MAPS_BYTES: u64 = 32 << 20;
 
 /// The first bytes of a file, as text; `None`: it cannot be read.
 pub(crate) fn text(file: File, limit: u64) -> Option<String> {
+    Some(String::from_utf8_lossy(&bytes(file, limit)?).into_owned())
+}
+
+/// The first bytes of a file; `None`: it cannot be read.
+pub(crate) fn bytes(file: File, limit: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(bytes)
+}
+
+/// The real user of a process; `None`: it is gone. The owner of its folder in `/proc` would be root for one that cannot
+/// be traced.
+pub(crate) fn uid_of(pid: u32) -> Option<u32> {
+    u32::try_from(count(&of_process(pid, "status", MAX_STATUS_BYTES)?, "Uid:")?).ok()
 }
 
 /// A file of a process's folder in `/proc`.
@@ -43,12 +54,7 @@ pub fn own_file(root: &OwnedFd, path: &Path) -> Option<File> {
     is_file.then(|| File::from(file))
 }
 
-/// A figure of `status` or `meminfo`, in KiB; `key` with its colon.
-pub(crate) fn kib(text: &str, key: &str) -> Option<u64> {
-    count(text, key)
-}
-
-/// A number of `status`; `key` with its colon.
+/// A number of `status` or `meminfo`, of memory in KiB; `key` with its colon.
 pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     value.split_ascii_whitespace().next()?.parse().ok()
@@ -56,14 +62,14 @@ pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
 
 /// The process's anonymous memory by its `status`, with what is swapped out, bytes.
 pub fn anonymous(status: &str) -> Option<u64> {
-    let swapped = kib(status, "VmSwap:").unwrap_or(0);
-    kib(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
+    let swapped = count(status, "VmSwap:").unwrap_or(0);
+    count(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
 }
 
 /// A figure of `/proc/meminfo`, bytes.
 pub fn meminfo(key: &str) -> Option<u64> {
     let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
-    kib(&info, key)?.checked_mul(1024)
+    count(&info, key)?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -77,8 +83,11 @@ mod tests {
     #[test]
     fn figures_are_found_by_name() {
         let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t    123 kB\nVmSwap:\t 7 kB\nVmHWM:\n";
-        assert_eq!((kib(status, "RssAnon:"), kib(status, "RssShmem:")), (Some(123), None));
-        assert_eq!(kib(status, "VmHWM:"), None);
+        assert_eq!(
+            (count(status, "RssAnon:"), count(status, "RssShmem:")),
+            (Some(123), None)
+        );
+        assert_eq!(count(status, "VmHWM:"), None);
         assert_eq!(anonymous(status), Some(130 << 10));
         assert_eq!(anonymous("RssAnon:\t  100 kB\n"), Some(100 << 10));
         assert_eq!(anonymous("VmRSS:\t  100 kB\n"), None);

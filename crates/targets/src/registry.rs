@@ -1,11 +1,12 @@
 //! The runs that are known, and what to do next for each: pure, with the time as an argument.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use delivery::transport::backoff::Backoff;
 use tokio::time::Instant;
 
-use crate::backoff::{backoff, backoff_over_memory};
+use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE, backoff, backoff_over_memory};
 use processes::RunKey;
 
 /// What is done with a run.
@@ -39,6 +40,23 @@ impl<T> Entry<T> {
     /// It waits because its stream took too much memory.
     pub(crate) fn held_off(&self) -> bool {
         self.held_off
+    }
+
+    /// An attempt failed, or a session ended after it `lived` for so long: when it is retried. `over_memory`: its stream
+    /// took too much, and it is retried later, slower each time. `chance`: 0 to 1.
+    pub(crate) fn again(&mut self, lived: Duration, over_memory: bool, now: Instant, chance: f64) -> Instant {
+        let (backoff, good) = if over_memory {
+            (&mut self.over_memory, GOOD_CONDUCT)
+        } else {
+            (&mut self.backoff, GOOD_LIFE)
+        };
+        if lived >= good {
+            backoff.reset();
+        }
+        let until = now + backoff.next(chance);
+        self.phase = Phase::Waiting(until);
+        self.held_off |= over_memory;
+        until
     }
 }
 
@@ -129,30 +147,6 @@ impl<T> Registry<T> {
         (start, over)
     }
 
-    /// An attempt failed, or a session ended: when it is retried. `good`: the session lived for a while. `chance`: 0 to
-    /// 1.
-    pub(crate) fn again(&mut self, key: RunKey, good: bool, now: Instant, chance: f64) -> Option<Instant> {
-        let entry = self.entries.get_mut(&key)?;
-        if good {
-            entry.backoff.reset();
-        }
-        let until = now + entry.backoff.next(chance);
-        entry.phase = Phase::Waiting(until);
-        Some(until)
-    }
-
-    /// Its stream took too much memory: it is retried later, slower each time. `good`: it lived for long before.
-    pub(crate) fn hold_off(&mut self, key: RunKey, good: bool, now: Instant, chance: f64) -> Option<Instant> {
-        let entry = self.entries.get_mut(&key)?;
-        if good {
-            entry.over_memory.reset();
-        }
-        let until = now + entry.over_memory.next(chance);
-        entry.phase = Phase::Waiting(until);
-        entry.held_off = true;
-        Some(until)
-    }
-
     /// Something happened that may help (a socket appeared): it is retried at once, and from the shortest pause on. Not one
     /// that is held off: a process can make sockets as often as it likes.
     pub(crate) fn hurry(&mut self, key: RunKey) {
@@ -177,12 +171,15 @@ impl<T> Registry<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn key(pid: u32) -> RunKey {
         RunKey { pid, start_time: 7 }
+    }
+
+    fn again(registry: &mut Registry<()>, lived: Duration, over_memory: bool, now: Instant, chance: f64) -> Instant {
+        let entry = registry.get_mut(key(1)).unwrap();
+        entry.again(lived, over_memory, now, chance)
     }
 
     /// Scenario: three runs, room for two; one of the two ends.
@@ -212,14 +209,14 @@ mod tests {
         registry.insert(key(1), Phase::Ready, ());
         for _ in 0..100 {
             assert_eq!(registry.due(now, 9).0, [key(1)]);
-            let until = registry.again(key(1), false, now, 0.5).unwrap();
+            let until = again(&mut registry, Duration::ZERO, false, now, 0.5);
             assert!(until - now <= Duration::from_secs(60));
             assert_eq!(registry.next_due(), Some(until));
             assert_eq!(registry.due(until - Duration::from_millis(1), 9).0, []);
             now = until;
         }
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = registry.again(key(1), true, now, 1.0).unwrap();
+        let until = again(&mut registry, GOOD_LIFE, false, now, 1.0);
         assert_eq!(until - now, Duration::from_millis(500));
         registry.hurry(key(1));
         assert_eq!(registry.due(now, 9).0, [key(1)]);
@@ -243,7 +240,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..10 {
             assert_eq!(registry.due(now, 9).0, [key(1)]);
-            let until = registry.hold_off(key(1), false, now, 1.0).unwrap();
+            let until = again(&mut registry, GOOD_LIFE, true, now, 1.0);
             registry.hurry(key(1));
             assert_eq!(registry.due(until - Duration::from_millis(1), 9).0, []);
             pauses.push((until - now).as_secs());
@@ -251,11 +248,11 @@ mod tests {
         }
         assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = registry.hold_off(key(1), true, now, 1.0).unwrap();
+        let until = again(&mut registry, GOOD_CONDUCT, true, now, 1.0);
         assert_eq!((until - now).as_secs(), 30);
         // Another failure after the pause is as any other.
         assert_eq!(registry.due(until, 9).0, [key(1)]);
-        registry.again(key(1), false, until, 1.0);
+        again(&mut registry, Duration::ZERO, false, until, 1.0);
         registry.hurry(key(1));
         assert_eq!(registry.due(until, 9).0, [key(1)]);
     }

@@ -28,7 +28,7 @@ use gc_requests::session;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::options::{Filter, RequestOptions};
+use crate::options::RequestOptions;
 use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
 use crate::requests::sdk::has_sdk;
 use crate::requests::stream::RequestStream;
@@ -63,13 +63,6 @@ pub(crate) enum News {
     Paused(String),
     /// Requests of this process are not read any more: a sentence.
     Off(String),
-}
-
-/// Whether the requests of a process are asked for.
-pub(crate) fn are_wanted(options: &RequestOptions, is_meant: impl Fn(&Filter) -> bool) -> bool {
-    options.enabled
-        && (options.include.is_empty() || options.include.iter().any(&is_meant))
-        && !options.exclude.iter().any(&is_meant)
 }
 
 /// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone. `pid`:

@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use dotnet_diagnostics::discovery::Process;
 
 use crate::others::connections;
+use crate::thread_names::MAX_THREADS;
 
-/// Most threads that are looked at.
-const MAX_THREADS: usize = 4096;
 /// Where a thread waits whose socket is full.
 const WAITS_FOR_READER: &str = "sock_alloc_send_pskb";
 /// Where the threads of a frozen control group wait: of version 1, and of 2.
@@ -32,7 +31,6 @@ enum Cause {
     Frozen,
     /// Somebody does not read the events that he asked for.
     Unread,
-    /// None of these.
     None,
 }
 

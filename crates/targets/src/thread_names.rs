@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dotnet_diagnostics::discovery::parse_status;
+
 /// Most threads of a process that are looked at.
 pub(crate) const MAX_THREADS: usize = 4096;
 
@@ -22,13 +24,18 @@ pub fn names(pid: u32) -> BTreeMap<u64, String> {
     tasks.filter_map(name).collect()
 }
 
+/// The folders of the threads below this one whose names fit; blocking.
+pub(crate) fn named(tasks: &Path, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = PathBuf> {
+    let tasks = std::fs::read_dir(tasks).into_iter().flatten().take(MAX_THREADS);
+    let tasks = tasks.filter_map(Result::ok).map(|task| task.path());
+    tasks.filter(move |task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| fits(name.trim_end())))
+}
+
 /// The last of `NSpid`, which has a number for each namespace, or else the folder's.
 pub(crate) fn own_number(task: &Path) -> Option<u64> {
-    let status = std::fs::read_to_string(task.join("status")).ok()?;
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let number = match numbers {
-        Some(numbers) => numbers.split_ascii_whitespace().next_back()?.to_owned(),
-        None => task.file_name()?.to_str()?.to_owned(),
-    };
-    number.parse().ok()
+    let status = std::fs::read(task.join("status")).ok()?;
+    match parse_status(&status).ns_pid {
+        Some(number) => Some(number.into()),
+        None => task.file_name()?.to_str()?.parse().ok(),
+    }
 }

@@ -5,12 +5,11 @@
 //! there are [`MOST`] of them at most.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::timeout;
 
 /// Most threads at a time, those that hang included. One that hangs costs about 20 kB.
@@ -28,16 +27,12 @@ pub(crate) enum NoThread {
 }
 
 /// Threads for work that may never return.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Threads(Arc<AtomicUsize>);
+#[derive(Debug, Clone)]
+pub(crate) struct Threads(Arc<Semaphore>);
 
-/// Counted while it lives.
-#[derive(Debug)]
-struct Running(Arc<AtomicUsize>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl Default for Threads {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST)))
     }
 }
 
@@ -51,11 +46,7 @@ impl Threads {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, NoThread> {
-        if self.0.fetch_add(1, Ordering::Relaxed) >= MOST {
-            self.0.fetch_sub(1, Ordering::Relaxed);
-            return Err(NoThread::Full);
-        }
-        let running = Running(Arc::clone(&self.0));
+        let running = Arc::clone(&self.0).try_acquire_owned().map_err(|_| NoThread::Full)?;
         let (sender, receiver) = oneshot::channel();
         let thread = Builder::new().name("files".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(move || {
@@ -88,17 +79,7 @@ pub enum NotRead {
 /// Files that are read again and again, each time on a thread of its own, which may hang. While one hangs no other one
 /// begins: that counts as late at once.
 #[derive(Debug, Clone, Default)]
-pub struct FileReading(Arc<AtomicBool>);
-
-/// Reset when it is dropped.
-#[derive(Debug)]
-struct Begun(Arc<AtomicBool>);
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
+pub struct FileReading(Arc<Mutex<()>>);
 
 impl FileReading {
     /// Does this on a thread of its own, in the context of the caller's executor, and waits for so long.
@@ -115,10 +96,9 @@ impl FileReading {
         within: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NotRead> {
-        if self.0.swap(true, Ordering::Relaxed) {
+        let Ok(begun) = Arc::clone(&self.0).try_lock_owned() else {
             return Err(NotRead::Late { within });
-        }
-        let begun = Begun(Arc::clone(&self.0));
+        };
         let context = Handle::current();
         let done = Threads::default().run(move || {
             let _context = context.enter();
@@ -161,7 +141,7 @@ mod tests {
         assert_eq!(threads.run(|| 7).unwrap().await, Ok(7));
         let failed = threads.run(|| panic!("on purpose")).unwrap();
         assert!(failed.await.is_err());
-        assert_eq!(threads.0.load(Ordering::Relaxed), 0);
+        assert_eq!(threads.0.available_permits(), MOST);
     }
 
     /// Scenario: a file is read that hangs, again while it hangs, and after it came back.

@@ -8,9 +8,9 @@
 //! The stream numbers threads as the process's own pid namespace does. A few small files of `/proc` are read, once for
 //! each thread that asks for a collection and is not known.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::thread_names::{MAX_THREADS, own_number};
+use crate::thread_names::{named, own_number};
 
 /// The name of threads of event sessions and their commands.
 const NAME: &str = ".NET EventPipe";
@@ -39,25 +39,18 @@ impl ToolThread {
         if let Some((_, is)) = self.known.iter().find(|(known, _)| *known == thread) {
             return Some(*is);
         }
-        let is = named(self.tasks.as_deref()?)?.contains(&thread);
+        let tools = named(self.tasks.as_deref()?, |name| name == NAME);
+        let tools: Vec<u64> = tools.filter_map(|task| own_number(&task)).collect();
+        if tools.is_empty() {
+            return None;
+        }
+        let is = tools.contains(&thread);
         if self.known.len() >= MAX_KNOWN {
             self.known.remove(0);
         }
         self.known.push((thread, is));
         Some(is)
     }
-}
-
-/// The numbers of the threads with the name, in the process's own namespace. `None`: there are none.
-fn named(tasks: &Path) -> Option<Vec<u64>> {
-    let is_named = |task: &PathBuf| {
-        let name = std::fs::read_to_string(task.join("comm"));
-        name.is_ok_and(|name| name.trim_end() == NAME)
-    };
-    let tasks = std::fs::read_dir(tasks).ok()?.take(MAX_THREADS);
-    let tasks = tasks.filter_map(Result::ok).map(|task| task.path()).filter(is_named);
-    let numbers: Vec<u64> = tasks.filter_map(|task| own_number(&task)).collect();
-    (!numbers.is_empty()).then_some(numbers)
 }
 
 #[cfg(test)]
@@ -84,7 +77,7 @@ mod tests {
         thread.unwrap().join().unwrap();
         assert_eq!(threads.is(tool), Some(true));
         // The kernel lists a thread for a moment after it was joined.
-        while Path::new(&format!("/proc/self/task/{tool}")).exists() {
+        while std::path::Path::new(&format!("/proc/self/task/{tool}")).exists() {
             std::thread::yield_now();
         }
         assert_eq!(ToolThread::new(Some(std::process::id())).is(other), None);

@@ -1,16 +1,14 @@
 //! Runs that have a burst, on disk while it goes on: a run during whose burst gcwatch died gets none again. Whatever
 //! it was in its stream would be there the next time, too.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::state::{NO_SURPRISE, boot_id};
+use crate::daemon::state::boot_id;
 use processes::RunKey;
-use processes::files::Beside;
+use processes::files;
 
 /// Its name in the state directory.
 const NAME: &str = "bursts.json";
@@ -41,7 +39,9 @@ impl BurstMarks {
     pub(crate) fn read(directory: &Path) -> Self {
         let path = directory.join(NAME);
         let boot_id = boot_id();
-        let content = read(&path).unwrap_or_default();
+        let read = files::read(&path, MOST_BYTES).ok().flatten();
+        let content = read.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
+        let content = content.unwrap_or_default();
         let runs = if content.boot_id == boot_id {
             content.runs
         } else {
@@ -77,17 +77,8 @@ impl BurstMarks {
             boot_id: self.boot_id.clone(),
             runs: runs.into_iter().map(|run| (run.pid, run.start_time)).collect(),
         };
-        let mut file = Beside::new(&self.path, true)?;
-        file.write_all(&serde_json::to_vec(&content)?)?;
-        file.complete()
+        files::write(&self.path, &serde_json::to_vec(&content)?)
     }
-}
-
-fn read(path: &Path) -> io::Result<Content> {
-    let file = OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path)?;
-    let mut text = String::new();
-    file.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(serde_json::from_str(&text)?)
 }
 
 #[cfg(test)]

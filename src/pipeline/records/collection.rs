@@ -22,10 +22,11 @@ pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCo
     let mut marks: Vec<Mark> = history.marks().collect();
     marks.sort_by_key(|mark| (mark.start(), mark.number));
     let kept = history
+        .kept
         .newest()
         .rev()
         .chain(history.longest(Moment::FIRST))
-        .chain(history.pinned());
+        .chain(history.kept.pinned());
     let kept = kept
         .into_iter()
         .find(|kept| u64::from(kept.collection.number()) == number)
@@ -141,13 +142,9 @@ fn line_of_mark(mark: &Mark, wall: Wall) -> CollectionLine {
         generation: mark.generation.and_then(|generation| u32::try_from(generation).ok()),
         gc_type: mark.gc_type().map(type_name),
         reason: mark.reason().map(|reason| reason.to_string()),
-        requested_by_tool: None,
         pause_ns: mark.pause_ns.and_then(|ns| i64::try_from(ns).ok()),
-        suspend_ns: None,
-        heap_before: None,
-        heap_after: None,
-        promoted: None,
         lossy: mark.lossy,
+        ..CollectionLine::default()
     }
 }
 

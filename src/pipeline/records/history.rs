@@ -62,7 +62,6 @@ pub(crate) fn pauses(marks: impl Iterator<Item = Mark>, wall: Wall) -> PauseColu
     columns
 }
 
-/// Adds a collection.
 pub(crate) fn add_mark(columns: &mut PauseColumns, mark: &Mark, wall: Wall) {
     columns.number.push(mark.number);
     columns.start_ms.push(wall.unix_ms(mark.start()));

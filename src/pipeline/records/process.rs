@@ -14,8 +14,8 @@ use super::target::{attributes, json_value};
 use crate::pipeline::shared::Noted;
 use api::gc::type_name;
 use api::view::{
-    CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, PauseColumns, ProcessRecord, ProcessRow, RequestsOfMinute,
-    SettingRecord, StreamFigures, Unseen,
+    CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
+    StreamFigures, Unseen,
 };
 use run::Run;
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
@@ -39,15 +39,16 @@ pub(crate) fn read(
         history: shown(history.buckets(now), run),
         kept_from_ms,
         pauses: pauses(history.marks(), run.wall),
-        causes: history.causes().iter().map(cause).collect(),
+        causes: history.causes.all().iter().map(cause).collect(),
         account: AccountRecord::of_stopped_time(
-            history.stopped(),
+            history.stopped.all(),
             run.session.first_attach.map(|attach| since(attach, now)),
         ),
         account_recent: history
-            .recently_stopped()
+            .stopped
+            .recent()
             .map(|(from, stopped)| AccountRecord::of_stopped_time(&stopped, Some(since(from, now)))),
-        newest: history.newest().rev().map(line).collect(),
+        newest: history.kept.newest().rev().map(line).collect(),
         longest: history.longest(now).map(line).collect(),
         settings: settings_of(resource),
         notes: notes(run),
@@ -70,33 +71,21 @@ pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<Incident
         None => format!("the process is {}", process.state.replace('_', " ")),
     };
     ProcessRecord {
-        grafana_url: None,
         at_ms,
-        revision: 0,
         resource: attributes(&noted.identity.resource),
-        memory: MemoryRecord::default(),
         history: HistoryColumns {
             bucket_ms: BUCKET_NS / 1_000_000,
             span_ms: HISTORY_NS / 1_000_000,
             ..HistoryColumns::default()
         },
-        pauses: PauseColumns::default(),
-        causes: Vec::new(),
         account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
-        account_recent: None,
-        kept_from_ms: None,
-        notes: Vec::new(),
-        newest: Vec::new(),
-        longest: Vec::new(),
-        settings: Vec::new(),
-        requests: None,
-        stream: StreamFigures::default(),
         unseen: vec![Unseen {
             what: "everything".to_owned(),
             why,
         }],
         incidents,
         process,
+        ..ProcessRecord::default()
     }
 }
 
@@ -122,7 +111,7 @@ fn notes(run: &Run) -> Vec<NoteRecord> {
 }
 
 fn memory(run: &Run) -> MemoryRecord {
-    let newest = run.history.figures();
+    let newest = &run.history.figures;
     let figures = run.group_figures();
     let heap_after = newest.heap_after();
     MemoryRecord {
@@ -281,7 +270,7 @@ fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
             "this version of gcwatch does not know their layout: please report the version of .NET",
         );
     }
-    if history.collections > 0 && history.figures().committed.is_none() {
+    if history.collections > 0 && history.figures.committed.is_none() {
         add(
             "committed memory of the heap".to_owned(),
             "runtimes send it from .NET 8 on",

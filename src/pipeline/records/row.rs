@@ -6,15 +6,14 @@ use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Severity;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::definition::{resource as row, settings};
-use gc_telemetry::value::text;
+use gc_telemetry::value::{flag, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::shared::Noted;
 use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
 use processes::{Identity, RunState};
 use run::Run;
-use run::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses, bucket_of};
+use run::history::{BUCKET_NS, BUCKETS, History, Pauses, bucket_of};
 
 /// Points of a row's half hour.
 const SPARK_POINTS: usize = 60;
@@ -44,7 +43,7 @@ pub(crate) fn row_of(run: &Run, open: &OpenIncidents, with_spark: bool, now: Mom
     let now = run.present(now);
     let figures = run.group_figures();
     let attached = session.first_attach;
-    let newest = history.figures();
+    let newest = &history.figures;
     let progress = session.progress();
     let resource = &run.identity.resource().attributes;
     ProcessRow {
@@ -83,18 +82,6 @@ fn memory(run: &Run) -> Option<RowMemory> {
         committed_unused: ledger.committed_unused,
         native: ledger.native,
     })
-}
-
-fn flag(attributes: &[KeyValue], name: &str) -> Option<bool> {
-    match value(attributes, name)? {
-        Value::BoolValue(flag) => Some(*flag),
-        _ => None,
-    }
-}
-
-fn value<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a Value> {
-    let attribute = attributes.iter().find(|attribute| attribute.key == name)?;
-    attribute.value.as_ref()?.value.as_ref()
 }
 
 /// How the collector works, as far as that is known.
@@ -162,19 +149,7 @@ fn plain(
         since,
         severity: incidents.map(|(_, severity)| *severity),
         incidents: incidents.map_or(0, |(count, _)| *count),
-        minute: None,
-        heap_after: None,
-        heap_limit: None,
-        container_memory: None,
-        container_limit: None,
-        memory: None,
-        collections: 0,
-        last_collection: None,
-        last_collection_ms: None,
-        lag_ns: None,
-        lost_events: None,
-        lossy: 0,
-        spark: None,
+        ..ProcessRow::default()
     }
 }
 
@@ -235,17 +210,9 @@ fn spark(history: &History, attached: Option<Moment>, now: Moment) -> SparkRecor
             let per_mille = *sum / (SPARK_BUCKETS * BUCKET_NS / 1000);
             *point = Some(u16::try_from(per_mille.min(1000)).unwrap_or(1000));
         }
-        if let (Some(point), Some(bytes)) = (heap.get_mut(place), heap_of(&bucket)) {
+        if let (Some(point), Some(bytes)) = (heap.get_mut(place), bucket.heap_after()) {
             *point = Some(bytes >> 10);
         }
     }
     SparkRecord { stopped, heap }
-}
-
-/// Bytes in all generations after the last collection of a bucket.
-fn heap_of(bucket: &Bucket) -> Option<u64> {
-    let known = bucket.heap.iter().flatten();
-    known.fold(None, |sum: Option<u64>, bytes| {
-        Some(sum.unwrap_or(0).saturating_add(*bytes))
-    })
 }

@@ -24,7 +24,6 @@ const MOST_NEAR: usize = 100;
 /// How many runs are in each state, and those in which the rule fires.
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
 
-/// Of each rule.
 pub(crate) type States = BTreeMap<Arc<str>, OverRuns>;
 
 /// Every rule, in the order of the files.

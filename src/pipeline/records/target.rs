@@ -22,20 +22,8 @@ fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since: O
         reason: state.reason(),
         detail: state.detail(),
         since,
-        first_attached: None,
-        sessions: 0,
-        healings: 0,
-        bytes: 0,
-        events: 0,
-        lost_events: None,
-        undecodable_events: 0,
-        collections: 0,
-        lossy: 0,
-        incomplete: 0,
-        last_collection: None,
-        lag_ns: None,
-        exports_runtime: None,
         resource: attributes(resource),
+        ..TargetView::default()
     }
 }
 
@@ -59,7 +47,7 @@ pub(crate) fn target_of(run: &Run) -> TargetView {
         collections: history.collections,
         lossy: history.lossy,
         incomplete: history.incomplete,
-        last_collection: history.figures().number,
+        last_collection: history.figures.number,
         lag_ns: session.lag_ns,
         exports_runtime: run.exports_runtime,
         ..target(

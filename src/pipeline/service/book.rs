@@ -139,7 +139,6 @@ impl ServiceBook {
         }
     }
 
-    /// A process ended.
     pub(crate) fn ended(&mut self, run: RunKey, in_order: Option<bool>, now: Moment) {
         let Some((key, _)) = self.of_run.remove(&run) else {
             return;
@@ -223,12 +222,10 @@ impl ServiceBook {
             .retain(|_, service| !service.living.is_empty() || !service.deaths.is_empty());
     }
 
-    /// Each service.
     pub(crate) fn services(&self) -> impl Iterator<Item = (&ServiceKey, &Service)> {
         self.services.iter()
     }
 
-    /// That service.
     pub(crate) fn service(&self, key: &ServiceKey) -> Option<&Service> {
         self.services.get(key)
     }

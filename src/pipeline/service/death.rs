@@ -16,7 +16,6 @@ const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
 /// How a process ended, as far as it is known from outside. `None`: unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Death {
-    /// The run.
     pub(crate) run: RunKey,
     /// When it was noticed.
     pub(crate) at: Moment,

@@ -15,18 +15,17 @@ use std::sync::Arc;
 use gc_rules::alert::Alert;
 use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
-use gc_rules::incident::{Incident, IncidentEnding, IncidentRecord};
+use gc_rules::incident::IncidentEnding;
 use gc_rules::rule::{On, Rule};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
+use gc_rules::time::Moment;
 use gc_telemetry::origin::Origin;
 
 use self::subject::Subject;
-pub(crate) use self::subject::SubjectName;
 pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
-use crate::pipeline::subject_incidents::Changes;
+use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use processes::RunKey;
 use processes::service::ServiceKey;
 
@@ -51,11 +50,9 @@ impl FleetRules {
         now: Moment,
     ) -> Vec<Changes> {
         let mut changes = Vec::new();
-        let any = |on: On| rules.rules.iter().any(|rule| rule.enabled && rule.on == on);
-        if let (Some((run, resource)), true) = (own, any(On::Watcher) || self.watcher.is_some()) {
-            let subject = self
-                .watcher
-                .get_or_insert_with(|| Subject::new(On::Watcher, *run, "gcwatch", resource, rules, now));
+        let is_judged = || self.watcher.is_some() || about(On::Watcher, rules).next().is_some();
+        if let Some(own) = own.filter(|_| is_judged()) {
+            let subject = self.watcher.get_or_insert_with(|| Subject::watcher(own, rules, now));
             let stream = StreamFacts {
                 watcher: Some(watcher.facts(now)),
                 ..StreamFacts::default()
@@ -63,7 +60,7 @@ impl FleetRules {
             changes.extend(subject.tick(stream, rules, now));
         }
         changes.extend(self.expect(book, own, rules, now));
-        if any(On::Service) {
+        if about(On::Service, rules).next().is_some() {
             for (key, service) in book.services() {
                 for version in divisions(service, rules) {
                     let key = (key.clone(), version);
@@ -82,11 +79,7 @@ impl FleetRules {
                 let known = service.known(of(version));
                 changes.extend(subject.know(version.as_deref(), known, now));
             }
-            let stream = StreamFacts {
-                service: Some(facts),
-                ..StreamFacts::default()
-            };
-            changes.extend(subject.tick(stream, rules, now));
+            changes.extend(subject.tick(of_service(facts), rules, now));
             let fires = !subject.engine.alerts().is_empty() || !subject.own.incidents.is_empty();
             if service.is_none() && fires {
                 changes.extend(subject.end(now));
@@ -112,8 +105,7 @@ impl FleetRules {
         rules: &Arc<RuleSet>,
         now: Moment,
     ) -> Vec<Changes> {
-        let enabled = rules.rules.iter().filter(|rule| rule.enabled && rule.on == On::Service);
-        let names: BTreeSet<&Arc<str>> = enabled.flat_map(|rule| &rule.expect).collect();
+        let names: BTreeSet<&Arc<str>> = about(On::Service, rules).flat_map(|rule| &rule.expect).collect();
         for name in &names {
             if !self.expected.contains_key(*name) {
                 let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now);
@@ -126,11 +118,7 @@ impl FleetRules {
                 processes: book.processes_of(name),
                 ..ServiceFacts::default()
             };
-            let stream = StreamFacts {
-                service: Some(facts),
-                ..StreamFacts::default()
-            };
-            changes.extend(subject.tick(stream, rules, now));
+            changes.extend(subject.tick(of_service(facts), rules, now));
             let is_expected = names.contains(name);
             if !is_expected {
                 changes.extend(subject.end(now));
@@ -149,15 +137,10 @@ impl FleetRules {
     pub(crate) fn resume(&mut self, resumed: &mut Resumed) {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         for subject in services.filter(|subject| subject.own.incidents.is_empty()) {
-            if let Some(incidents) = resumed.take(subject.run) {
+            if let Some(incidents) = resumed.take(subject.own.run) {
                 subject.own.incidents = incidents;
             }
         }
-    }
-
-    /// Each incident that is open, with its run, the name of the subject and its resource.
-    pub(crate) fn each(&self, take: &mut impl FnMut(RunKey, &str, &Origin, &Incident)) {
-        self.subjects().for_each(|subject| subject.own.each(subject.run, take));
     }
 
     /// Ends all incidents: nobody watches any more.
@@ -165,43 +148,49 @@ impl FleetRules {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         let subjects = services.chain(&mut self.watcher);
         let open = subjects.filter(|subject| !subject.own.incidents.is_empty());
-        open.map(|subject| subject.own.end(subject.run, IncidentEnding::Unwatched, now))
+        open.map(|subject| subject.own.end(IncidentEnding::Unwatched, now))
             .collect()
     }
 
-    /// The incidents that are open.
-    pub(crate) fn incidents(&self, wall: Wall) -> impl Iterator<Item = IncidentRecord> + '_ {
-        self.subjects()
-            .flat_map(move |subject| subject.own.records(subject.run, wall))
+    /// The incidents of each subject.
+    pub(crate) fn incidents(&self) -> impl Iterator<Item = &SubjectIncidents> {
+        self.subjects().map(|subject| &subject.own)
     }
 
     /// The state of each rule that is about services or gcwatch itself, of each of them.
-    pub(crate) fn states(&self) -> Vec<(SubjectName, Arc<Rule>, RuleState)> {
+    pub(crate) fn states(&self) -> Vec<(&SubjectIncidents, &Arc<Rule>, RuleState)> {
         self.subjects().flat_map(Subject::states).collect()
     }
 
     /// The alerts that fire, each with its rule's group.
-    pub(crate) fn alerts(&self) -> Vec<(SubjectName, Arc<Alert>, Option<Arc<str>>)> {
+    pub(crate) fn alerts(&self) -> Vec<(&SubjectIncidents, Arc<Alert>, Option<Arc<str>>)> {
         self.subjects().flat_map(Subject::alerts).collect()
     }
 }
 
-/// The rules of services that are evaluated.
-fn of_services(rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
+/// The rules about this that are evaluated.
+fn about(on: On, rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
     let rules = rules.rules.iter();
-    rules.filter(|rule| rule.enabled && rule.on == On::Service)
+    rules.filter(move |rule| rule.enabled && rule.on == on)
+}
+
+fn of_service(facts: ServiceFacts) -> StreamFacts {
+    StreamFacts {
+        service: Some(facts),
+        ..StreamFacts::default()
+    }
 }
 
 /// Whether there is something that is not said of a process already, or a rule looks back.
 fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
-    let looks_back = || of_services(rules).any(|rule| !rule.windows.is_empty());
+    let looks_back = || about(On::Service, rules).any(|rule| !rule.windows.is_empty());
     facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())
 }
 
 /// What rules divide a service into; `None`: the service as a whole.
 fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
     let mut divisions = vec![None];
-    if of_services(rules).any(|rule| rule.by.is_some()) {
+    if about(On::Service, rules).any(|rule| rule.by.is_some()) {
         divisions.extend(service.versions().into_iter().cloned().map(Some));
     }
     divisions

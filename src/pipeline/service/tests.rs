@@ -33,19 +33,15 @@ fn run(pid: u32) -> RunKey {
 }
 
 fn identity(own_names: &[&str], container: ContainerIdentity, command: u64) -> Identity {
+    let provenance = Provenance {
+        own_names: own_names.iter().map(|&name| name.to_owned()).collect(),
+        container,
+        command: Some(command),
+        ..Provenance::default()
+    };
     Identity {
-        key: run(1),
-        ns_pid: None,
-        name: "app".to_owned(),
-        runtime: None,
-        native_aot: None,
-        resource: Vec::new(),
-        provenance: Provenance {
-            own_names: own_names.iter().map(|&name| name.to_owned()).collect(),
-            container,
-            command: Some(command),
-            ..Provenance::default()
-        },
+        provenance,
+        ..Identity::new(run(1), "app")
     }
 }
 
@@ -120,7 +116,7 @@ impl Host {
             peak: None,
             amount: None,
             severity: worst,
-            rule: Arc::clone(self.rules.rule(id).unwrap()),
+            rule: Arc::clone(rule),
             number: 1,
             active: self.now,
             started: self.now,
@@ -146,6 +142,12 @@ impl Host {
             span: None,
         };
         self.book.notices(&[notice], self.now);
+    }
+
+    /// The summaries of the incidents that are open.
+    fn open(&self) -> Vec<String> {
+        let records = self.judged.incidents().flat_map(|subject| subject.records(Wall::UNIX));
+        records.map(|incident| incident.summary).collect()
     }
 
     fn ends(&mut self, pid: u32, in_order: bool) {
@@ -352,14 +354,8 @@ fn one_fault_of_many_processes_is_the_services() {
         &*alerts[0].1.summary,
         "4 processes of the service show memory.exhausted at once"
     );
-    let names: Vec<&str> = alerts[0]
-        .0
-        .resource
-        .attributes
-        .iter()
-        .map(|attribute| &*attribute.key)
-        .collect();
-    assert_eq!(names, ["service.name"]);
+    let mut names = alerts[0].0.resource.attributes.iter().map(|attribute| &*attribute.key);
+    assert_eq!((names.next(), names.next()), (Some("service.name"), None));
     for pid in 1..=2 {
         host.notice(pid, FULL, Some(Ending::Cleared));
     }
@@ -443,23 +439,25 @@ fn keys_outlive_processes() {
 /// Guarantee: one alert for each absence, from `for` on until it comes; the services of other rules are not meant.
 #[test]
 fn a_service_that_is_expected_is_missed() {
-    let mut host = Host::new();
-    let rule = "apiVersion: gcwatch/v1\nrules:\n  - id: shop.absent\n    title: A service is absent\n    on: service\n    \
-         expect: [checkout, cart]\n    when: service.processes == 0\n    for: 1m\n    severity: error\n    \
-         summary: 'No process of {{ process.service }} runs here'\n    description: d\n    remedy: r\n";
-    let mut files = shipped();
-    files.push(SourceFile {
-        name: "shop.yaml".to_owned(),
-        text: rule.to_owned(),
-    });
-    host.rules = Arc::new(load(&files).unwrap().rules);
+    let mut host = Host::with(
+        "rules:
+  - id: shop.absent
+    title: A service is absent
+    on: service
+    expect: [checkout, cart]
+    when: service.processes == 0
+    for: 1m
+    severity: error
+    summary: 'No process of {{ process.service }} runs here'
+",
+    );
     host.begins(1, "checkout");
     host.begins(2, "other");
     host.passes(30);
     host.ends(2, true);
     host.passes(60);
     assert_eq!(host.said, ["shop.absent +"]);
-    assert_eq!(host.judged.incidents(Wall::UNIX).count(), 1);
+    assert_eq!(host.open().len(), 1);
     host.begins(3, "cart");
     host.passes(90);
     assert!(host.said.iter().any(|said| said == "shop.absent -"), "{:?}", host.said);
@@ -467,12 +465,7 @@ fn a_service_that_is_expected_is_missed() {
     host.ends(1, true);
     host.passes(3600);
     assert_eq!(host.said.len(), 1, "{:?}", host.said);
-    let open: Vec<String> = host
-        .judged
-        .incidents(Wall::UNIX)
-        .map(|incident| incident.summary)
-        .collect();
-    assert_eq!(open, ["No process of checkout runs here"]);
+    assert_eq!(host.open(), ["No process of checkout runs here"]);
 }
 
 /// Scenario: a rollout: three processes of version 1.0 and three of 1.1 run; a rule of a warning fires on all of the

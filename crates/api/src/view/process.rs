@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::ProcessRow;
 
 /// `/api/v1/processes/PID`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ProcessRecord {
     /// When this was so, Unix milliseconds.
     pub at_ms: u64,
@@ -226,7 +226,7 @@ pub struct CauseRecord {
 }
 
 /// A collection as a line.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct CollectionLine {
     /// Its number.
     pub number: u32,

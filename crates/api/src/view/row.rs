@@ -31,7 +31,7 @@ pub struct OverviewRecord {
 }
 
 /// A process in the overview.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// The host's pid.
     pub pid: u32,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One process: who it is, and how it is read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TargetView {
     /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's
     /// name.

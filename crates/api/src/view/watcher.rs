@@ -51,7 +51,7 @@ pub struct ExportsRuntimeRecord {
 }
 
 /// What gcwatch uses, as the kernel counts it. Null: cannot be read.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UsageRecord {
     /// CPU time in user mode, seconds.
     pub cpu_user_s: Option<f64>,

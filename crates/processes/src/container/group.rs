@@ -52,6 +52,12 @@ pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     text(File::from(file), MAX_FILE_BYTES)
 }
 
+/// A file of the kernel in the folder of a process.
+pub(super) fn open(process: &OwnedFd, name: &str) -> Option<File> {
+    let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    Some(File::from(file))
+}
+
 /// What is in a file, up to a limit.
 pub(super) fn text(file: File, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();

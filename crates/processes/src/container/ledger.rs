@@ -92,8 +92,7 @@ const LOOKED_AT_FOR_NS: u64 = 300_000_000_000;
 pub fn old_objects(collection: &Collection) -> Option<u64> {
     let old = collection.heap.get(2..)?.iter();
     let each = old.filter_map(|sizes| Some(sizes.after?.saturating_sub(sizes.fragmentation.unwrap_or(0))));
-    let sum = |sum: Option<u64>, bytes| Some(sum.unwrap_or(0).saturating_add(bytes));
-    each.fold(None, sum)
+    each.reduce(u64::saturating_add)
 }
 
 /// Of so many bytes of old objects, those that no full collection has looked at, and for how many seconds. `looked_at`:

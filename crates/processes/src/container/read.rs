@@ -9,10 +9,10 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use dotnet_diagnostics::discovery::parse_stat;
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, fstat};
 
 use super::figures::{Cpu, Figures, Memory};
-use super::group::{MAX_FILE_BYTES, file, folder, group_folder, text};
+use super::group::{MAX_FILE_BYTES, file, folder, group_folder, open, text};
 use super::identity::container_depth;
 use super::kills::KillCounts;
 use super::level;
@@ -91,12 +91,12 @@ impl<'a> Groups<'a> {
     fn of(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
         // What is opened below this folder is of this very process, whoever has the pid later.
         let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
-        if parse_stat(of_process(&process, "stat", MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
+        if parse_stat(text(open(&process, "stat")?, MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
             return None;
         }
         Some(Self {
             own_mounts,
-            cgroup: of_process(&process, "cgroup", MAX_FILE_BYTES)?,
+            cgroup: text(open(&process, "cgroup")?, MAX_FILE_BYTES)?,
             process,
             their_mounts: OnceCell::new(),
         })
@@ -111,15 +111,14 @@ impl<'a> Groups<'a> {
         {
             return Some((membership, place, root));
         }
-        let read = || of_process(&self.process, "mountinfo", MAX_MOUNTINFO_BYTES).unwrap_or_default();
-        let place = place(self.their_mounts.get_or_init(read), &membership, controller)?;
+        let read = || text(open(&self.process, "mountinfo")?, MAX_MOUNTINFO_BYTES);
+        let place = place(
+            self.their_mounts.get_or_init(|| read().unwrap_or_default()),
+            &membership,
+            controller,
+        )?;
         Some((membership, place, folder(&self.process, "root").ok()?))
     }
-}
-
-fn of_process(process: &OwnedFd, name: &str, limit: u64) -> Option<String> {
-    let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    text(File::from(file), limit)
 }
 
 /// The group whose CPU limit holds for a process, kept open: how long it was throttled can be read often.

@@ -12,8 +12,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Takes a reading.
-    pub fn take(&mut self, now: Figures) {
+    /// Takes a reading. The newest figures; counters count from the first reading on.
+    pub fn take(&mut self, now: Figures) -> Figures {
         let before = self.last.replace(now).unwrap_or_default();
         let reported = self.reported;
         // From the first time on that it is known.
@@ -35,10 +35,6 @@ impl Usage {
             },
             ..now.after(&before)
         };
-    }
-
-    /// The newest figures; counters count from the first reading on. Nothing is known before that.
-    pub fn figures(&self) -> Figures {
         self.reported
     }
 }
@@ -64,11 +60,10 @@ mod tests {
     #[test]
     fn counters_are_from_the_first_reading_on() {
         let mut usage = Usage::default();
-        assert_eq!(usage.figures(), Figures::default());
         let mut reported = |reading| {
-            usage.take(killed(reading));
-            assert_eq!(usage.figures().memory_limit, Some(100));
-            usage.figures().memory.oom_kills
+            let figures = usage.take(killed(reading));
+            assert_eq!(figures.memory_limit, Some(100));
+            figures.memory.oom_kills
         };
         assert_eq!(reported(Some(5)), Some(0));
         assert_eq!(reported(Some(7)), Some(2));

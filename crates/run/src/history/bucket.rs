@@ -90,6 +90,15 @@ pub(crate) fn class_end_ns(class: u8) -> u64 {
     u64::try_from(halves).unwrap_or(u64::MAX)
 }
 
+/// The count of a class, in order among the others.
+pub(crate) fn count_of<C: Copy + Default>(counts: &mut Vec<(u8, C)>, class: u8) -> &mut C {
+    let place = counts.partition_point(|(known, _)| *known < class);
+    if counts.get(place).is_none_or(|(known, _)| *known != class) {
+        counts.insert(place, (class, C::default()));
+    }
+    &mut counts[place].1
+}
+
 impl Bucket {
     /// When it begins, nanoseconds of its clock.
     pub fn start_ns(&self) -> u64 {
@@ -108,14 +117,8 @@ impl Bucket {
         self.stopped_ns = self.stopped_ns.saturating_add(later.stopped_ns);
         self.longest_ns = self.longest_ns.max(later.longest_ns);
         for (class, count) in &later.pauses {
-            match self.pauses.binary_search_by_key(class, |(class, _)| *class) {
-                Ok(place) => {
-                    if let Some((_, known)) = self.pauses.get_mut(place) {
-                        *known = known.saturating_add(*count);
-                    }
-                }
-                Err(place) => self.pauses.insert(place, (*class, *count)),
-            }
+            let known = count_of(&mut self.pauses, *class);
+            *known = known.saturating_add(*count);
         }
         for (count, more) in self.collections.iter_mut().zip(later.collections) {
             *count = count.saturating_add(more);
@@ -131,6 +134,11 @@ impl Bucket {
         }
         self.committed = later.committed.or(self.committed);
         self.container_memory = later.container_memory.or(self.container_memory);
+    }
+
+    /// Bytes in all generations after the last collection.
+    pub fn heap_after(&self) -> Option<u64> {
+        self.heap.iter().flatten().copied().reduce(u64::saturating_add)
     }
 
     /// Takes bytes that were allocated in it.
@@ -149,15 +157,8 @@ impl Bucket {
         self.allocated_lower_bound |= collection.hides_allocation();
         if let Some(ns) = pause_ns {
             self.longest_ns = self.longest_ns.max(Some(ns));
-            let class = class_of(ns);
-            match self.pauses.binary_search_by_key(&class, |(class, _)| *class) {
-                Ok(place) => {
-                    if let Some((_, count)) = self.pauses.get_mut(place) {
-                        *count = count.saturating_add(1);
-                    }
-                }
-                Err(place) => self.pauses.insert(place, (class, 1)),
-            }
+            let count = count_of(&mut self.pauses, class_of(ns));
+            *count = count.saturating_add(1);
         }
         if collection.heap_stats.is_some() {
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);

@@ -32,7 +32,7 @@ pub struct Remembered {
 
 /// Those that are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// In the order in which they were observed.
     newest: VecDeque<Remembered>,
     /// With pause and time, the longest first.
@@ -123,11 +123,13 @@ impl Kept {
         self.pinned.push(kept);
     }
 
-    pub(crate) fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+    /// The ones that incidents refer to.
+    pub fn pinned(&self) -> impl Iterator<Item = &Remembered> {
         self.pinned.iter()
     }
 
-    pub(crate) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
+    /// The newest ones, in the order in which they were observed.
+    pub fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
         self.newest.iter()
     }
 

@@ -13,10 +13,8 @@ pub(crate) trait Record: Clone + Default {
 
 /// Writes or reads numbers.
 pub(crate) trait Pass {
-    /// Passes one number.
     fn number(&mut self, value: &mut u128);
 
-    /// Passes an integer.
     fn unsigned(&mut self, value: &mut u64) {
         let mut number = u128::from(*value);
         self.number(&mut number);
@@ -154,7 +152,6 @@ pub(crate) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
     records
 }
 
-/// The queue.
 #[derive(Debug)]
 pub(crate) struct Queue<R> {
     bytes: VecDeque<u8>,
@@ -215,12 +212,10 @@ impl<R: Record> Queue<R> {
         self.count = self.count.saturating_sub(1);
     }
 
-    /// The oldest one.
     pub(crate) fn first(&self) -> Option<R> {
         self.iter().next()
     }
 
-    /// Forgets all.
     pub(crate) fn clear(&mut self) {
         *self = Self {
             bytes: std::mem::take(&mut self.bytes),

@@ -1,6 +1,6 @@
 //! What several buckets say of pauses.
 
-use super::bucket::{Bucket, KINDS, class_end_ns};
+use super::bucket::{Bucket, KINDS, class_end_ns, count_of};
 
 /// Sums over buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,14 +35,7 @@ impl Pauses {
             self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
         }
         for (class, count) in &bucket.pauses {
-            match self.classes.binary_search_by_key(class, |(class, _)| *class) {
-                Ok(place) => {
-                    if let Some((_, sum)) = self.classes.get_mut(place) {
-                        *sum += u64::from(*count);
-                    }
-                }
-                Err(place) => self.classes.insert(place, (*class, u64::from(*count))),
-            }
+            *count_of(&mut self.classes, *class) += u64::from(*count);
         }
     }
 

@@ -8,7 +8,7 @@ const STEP_NS: u64 = 150 * 1_000_000_000;
 
 /// Sums of fixed size.
 #[derive(Debug, Default)]
-pub(crate) struct Stopped {
+pub struct Stopped {
     all: StoppedTime,
     /// All as it was at two earlier times, the older first; [`Moment::FIRST`]: not yet.
     earlier: [(Moment, StoppedTime); 2],
@@ -28,12 +28,12 @@ impl Stopped {
     }
 
     /// Since the first attach.
-    pub(crate) fn all(&self) -> &StoppedTime {
+    pub fn all(&self) -> &StoppedTime {
         &self.all
     }
 
     /// In the last minutes, and since when that is; `None`: nothing was seen.
-    pub(crate) fn recent(&self) -> Option<(Moment, StoppedTime)> {
+    pub fn recent(&self) -> Option<(Moment, StoppedTime)> {
         let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > Moment::FIRST)?;
         Some((*at, self.all.since(earlier)))
     }

@@ -68,6 +68,10 @@ fn at(seconds: i64) -> Moment {
     base().moment(seconds * SECOND)
 }
 
+fn observe(history: &mut History, collection: Box<Collection>) {
+    history.observe(collection, base(), NEWEST, Moment::NEVER);
+}
+
 /// Scenario: every recording, observed as a live process is.
 /// Guarantee: time stopped, counts, allocation and pauses are those of `analyze`, to the nanosecond and the byte; the
 /// figures of the heap are those of the last collection; quantiles are at most half longer than the true ones; and
@@ -100,7 +104,7 @@ fn sums_are_those_of_analyze() {
                     );
                 }
             }
-            let causes = history.causes();
+            let causes = history.causes.all();
             let sum: u64 = causes.iter().map(|cause| cause.pause_ns).sum();
             assert_eq!(i64::try_from(sum).unwrap(), totals.pause_ns(), "{name}");
             assert_eq!(causes.iter().map(|cause| cause.count).sum::<u64>(), totals.count);
@@ -114,7 +118,7 @@ fn sums_are_those_of_analyze() {
             }
             let with_stats = || process.collections.iter().filter(|one| one.heap_stats.is_some());
             if let Some(last) = with_stats().max_by_key(|one| collection_at(one)) {
-                assert_eq!(history.figures().heap_after(), last.heap_after(), "{name}");
+                assert_eq!(history.figures.heap_after(), last.heap_after(), "{name}");
             }
             for bucket in history.buckets.all().filter(|bucket| bucket.heap[2].is_some()) {
                 let is = |one: &&Collection| one.heap.each_ref().map(|sizes| sizes.after) == bucket.heap;
@@ -167,7 +171,7 @@ fn half_an_hour_fits() {
         assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
         assert!(history.buckets.all().count() as u64 >= BUCKETS * 9 / 10, "{name}");
         assert_eq!(history.marks().count(), MOST_MARKS, "{name}");
-        assert_eq!(history.newest().count(), NEWEST, "{name}");
+        assert_eq!(history.kept.newest().count(), NEWEST, "{name}");
         let now = at(offset / SECOND);
         let longest: Vec<_> = history
             .longest(now)
@@ -211,15 +215,15 @@ fn large_numbers_take_no_more() {
         let pause = collection.pauses[0].clone();
         collection.pauses = vec![pause; 40];
         collection.committed.after = Some(random());
-        history.observe(collection, base(), NEWEST, Moment::NEVER);
+        observe(&mut history, collection);
         history.measured(Some(random()), at(i64::from(number)));
         let bytes = history.memory_bytes();
         assert!(bytes <= MOST_BYTES, "{number}: {bytes}");
     }
     assert!(history.marks().count() > 100);
-    assert_eq!(history.causes().len(), causes::MOST_CAUSES + 1);
-    assert_eq!(history.causes().iter().map(|cause| cause.count).sum::<u64>(), 2000);
-    assert!(history.newest().count() >= 1);
+    assert_eq!(history.causes.all().len(), causes::MOST_CAUSES + 1);
+    assert_eq!(history.causes.all().iter().map(|cause| cause.count).sum::<u64>(), 2000);
+    assert!(history.kept.newest().count() >= 1);
 }
 
 /// Scenario: pauses that end on the edge of a bucket, begin on it, and lie in three of them; then nothing for a while.
@@ -228,9 +232,9 @@ fn large_numbers_take_no_more() {
 #[test]
 fn a_pause_is_of_the_buckets_it_lies_in() {
     let mut history = History::default();
-    history.observe(paused(1, 9 * SECOND, SECOND), base(), NEWEST, Moment::NEVER);
-    history.observe(paused(2, 20 * SECOND, SECOND), base(), NEWEST, Moment::NEVER);
-    history.observe(paused(3, 35 * SECOND, 20 * SECOND), base(), NEWEST, Moment::NEVER);
+    observe(&mut history, paused(1, 9 * SECOND, SECOND));
+    observe(&mut history, paused(2, 20 * SECOND, SECOND));
+    observe(&mut history, paused(3, 35 * SECOND, 20 * SECOND));
     let stopped = |history: &History, now: i64| -> Vec<(i64, u64, u32)> {
         let first = bucket_of(at(0));
         let each = history.buckets(at(now)).into_iter();
@@ -245,7 +249,7 @@ fn a_pause_is_of_the_buckets_it_lies_in() {
     assert_eq!(stopped(&history, 1800), seconds[1..]);
     assert_eq!(stopped(&history, 1840), seconds[5..]);
     // Idle for an hour, then one more: the old ones are gone for good.
-    history.observe(paused(4, 3600 * SECOND, SECOND), base(), NEWEST, Moment::NEVER);
+    observe(&mut history, paused(4, 3600 * SECOND, SECOND));
     assert_eq!(stopped(&history, 60), [(3600, 1, 1)]);
     assert_eq!(history.marks().count(), 4);
     assert_eq!(history.longest(at(3601)).count(), 1);
@@ -256,12 +260,12 @@ fn a_pause_is_of_the_buckets_it_lies_in() {
 #[test]
 fn what_is_known_late_is_put_where_it_was() {
     let mut history = History::default();
-    history.observe(paused(2, 12 * SECOND, SECOND), base(), NEWEST, Moment::NEVER);
+    observe(&mut history, paused(2, 12 * SECOND, SECOND));
     let mut background = paused(1, SECOND, 2 * SECOND);
     background.gc_type = Some(GcType::BACKGROUND);
     background.generation = Some(2);
     (background.end, background.last_event) = (Some(26 * SECOND), 26 * SECOND);
-    history.observe(background, base(), NEWEST, Moment::NEVER);
+    observe(&mut history, background);
     let stopped: Vec<u64> = history
         .buckets(at(30))
         .iter()
@@ -309,10 +313,7 @@ fn a_set_clock_moves_what_is_shown_alone() {
 #[test]
 fn unknown_stays_unknown() {
     let mut history = History::default();
-    assert_eq!(
-        (history.figures(), history.buckets(at(0)).len()),
-        (&Newest::default(), 0)
-    );
+    assert_eq!((history.figures, history.buckets(at(0)).len()), (Newest::default(), 0));
     history.measured(None, at(5));
     assert_eq!(history.buckets(at(5)).len(), 0);
     history.measured(Some(7), at(5));
@@ -325,7 +326,7 @@ fn unknown_stays_unknown() {
     );
     let pauses = history.pauses_since(Moment::FIRST);
     assert_eq!((pauses.quantile(99), pauses.allocated), (None, None));
-    assert_eq!(history.figures().heap_after(), None);
+    assert_eq!(history.figures.heap_after(), None);
 }
 
 /// Scenario: collections half a minute apart, each after 3 MB were allocated; then one after three hours.
@@ -350,21 +351,14 @@ fn allocation_is_of_the_buckets_it_lies_in() {
     let allocated = |history: &History, now: i64| -> Vec<Option<u64>> {
         history.buckets(at(now)).iter().map(|bucket| bucket.allocated).collect()
     };
-    history.observe(collected(1, 10 * SECOND, None), base(), NEWEST, Moment::NEVER);
-    history.observe(
-        collected(2, 40 * SECOND, Some((10 * SECOND, 3_000_000))),
-        base(),
-        NEWEST,
-        Moment::NEVER,
-    );
+    observe(&mut history, collected(1, 10 * SECOND, None));
+    observe(&mut history, collected(2, 40 * SECOND, Some((10 * SECOND, 3_000_000))));
     let million = Some(1_000_000);
     assert_eq!(allocated(&history, 40), [million, million, million, None]);
     let hours = 3 * 3600;
-    history.observe(
+    observe(
+        &mut history,
         collected(3, hours * SECOND, Some((40 * SECOND, 10_760_000))),
-        base(),
-        NEWEST,
-        Moment::NEVER,
     );
     let last = allocated(&history, hours);
     assert_eq!(last.len() as u64, BUCKETS);

@@ -53,7 +53,7 @@ impl<S: Sink> Attempt<S> {
             return self.unattachable(error.obstacle());
         }
         let Some(sink) = self.kept.sink.take() else {
-            return End::Again { lived: Duration::ZERO };
+            return End::FAILED;
         };
         let version = self
             .sketch
@@ -186,20 +186,19 @@ impl<S: Sink> Attempt<S> {
             }
             Err(problem.to_string())
         } else {
-            let finished = reading.finish();
-            let stopped = session.stopped().await;
+            let finished = reading.finish().map_err(|error| error.to_string());
             // A process that exits while it is being stopped answers no more; its stream is complete.
-            match (ended, finished, stopped) {
-                (Err(error), _, _) => Err(error.to_string()),
-                (Ok(()), Err(error), _) => Err(error.to_string()),
-                (Ok(()), Ok(()), _) => Ok(()),
-            }
+            let _stopped = session.stopped().await;
+            ended.map_err(|error| error.to_string()).and(finished)
         };
         self.kept.sink = Some(reading.sink);
         match order {
             Order::Read if over_memory => {
                 self.over_memory(&in_order.err().unwrap_or_default());
-                End::OverMemory { lived }
+                End::Again {
+                    lived,
+                    over_memory: true,
+                }
             }
             Order::Read => {
                 let detail = match &in_order {
@@ -222,7 +221,10 @@ impl<S: Sink> Attempt<S> {
                 } else {
                     lived
                 };
-                End::Again { lived }
+                End::Again {
+                    lived,
+                    over_memory: false,
+                }
             }
             Order::ShutDown | Order::Exclude => {
                 let detail = "gcwatch ended the session".to_owned();

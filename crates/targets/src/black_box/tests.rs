@@ -99,6 +99,12 @@ fn written(header: &TraceHeader, pieces: &[Piece]) -> (Vec<i64>, u64) {
     (times, decoder.stats().lost.unwrap())
 }
 
+/// The same of all that is kept of a run.
+fn kept_of(boxes: &BlackBoxes, run: RunKey) -> (Vec<i64>, u64) {
+    let kept = boxes.follow(run).unwrap();
+    written(&kept.header, &kept.pieces)
+}
+
 /// Scenario: an hour of a busy process, whose blocks cannot be packed, and of one that is quiet.
 /// Guarantee: of the busy one what fits is kept, of the quiet one the last 30 s and a piece more; nothing is lost in
 /// either, and both end with the newest event.
@@ -110,8 +116,7 @@ fn the_newest_is_kept() {
         let boxes = BlackBoxes::new().unwrap();
         let mut decoder = tapped(&boxes, RUN);
         push(&mut decoder, &stream);
-        let kept = boxes.follow(RUN).unwrap();
-        let (times, lost) = written(&kept.header, &kept.pieces);
+        let (times, lost) = kept_of(&boxes, RUN);
         assert_eq!((lost, times.last().copied()), (0, decoder.stats().last_event));
         assert!((least..=most).contains(&times.len()), "{}", times.len());
         assert!(boxes.held() <= ONE + PIECE + 10_000, "{}", boxes.held());
@@ -148,8 +153,7 @@ fn what_follows_is_passed_on() {
     assert!(times.len() > 190, "{}", times.len());
     boxes.unfollow(RUN);
     // What is left of a dead process can be had.
-    let kept = boxes.follow(RUN).unwrap();
-    assert_eq!(written(&kept.header, &kept.pieces).0, times);
+    assert_eq!(kept_of(&boxes, RUN).0, times);
     assert_eq!(boxes.next(RUN).more, More::Over);
 }
 
@@ -166,9 +170,7 @@ fn a_recording_is_of_one_session() {
     drop(first);
     let next = boxes.next(RUN);
     assert!(next.pieces.is_empty() && next.more == More::Over);
-    let kept = boxes.follow(RUN).unwrap();
-    let (times, lost) = written(&kept.header, &kept.pieces);
-    assert_eq!((times, lost), ((100..110).collect(), 0));
+    assert_eq!(kept_of(&boxes, RUN), ((100..110).collect(), 0));
 }
 
 /// Scenario: a writer that does not come, because its disk hangs, while much follows.
@@ -209,11 +211,9 @@ fn all_together_have_a_limit() {
         assert!(boxes.held() <= ALL, "{}", boxes.held());
     }
     assert!(boxes.held() > ALL / 2);
-    let kept = boxes.follow(RUN).unwrap();
-    assert_eq!(written(&kept.header, &kept.pieces), (vec![1], 0));
+    assert_eq!(kept_of(&boxes, RUN), (vec![1], 0));
     for pid in 1000..1200 {
-        let kept = boxes.follow(run(pid)).unwrap();
-        let (times, lost) = written(&kept.header, &kept.pieces);
+        let (times, lost) = kept_of(&boxes, run(pid));
         assert_eq!((lost, times.last()), (0, Some(&99)));
         boxes.forget(run(pid));
     }
@@ -227,9 +227,7 @@ fn hostile_streams_cost_their_own_black_box() {
     let mut events: Vec<(i64, Vec<u8>)> = (0..10).map(|index| (index, vec![1; 50])).collect();
     events.insert(5, (4, noise(300_000, 1)));
     push(&mut tapped(&boxes, RUN), &made(events));
-    let kept = boxes.follow(RUN).unwrap();
-    let (times, lost) = written(&kept.header, &kept.pieces);
-    assert_eq!((times, lost), (vec![5, 6, 7, 8, 9], 0));
+    assert_eq!(kept_of(&boxes, RUN), (vec![5, 6, 7, 8, 9], 0));
 
     let mut encoder = Encoder::new(Format::V4, &header()).unwrap();
     for id in 1..3000 {

@@ -35,7 +35,6 @@ pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<Bor
     }
 }
 
-/// What came.
 #[derive(Debug)]
 pub(super) enum Received {
     /// A message, and its descriptor if one came.
@@ -46,7 +45,6 @@ pub(super) enum Received {
     End,
 }
 
-/// The next message.
 pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
     let mut bytes = vec![0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

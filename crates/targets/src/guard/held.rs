@@ -26,11 +26,15 @@ pub(super) struct Shared {
 
 /// What happened so far.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) running: AtomicBool,
-    pub(super) closed: AtomicU64,
-    pub(super) restarts: AtomicU64,
-    pub(super) not_held: AtomicU64,
+pub struct Counts {
+    /// A guard runs and answers.
+    pub running: AtomicBool,
+    /// Sessions that it closed because nothing was read.
+    pub closed: AtomicU64,
+    /// Guards that were started in place of one that ended.
+    pub restarts: AtomicU64,
+    /// Streams that a guard could not hold, for lack of descriptors.
+    pub not_held: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +89,6 @@ impl Shared {
         self.counts.running.store(true, Ordering::Relaxed);
     }
 
-    /// It has ended.
     pub(super) fn end(&self) {
         self.counts.running.store(false, Ordering::Relaxed);
         self.state().channel = None;

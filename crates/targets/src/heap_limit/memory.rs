@@ -9,7 +9,7 @@ use super::committed;
 use super::read::{machine, runtime_config};
 use super::{Configured, Sources, Takes};
 use crate::facts::Facts;
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, count, kib, of_process};
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, count, of_process};
 use processes::RunKey;
 
 /// What was read of a process. What cannot be read is unknown.
@@ -94,7 +94,7 @@ impl MemoryReader {
             });
         MemoryReading {
             memory: MemoryFacts {
-                resident: status.and_then(|status| kib(status, "VmRSS:")?.checked_mul(1024)),
+                resident: status.and_then(|status| count(status, "VmRSS:")?.checked_mul(1024)),
                 private,
                 native,
                 threads: status.and_then(|status| count(status, "Threads:")),
@@ -117,8 +117,6 @@ fn configured(pid: u32, major: Option<u32>) -> Configured {
         takes: Takes::of(facts.native_aot, major),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(pid, &facts),
-        container: None,
-        machine: None,
     };
     sources.configured()
 }

@@ -31,10 +31,8 @@ pub fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
         takes: Takes::of(facts.native_aot, None),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(process.pid, facts),
-        container,
-        machine: machine(),
     };
-    let limit = sources.limit()?;
+    let limit = sources.configured().limit(container, machine())?;
     let anonymous = anonymous(&text("status", MAX_STATUS_BYTES)?)?;
     if !is_full(anonymous, limit.bytes) {
         return None;

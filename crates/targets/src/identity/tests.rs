@@ -36,8 +36,7 @@ fn facts(environ: &[u8]) -> Facts {
 }
 
 fn shown(identity: &Identity, key: &str) -> Option<String> {
-    let attribute = identity.resource.iter().find(|attribute| attribute.key == key)?;
-    match attribute.value.as_ref()?.value.as_ref()? {
+    match gc_telemetry::value::value(&identity.resource, key)? {
         Value::StringValue(text) => Some(text.clone()),
         Value::IntValue(number) => Some(number.to_string()),
         other => panic!("{other:?}"),

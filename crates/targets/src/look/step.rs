@@ -12,6 +12,7 @@ use crate::filter::Subject;
 use crate::identity::{key_of, service_of};
 use crate::look::file_system_group::FileSystemGroup;
 use crate::look::{NamedSockets, OngoingLook, Seen, plain};
+use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
 
 /// What a step is about.
@@ -148,7 +149,8 @@ impl OngoingLook {
                 name: &process.name,
                 facts: &facts,
             };
-            (subject.is_wanted(&asked.options), service_of(&facts))
+            let TargetOptions { include, exclude, .. } = &*asked.options;
+            (subject.is_wanted(include, exclude), service_of(&facts))
         });
         let (wanted, service) = judged.unzip();
         Seen {

@@ -105,7 +105,6 @@ impl Watching {
         runs.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Looks for ever.
     pub(crate) async fn run(&self) {
         loop {
             let watched = self.watched();

@@ -1,22 +1,18 @@
 //! An OpenTelemetry SDK in a process, seen from outside: its exporter has a thread with a name of its own. So it is
 //! known before the first request, and nothing is asked of the process.
 
-use std::fs::read_dir;
+use std::path::Path;
 
-/// Threads that are looked at.
-const MAX_THREADS: usize = 4096;
+use crate::thread_names::named;
+
 /// `OpenTelemetry-BatchExportProcessor-...` of the SDK, as far as the kernel keeps a name.
-const EXPORTER: &[u8] = b"OpenTelemetry-B";
+const EXPORTER: &str = "OpenTelemetry-B";
 
 /// Whether a thread of a process is the exporter of an OpenTelemetry SDK; blocking.
 pub(super) fn has_sdk(pid: u32) -> bool {
-    let Ok(threads) = read_dir(format!("/proc/{pid}/task")) else {
-        return false;
-    };
-    let mut names = threads
-        .take(MAX_THREADS)
-        .filter_map(|thread| std::fs::read(thread.ok()?.path().join("comm")).ok());
-    names.any(|name| name.starts_with(EXPORTER))
+    let tasks = format!("/proc/{pid}/task");
+    let mut exporters = named(Path::new(&tasks), |name| name.starts_with(EXPORTER));
+    exporters.next().is_some()
 }
 
 #[cfg(test)]

@@ -31,7 +31,6 @@ const QUIET: Duration = Duration::from_millis(390);
 /// How often the distance of the clocks is read again.
 const BASE_EVERY: Duration = Duration::from_secs(10);
 
-/// One session's stream.
 pub(super) struct RequestStream {
     stream: GcStream,
     requests: Requests,

@@ -10,9 +10,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::{Attempt, End};
-use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE};
 use crate::kept_run::KeptRun;
-use crate::lease::Leases;
 use crate::order::{Order, STOP_WITHIN};
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
@@ -82,7 +80,6 @@ impl<S: Sink> Supervisor<S> {
             let attempt = Attempt {
                 shared: Arc::clone(&self.shared),
                 options: Arc::clone(&options),
-                leases: Leases::new(options.lease_folder.clone()),
                 sketch: run.identity.clone(),
                 kept: run.kept.take().unwrap_or_default(),
                 orders,
@@ -107,7 +104,7 @@ impl<S: Sink> Supervisor<S> {
     pub(crate) fn take_ended(&mut self, key: RunKey, outcome: TaskOutcome<S::Run>, now: Instant) {
         let (mut kept, end) = outcome.unwrap_or_else(|error| {
             tracing::error!(target: "gcwatch::targets", pid = key.pid, "the task of a process failed: {error}");
-            (KeptRun::default(), End::Again { lived: Duration::ZERO })
+            (KeptRun::default(), End::FAILED)
         });
         let Some(entry) = self.registry.get_mut(key) else {
             return;
@@ -119,19 +116,10 @@ impl<S: Sink> Supervisor<S> {
                     self.end(&entry.run.identity, kept);
                 }
             }
-            End::Again { lived } => {
+            End::Again { lived, over_memory } => {
                 entry.run.kept = Some(kept);
-                let looked_gone = std::mem::take(&mut entry.run.looked_gone);
-                self.registry.again(key, lived >= GOOD_LIFE, now, fastrand::f64());
-                if looked_gone {
-                    self.scans.request.pids.insert(key.pid);
-                }
-            }
-            End::OverMemory { lived } => {
-                entry.run.kept = Some(kept);
-                let looked_gone = std::mem::take(&mut entry.run.looked_gone);
-                self.registry.hold_off(key, lived >= GOOD_CONDUCT, now, fastrand::f64());
-                if looked_gone {
+                entry.again(lived, over_memory, now, fastrand::f64());
+                if std::mem::take(&mut entry.run.looked_gone) {
                     self.scans.request.pids.insert(key.pid);
                 }
             }

@@ -33,7 +33,6 @@ pub(crate) struct Service {
 /// Which processes of a service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Of<'a> {
-    /// All of them.
     All,
     /// Those of one version.
     Version(&'a str),

@@ -33,38 +33,21 @@ const OF_PROCESS: [&str; 7] = [
     "k8s.replicaset.",
 ];
 
-/// A service, or gcwatch itself.
-#[derive(Debug, Clone)]
-pub(crate) struct SubjectName {
-    /// Stands for a run: its pid is 0, or that of gcwatch.
-    pub(crate) run: RunKey,
-    /// The name of the service's processes.
-    pub(crate) process: Arc<str>,
-    /// The attributes that its processes have in common.
-    pub(crate) resource: Arc<Origin>,
-}
-
 /// What a rule of another subject than a process is evaluated on.
 #[derive(Debug)]
 pub(super) struct Subject {
-    pub(super) run: RunKey,
-    /// The resource does not change while there are alerts, which are known by it.
+    /// The resource has the attributes that its processes have in common. It does not change while there are alerts,
+    /// which are known by it.
     pub(super) own: SubjectIncidents,
     known: KnownOfService,
     pub(super) engine: Engine,
 }
 
 impl Subject {
-    pub(super) fn new(
-        on: On,
-        run: RunKey,
-        process: &str,
-        resource: &Arc<Origin>,
-        rules: &Arc<RuleSet>,
-        now: Moment,
-    ) -> Self {
-        let facts = process_facts(process, resource);
-        Self::with(on, run, process, resource, facts, rules, now)
+    /// gcwatch itself.
+    pub(super) fn watcher((run, resource): &(RunKey, Arc<Origin>), rules: &Arc<RuleSet>, now: Moment) -> Self {
+        let facts = process_facts("gcwatch", resource);
+        Self::with(On::Watcher, *run, "gcwatch", resource, facts, rules, now)
     }
 
     fn with(
@@ -77,8 +60,8 @@ impl Subject {
         now: Moment,
     ) -> Self {
         Self {
-            run,
             own: SubjectIncidents {
+                run,
                 process: process.into(),
                 resource: Arc::clone(resource),
                 incidents: Incidents::default(),
@@ -153,7 +136,7 @@ impl Subject {
     pub(super) fn end(&mut self, now: Moment) -> Option<Changes> {
         let transitions = self.engine.end(now);
         let (resource, mut notices) = self.notices(transitions, now);
-        let (_, ended) = self.own.end(self.run, IncidentEnding::ProcessEnded, now);
+        let (_, ended) = self.own.end(IncidentEnding::ProcessEnded, now);
         notices.incidents.extend(ended.incidents);
         (!notices.is_empty()).then_some((resource, notices))
     }
@@ -163,11 +146,11 @@ impl Subject {
         let holding = self.engine.holding();
         let at = (now, self.engine.wall());
         let changes = self.own.incidents.observe(&rules, &transitions, &holding, at);
-        let (resource, mut notices) = self.own.notices(self.run, changes);
+        let (resource, mut notices) = self.own.notices(changes);
         let notice = |transition: Transition| Notice {
-            run: self.run,
+            run: self.own.run,
             process: Arc::clone(&self.own.process),
-            group: self.group(transition.alert()),
+            group: rules.group_name_of(&transition.alert().rule),
             transition,
             span: None,
         };
@@ -175,33 +158,21 @@ impl Subject {
         (resource, notices)
     }
 
-    fn group(&self, alert: &Alert) -> Option<Arc<str>> {
-        let rules = self.engine.rules();
-        // The place is one of the set that the rule is of.
-        let known = rules
-            .rule(&alert.rule.id)
-            .filter(|known| Arc::ptr_eq(known, &alert.rule))?;
-        let group = rules.groups.get(known.group?)?;
-        Some(Arc::clone(&group.name))
-    }
-
-    fn name(&self) -> SubjectName {
-        SubjectName {
-            run: self.run,
-            process: Arc::clone(&self.own.process),
-            resource: Arc::clone(&self.own.resource),
-        }
-    }
-
-    pub(super) fn states(&self) -> impl Iterator<Item = (SubjectName, Arc<Rule>, RuleState)> {
+    pub(super) fn states(&self) -> impl Iterator<Item = (&SubjectIncidents, &Arc<Rule>, RuleState)> {
         let rules = self.engine.rules().rules.iter().zip(self.engine.states());
         let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
-        own.map(|(rule, state)| (self.name(), Arc::clone(rule), state))
+        own.map(|(rule, state)| (&self.own, rule, state))
     }
 
-    pub(super) fn alerts(&self) -> impl Iterator<Item = (SubjectName, Arc<Alert>, Option<Arc<str>>)> {
+    pub(super) fn alerts(&self) -> impl Iterator<Item = (&SubjectIncidents, Arc<Alert>, Option<Arc<str>>)> {
         let alerts = self.engine.alerts().into_iter();
-        alerts.map(|alert| (self.name(), Arc::clone(&alert), self.group(&alert)))
+        alerts.map(|alert| {
+            (
+                &self.own,
+                Arc::clone(&alert),
+                self.engine.rules().group_name_of(&alert.rule),
+            )
+        })
     }
 }
 

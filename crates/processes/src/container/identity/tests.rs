@@ -7,215 +7,98 @@ const OTHER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a
 const UID: &str = "2c48913c-b29f-11e7-9350-020968147796";
 const TASK: &str = "44e61a4cd06a4f0ab3a3d6c0a9e3a0b7";
 
-/// What `/proc/PID/cgroup` holds, by who made the group: name, text, container's id, pod's uid. `ID`, `OTHER`, `UID`,
-/// `U_I_D` and `TASK` stand for the ids.
-const LINES: &[(&str, &str, Option<&str>, Option<&str>)] = &[
-    (
-        "a service of the host, version 2",
-        "0::/system.slice/sshd.service\n",
-        None,
-        None,
-    ),
-    (
-        "a session of a user",
-        "0::/user.slice/user-1000.slice/session-3.scope\n",
-        None,
-        None,
-    ),
-    ("the reader's own container", "0::/\n", None, None),
-    (
-        "kubelet with systemd, containerd, version 2, burstable",
-        "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/cri-containerd-ID.scope\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "kubelet with systemd, containerd, version 2, guaranteed",
-        "0::/kubepods.slice/kubepods-podU_I_D.slice/cri-containerd-ID.scope\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "kubelet with systemd, CRI-O, version 2",
-        "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podU_I_D.slice/crio-ID.scope\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "CRI-O with crun, which makes a group of its own inside",
-        "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podU_I_D.slice/crio-ID.scope/container\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "the process with which CRI-O watches a container",
-        "0::/kubepods.slice/kubepods-podU_I_D.slice/crio-conmon-ID.scope\n",
-        None,
-        Some(UID),
-    ),
-    (
-        "kubelet with cgroupfs, containerd, version 2",
-        "0::/kubepods/burstable/podUID/ID\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "kubelet with cgroupfs, containerd, version 1 and both",
-        "12:cpuset:/kubepods/podUID/ID\n9:memory:/kubepods/podUID/ID\n4:cpu,cpuacct:/kubepods/podUID/ID\n\
-         1:name=systemd:/kubepods/podUID/ID\n0::/system.slice/containerd.service\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "kubelet with systemd, Docker, version 1",
-        "11:memory:/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/docker-ID.scope\n\
-         1:name=systemd:/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/docker-ID.scope\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "kubelet with systemd, containerd without",
-        "0::/system.slice/containerd.service/kubepods-burstable-podU_I_D.slice:cri-containerd:ID\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "a static pod, whose uid is a hash",
-        "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podTASK.slice/cri-containerd-ID.scope\n",
-        Some(ID),
-        Some(TASK),
-    ),
-    (
-        "another pod, seen from a container with a group namespace of its own",
-        "0::/../../kubepods-besteffort-podU_I_D.slice/cri-containerd-ID.scope\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "another container of the reader's pod",
-        "0::/../cri-containerd-ID.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "the same with cgroupfs",
-        "0::/../../../besteffort/podUID/ID/nested\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "a node in a container (kind), seen from the node",
-        "0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podU_I_D.slice/cri-containerd-ID.scope\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "a node in a container, seen from the host",
-        "0::/system.slice/docker-ID.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podU_I_D.slice/cri-containerd-OTHER.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "Docker with systemd",
-        "0::/system.slice/docker-ID.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "an init in Docker",
-        "0::/system.slice/docker-ID.scope/init.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "Docker with cgroupfs, version 1",
-        "3:memory:/docker/ID\n",
-        Some(ID),
-        None,
-    ),
-    ("Docker in Docker", "3:memory:/docker/ID/docker/OTHER\n", Some(ID), None),
-    (
-        "Docker with a parent group",
-        "0::/limits.slice/docker-ID.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "Docker without root",
-        "0::/user.slice/user-1000.slice/user@1000.service/user.slice/docker-ID.scope\n",
-        Some(ID),
-        None,
-    ),
-    ("nerdctl", "0::/system.slice/nerdctl-ID.scope\n", Some(ID), None),
-    ("ctr with a namespace", "0::/default/ID\n", Some(ID), None),
-    (
-        "Podman",
-        "0::/machine.slice/libpod-ID.scope/container\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "Podman without root",
-        "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-ID.scope/container\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "a pod of Podman",
-        "0::/machine.slice/machine-libpod_pod_OTHER.slice/libpod-ID.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "a pod of Podman with cgroupfs",
-        "0::/libpod_parent/OTHER/libpod-ID\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "the process with which Podman watches a container",
-        "0::/machine.slice/libpod-conmon-ID.scope\n",
-        None,
-        None,
-    ),
-    (
-        "ECS on EC2, version 1",
-        "9:memory:/ecs/TASK/ID\n1:name=systemd:/ecs/TASK/ID\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "ECS on EC2, version 2",
-        "0::/ecstasks.slice/ecstasks-TASK.slice/docker-ID.scope\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "ECS on Fargate",
-        "9:memory:/ecs/TASK/TASK-2447317857\n",
-        Some("44e61a4cd06a4f0ab3a3d6c0a9e3a0b7-2447317857"),
-        None,
-    ),
-    (
-        "a group that was removed",
-        "0::/system.slice/docker-ID.scope (deleted)\n",
-        Some(ID),
-        None,
-    ),
-    (
-        "a group in a container that is named as another pod's",
-        "0::/kubepods/podUID/ID/kubepods/pod00000000-0000-0000-0000-000000000000/OTHER\n",
-        Some(ID),
-        Some(UID),
-    ),
-    (
-        "an id of upper case, a short one",
-        "0::/docker/ABCDEF\n3:memory:/docker/0123456789ab\n",
-        None,
-        None,
-    ),
-    ("no lines", "", None, None),
-];
+/// What `/proc/PID/cgroup` holds, by who made the group: below the ids of the container and the pod (`-`: none). `ID`,
+/// `OTHER`, `UID`, `U_I_D` and `TASK` stand for the ids.
+const LINES: &str = "\
+= - -
+# a service of the host, version 2
+0::/system.slice/sshd.service
+# a session of a user
+0::/user.slice/user-1000.slice/session-3.scope
+# the reader's own container
+0::/
+# the process with which Podman watches a container
+0::/machine.slice/libpod-conmon-ID.scope
+# an id of upper case, a short one
+0::/docker/ABCDEF
+3:memory:/docker/0123456789ab
+# no lines
+= ID UID
+# kubelet with systemd, containerd, version 2, burstable
+0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/cri-containerd-ID.scope
+# kubelet with systemd, containerd, version 2, guaranteed
+0::/kubepods.slice/kubepods-podU_I_D.slice/cri-containerd-ID.scope
+# kubelet with systemd, CRI-O, version 2
+0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podU_I_D.slice/crio-ID.scope
+# CRI-O with crun, which makes a group of its own inside
+0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podU_I_D.slice/crio-ID.scope/container
+# kubelet with cgroupfs, containerd, version 2
+0::/kubepods/burstable/podUID/ID
+# kubelet with cgroupfs, containerd, version 1 and both
+12:cpuset:/kubepods/podUID/ID
+9:memory:/kubepods/podUID/ID
+4:cpu,cpuacct:/kubepods/podUID/ID
+1:name=systemd:/kubepods/podUID/ID
+0::/system.slice/containerd.service
+# kubelet with systemd, Docker, version 1
+11:memory:/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/docker-ID.scope
+1:name=systemd:/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/docker-ID.scope
+# kubelet with systemd, containerd without
+0::/system.slice/containerd.service/kubepods-burstable-podU_I_D.slice:cri-containerd:ID
+# another pod, seen from a container with a group namespace of its own
+0::/../../kubepods-besteffort-podU_I_D.slice/cri-containerd-ID.scope
+# another pod with cgroupfs
+0::/../../../besteffort/podUID/ID/nested
+# a node in a container (kind), seen from the node
+0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podU_I_D.slice/cri-containerd-ID.scope
+# a group in a container that is named as another pod's
+0::/kubepods/podUID/ID/kubepods/pod00000000-0000-0000-0000-000000000000/OTHER
+= - UID
+# the process with which CRI-O watches a container
+0::/kubepods.slice/kubepods-podU_I_D.slice/crio-conmon-ID.scope
+= ID TASK
+# a static pod, whose uid is a hash
+0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podTASK.slice/cri-containerd-ID.scope
+= ID -
+# another container of the reader's pod
+0::/../cri-containerd-ID.scope
+# a node in a container, seen from the host
+0::/system.slice/docker-ID.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podU_I_D.slice/cri-containerd-OTHER.scope
+# Docker with systemd
+0::/system.slice/docker-ID.scope
+# an init in Docker
+0::/system.slice/docker-ID.scope/init.scope
+# Docker with cgroupfs, version 1
+3:memory:/docker/ID
+# Docker in Docker
+3:memory:/docker/ID/docker/OTHER
+# Docker with a parent group
+0::/limits.slice/docker-ID.scope
+# Docker without root
+0::/user.slice/user-1000.slice/user@1000.service/user.slice/docker-ID.scope
+# nerdctl
+0::/system.slice/nerdctl-ID.scope
+# ctr with a namespace
+0::/default/ID
+# Podman
+0::/machine.slice/libpod-ID.scope/container
+# Podman without root
+0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-ID.scope/container
+# a pod of Podman
+0::/machine.slice/machine-libpod_pod_OTHER.slice/libpod-ID.scope
+# a pod of Podman with cgroupfs
+0::/libpod_parent/OTHER/libpod-ID
+# ECS on EC2, version 1
+9:memory:/ecs/TASK/ID
+1:name=systemd:/ecs/TASK/ID
+# ECS on EC2, version 2
+0::/ecstasks.slice/ecstasks-TASK.slice/docker-ID.scope
+# a group that was removed
+0::/system.slice/docker-ID.scope (deleted)
+= TASK-2447317857 -
+# ECS on Fargate
+9:memory:/ecs/TASK/TASK-2447317857
+";
 
 fn filled(text: &str) -> String {
     text.replace("U_I_D", &UID.replace('-', "_"))
@@ -230,10 +113,18 @@ fn filled(text: &str) -> String {
 /// Guarantee: the container and the pod are those of the outermost container; a path without ids yields none.
 #[test]
 fn every_runtime_is_recognised() {
-    for (name, text, container, pod) in LINES {
-        let found = identity(&filled(text));
-        assert_eq!(found.container_id.as_deref(), *container, "{name}");
-        assert_eq!(found.pod_uid.as_deref(), *pod, "{name}");
+    let known = |id: &str| (id != "-").then(|| filled(id));
+    for group in LINES.split("= ").skip(1) {
+        let (ids, cases) = group.split_once('\n').unwrap();
+        let (container_id, pod_uid) = ids.split_once(' ').unwrap();
+        for case in cases.split("# ").skip(1) {
+            let (name, lines) = case.split_once('\n').unwrap();
+            let expected = ContainerIdentity {
+                container_id: known(container_id),
+                pod_uid: known(pod_uid),
+            };
+            assert_eq!(identity(&filled(lines)), expected, "{name}");
+        }
     }
 }
 

@@ -122,7 +122,6 @@ struct Row {
 }
 
 impl Walk {
-    /// Takes a line.
     pub(super) fn line(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let Some(first) = words.next() else { return };

@@ -1,19 +1,16 @@
 //! The edge: reads what the kernel says of a process's memory, all at about the same time.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
 
 use dotnet_diagnostics::discovery::parse_stat;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::CWD;
 
 use super::HeapFigures;
 use super::maps::{Resident, Walk, of_status};
 use crate::container::figures::Figures;
-use crate::container::group::folder;
+use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
 use crate::container::read::Reader;
-
-const MAX_SMALL_BYTES: u64 = 64 << 10;
 
 /// A process may have 65,530 mappings by the kernel's default, of 700 bytes each.
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
@@ -37,14 +34,7 @@ pub struct MemoryReading {
 pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReading> {
     // What is opened below this folder is of this very process, whoever has the pid later.
     let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
-    let small = |name: &str| {
-        let mut text = String::new();
-        open(&process, name)?
-            .take(MAX_SMALL_BYTES)
-            .read_to_string(&mut text)
-            .ok()?;
-        Some(text)
-    };
+    let small = |name: &str| text(open(&process, name)?, MAX_FILE_BYTES);
     if parse_stat(small("stat")?.as_bytes())?.start_time != start_time {
         return None;
     }
@@ -67,11 +57,6 @@ fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
     }
     // One that was cut says too little.
     (file.get_ref().limit() > 0).then(|| walk.finish(wanted))
-}
-
-fn open(process: &OwnedFd, name: &str) -> Option<File> {
-    let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    Some(File::from(file))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ const LEAST_NS: u64 = 10_000_000_000;
 /// How far back a reading is compared with, at most twice this.
 const BASE_NS: u64 = 120_000_000_000;
 
-/// A minute.
 const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Some readings of one process, of one kind: what was counted is not compared with what was taken to be resident.
