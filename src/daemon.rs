@@ -44,7 +44,7 @@ use crate::daemon::stall::Stalls;
 use config::options::Options;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::Lost;
-use targets::{self, Readers};
+use targets::{self, Readers, or_pending};
 use web::PartAge;
 
 /// The metrics of one interval are exported in so many parts. Those of hundreds of processes at once are megabytes,
@@ -148,14 +148,7 @@ pub async fn run(
     // Half of what the service supervisor allows, as sd_watchdog_enabled(3) recommends.
     let mut watchdog = sd_notify::watchdog_enabled().map(|limit| every(limit / 2));
     let failed = loop {
-        let watchdog_is_due = async {
-            match watchdog.as_mut() {
-                Some(watchdog) => {
-                    watchdog.tick().await;
-                }
-                None => std::future::pending().await,
-            }
-        };
+        let watchdog_is_due = or_pending(watchdog.as_mut().map(Interval::tick));
         tokio::select! {
             _ = signals.terminate.recv() => break None,
             _ = signals.interrupt.recv() => break None,
@@ -184,7 +177,7 @@ pub async fn run(
                 late = say_late(&services, late);
             }
             // Only then: the supervisor of the service is to see that a part hangs.
-            () = watchdog_is_due => if !late {
+            _ = watchdog_is_due => if !late {
                 notify_service(&[NotifyState::Watchdog]);
             },
             () = rule_watch.changed() => tokio::select! {

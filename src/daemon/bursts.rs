@@ -300,11 +300,8 @@ impl Bursts {
         let is_any_dump = wants.iter().any(|want| want.evidence == Evidence::Census);
         let available = is_any_dump.then(price::available).flatten();
         // The turn that others have is no time that a want waited.
-        let passed = state
-            .last_tick
-            .replace(now)
-            .map(|last| now.saturating_duration_since(last));
-        let passed = passed.filter(|_| state.running.is_none()).unwrap_or_default();
+        let last = state.last_tick.replace(now).filter(|_| state.running.is_none());
+        let passed = last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         for want in &wants {
             state.came += 1;
             let came = Waits {
@@ -329,14 +326,11 @@ impl Bursts {
             }
             want.condition.is_behind |= is_behind;
             want.condition.available = available;
-            let newest = state.newest.get(&want.run);
+            let ago = |time: &Instant| now.saturating_duration_since(*time);
             let others = Others {
                 is_one_running: state.running.is_some(),
-                of_process: newest.map(|began| now.saturating_duration_since(*began)),
-                late_of_service: state
-                    .late
-                    .get(&want.share)
-                    .map(|ended| now.saturating_duration_since(*ended)),
+                of_process: state.newest.get(&want.run).map(ago),
+                late_of_service: state.late.get(&want.share).map(ago),
                 was_fatal: state.marks.as_ref().is_some_and(|marks| marks.has(want.run)),
             };
             let waited = state.waiting.get(&key).map_or(Duration::ZERO, |waits| waits.waited);

@@ -13,7 +13,7 @@ use config::rule_files;
 use delivery::clock::now_unix_ns;
 use gc_rules::time::rfc3339;
 use rule_language::load::{self, Loaded, SourceFile};
-use targets::FileReading;
+use targets::{FileReading, or_pending};
 
 use targets::host;
 
@@ -203,10 +203,7 @@ impl RuleWatch {
     }
 
     pub(crate) async fn changed(&mut self) {
-        match self.watch.as_mut() {
-            Some(watch) => watch.changed().await,
-            None => std::future::pending().await,
-        }
+        or_pending(self.watch.as_mut().map(Watch::changed)).await;
     }
 }
 

@@ -106,9 +106,16 @@ impl Services {
         let mut notes = Vec::new();
         let kept = match &options.state_directory {
             Some(path) => Kept::open(path, options, &mut notes).await,
-            None => None,
+            None => Kept::default(),
         };
-        if kept.is_none() {
+        let Kept {
+            state,
+            marks,
+            left,
+            black_box,
+            history,
+        } = kept;
+        if state.is_none() {
             otlp.disk = None;
         }
         let (exporter, running) = Exporter::start(&otlp).context("cannot export over OTLP")?;
@@ -119,17 +126,6 @@ impl Services {
             notifier: notifier.clone(),
         };
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
-        let (state, marks, left, black_box, history) = match kept {
-            Some(Kept {
-                state,
-                incidents,
-                marks,
-                left,
-                black_box,
-                history,
-            }) => (Some((state, incidents)), Some(marks), Some(left), black_box, history),
-            None => (None, None, None, None, None),
-        };
         if let Some(history) = history {
             pipeline.set_history(history);
         }

@@ -20,8 +20,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use delivery::alerts::{Notices, subject};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
@@ -80,20 +80,15 @@ impl IncidentOwner {
         rules: &RuleSet,
         wall: Wall,
         now: Moment,
-    ) -> (Arc<Origin>, IncidentNotice, Option<Changes>) {
-        let (run, resource, incident) = state.restore(rules, wall);
-        let process: Arc<str> = state.process.as_str().into();
-        let known = IncidentNotice {
-            run,
-            process: Arc::clone(&process),
-            change: IncidentChange::Refreshed(Arc::clone(&incident)),
-            span: None,
-        };
+    ) -> (Changes, Option<Changes>) {
+        let (mut left, incident) = state.restore(rules, wall);
+        let run = left.run;
+        let known = left.notices(vec![IncidentChange::Refreshed(Arc::clone(&incident))]);
         let is_gone = rules.rule(&incident.symptom.id).is_none();
         // That of gcwatch itself began with the daemon that was.
         if same_boot && run.start_time != OWN_START && !is_gone {
-            self.waiting.put(run, &process, &resource, incident);
-            return (resource, known, None);
+            self.waiting.put(left, incident);
+            return (known, None);
         }
         let ending = if is_gone {
             tracing::info!(
@@ -106,15 +101,8 @@ impl IncidentOwner {
         } else {
             IncidentEnding::ProcessEnded
         };
-        let mut incidents = Incidents::default();
-        incidents.resume(incident, now);
-        let mut left = SubjectIncidents {
-            run,
-            process,
-            resource: Arc::clone(&resource),
-            incidents,
-        };
-        (resource, known, Some(left.end(ending, now)))
+        left.incidents.resume(incident, now);
+        (known, Some(left.end(ending, now)))
     }
 
     /// Ends all of them: nobody watches any more.

@@ -270,8 +270,8 @@ impl Pipeline {
         let mut owner = self.shared.incidents();
         owner.waiting.until = now.after(RESUME_NS);
         for state in stored {
-            let (resource, known, ended) = owner.resume(state, same_boot, &rules, wall, now);
-            self.shared.outlet().resumed(&resource, vec![known], wall);
+            let ((resource, known), ended) = owner.resume(state, same_boot, &rules, wall, now);
+            self.shared.outlet().resumed(&resource, known.incidents, wall);
             self.shared.notify_all(&mut owner, ended);
         }
     }

@@ -69,15 +69,9 @@ impl Resumed {
     }
 
     /// One waits for its process.
-    pub(crate) fn put(&mut self, run: RunKey, process: &Arc<str>, resource: &Arc<Origin>, incident: Arc<Incident>) {
-        let until = self.until;
-        let left = self.waiting.entry(run).or_insert_with(|| SubjectIncidents {
-            run,
-            process: Arc::clone(process),
-            resource: Arc::clone(resource),
-            incidents: Incidents::default(),
-        });
-        left.incidents.resume(incident, until);
+    pub(crate) fn put(&mut self, left: SubjectIncidents, incident: Arc<Incident>) {
+        let left = self.waiting.entry(left.run).or_insert(left);
+        left.incidents.resume(incident, self.until);
     }
 }
 
@@ -103,8 +97,8 @@ impl StoredState {
         }
     }
 
-    /// Whose it is, and the incident again.
-    pub(crate) fn restore(&self, rules: &RuleSet, wall: Wall) -> (RunKey, Arc<Origin>, Arc<Incident>) {
+    /// Whose it is, who has none yet, and the incident again.
+    pub(crate) fn restore(&self, rules: &RuleSet, wall: Wall) -> (SubjectIncidents, Arc<Incident>) {
         let run = RunKey {
             pid: self.pid,
             start_time: self.start_time,
@@ -119,6 +113,12 @@ impl StoredState {
             Some(key_value(key, value))
         };
         let resource = Origin::new(self.resource.iter().filter_map(attribute).collect());
-        (run, Arc::new(resource), self.incident.restore(rules, wall))
+        let whose = SubjectIncidents {
+            run,
+            process: self.process.as_str().into(),
+            resource: Arc::new(resource),
+            incidents: Incidents::default(),
+        };
+        (whose, self.incident.restore(rules, wall))
     }
 }

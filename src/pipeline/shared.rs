@@ -182,7 +182,7 @@ impl Shared {
     /// Adds what a run's rules counted since the last call.
     pub(crate) fn count_rules(&self, run: &ObservedRun) {
         let mut counts = self.rule_counts();
-        run.ask(|run| run.count_rules(&mut counts));
+        run.ask(|run| run.rules.iter_mut().for_each(|rules| rules.count(&mut counts)));
     }
 
     pub(crate) fn processes(&self) -> MutexGuard<'_, Processes> {

@@ -60,6 +60,14 @@ pub fn list(texts: impl IntoIterator<Item = String>) -> Value {
     })
 }
 
+/// A name that is there gets the new value, another one is added.
+pub fn set(attributes: &mut Vec<KeyValue>, new: KeyValue) {
+    match attributes.iter_mut().find(|known| known.key == new.key) {
+        Some(known) => *known = new,
+        None => attributes.push(new),
+    }
+}
+
 /// The string value of the attribute `key`; `None`: there is none, or it is not a string.
 pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     match value(attributes, key)? {

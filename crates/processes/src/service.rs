@@ -1,6 +1,5 @@
 //! Which service a process is one of.
 
-use std::fmt;
 use std::sync::Arc;
 
 use gc_telemetry::value::{text, texts};
@@ -81,10 +80,4 @@ pub fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
         None => format!("pid {}", run.pid),
     };
     place.into()
-}
-
-impl fmt::Display for ServiceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }

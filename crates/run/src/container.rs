@@ -1,6 +1,5 @@
 //! What the container of a run may use and does use.
 
-use gc_rules::field::ContainerFacts;
 use gc_telemetry::definition::container as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, whole};
 use gc_telemetry::value::key_value;
@@ -14,7 +13,7 @@ use processes::container::{Figures, Usage};
 pub struct RunContainer {
     usage: Usage,
     /// The newest ones; nothing is known while it cannot be read.
-    figures: Figures,
+    pub(crate) figures: Figures,
 }
 
 impl RunContainer {
@@ -29,16 +28,6 @@ impl RunContainer {
         };
         self.figures = self.usage.take(figures);
         before != (self.figures.memory_limit, self.figures.cpu_limit)
-    }
-
-    /// The newest figures.
-    pub fn figures(&self) -> &Figures {
-        &self.figures
-    }
-
-    /// What the rules know of its usage.
-    pub fn facts(&self) -> ContainerFacts {
-        (&self.figures).into()
     }
 
     /// Its limits as attributes, for the rules.

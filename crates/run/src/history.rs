@@ -58,7 +58,7 @@ const MOST_BUCKET_BYTES: usize = 10 << 10;
 const MOST_MARK_BYTES: usize = 4608;
 
 /// What is remembered of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct History {
     buckets: Buckets,
     marks: Queue<Mark>,
@@ -184,25 +184,6 @@ fn type_of(collection: &Collection) -> Option<GcType> {
         Some(GcType::BLOCKING)
     } else {
         collection.gc_type
-    }
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self {
-            buckets: Buckets::default(),
-            marks: Queue::new(MOST_MARKS, MOST_MARK_BYTES),
-            causes: Causes::default(),
-            stopped: Stopped::default(),
-            kept: Kept::default(),
-            collections: 0,
-            suspensions: 0,
-            lossy: 0,
-            incomplete: 0,
-            revision: 0,
-            kept_until: 0,
-            figures: Newest::default(),
-        }
     }
 }
 

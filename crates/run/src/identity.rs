@@ -6,7 +6,7 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::incident::Share;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
-use gc_telemetry::value::{facts, flag, text, value};
+use gc_telemetry::value::{facts, flag, set, text, value};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -160,12 +160,7 @@ impl RunIdentity {
 
 /// A name that is there gets the new value, others are added.
 fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) -> Vec<KeyValue> {
-    for attribute in news {
-        match known.iter_mut().find(|known| known.key == attribute.key) {
-            Some(known) => *known = attribute,
-            None => known.push(attribute),
-        }
-    }
+    news.into_iter().for_each(|attribute| set(&mut known, attribute));
     known
 }
 

@@ -27,7 +27,7 @@ pub struct RunLedger {
     /// Most processes are never asked for.
     counted: Option<Box<Series>>,
     /// The highest usage of any estimate.
-    peak: Option<u64>,
+    pub peak: Option<u64>,
     /// When counting began last.
     began: Option<Moment>,
     /// It has not ended.
@@ -70,11 +70,6 @@ impl RunLedger {
         snapshot.put(&row::MEMORY, points);
         snapshot.put_one(&row::MEMORY_PEAK, self.peak.map(whole));
         snapshot.put_one(&row::MEMORY_LIMIT, ledger.limit.map(whole));
-    }
-
-    /// The highest usage that was seen.
-    pub fn peak(&self) -> Option<u64> {
-        self.peak
     }
 
     /// What is known best.

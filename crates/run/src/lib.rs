@@ -32,7 +32,7 @@
 //! # Invariants
 //!
 //! * **One way in.** Nothing but `step` changes what rules, spans and history know. Questions that remember that they
-//!   were asked ([`Run::metrics`], [`Run::begin_count`], [`Run::count_rules`]) change only that.
+//!   were asked ([`Run::metrics`], [`Run::begin_count`], [`RunRules::count`]) change only that.
 //! * **No clock, no lock, no I/O.** The same inputs with the same times give the same outputs, but for the random ids
 //!   of traces.
 //! * **Bounded.** Each part says its limit; [`history`] is at most 21 KiB.

@@ -271,8 +271,8 @@ impl RunRules {
         snapshot.put(&row::INCIDENTS, began);
     }
 
-    /// Adds what was counted since the last call.
-    pub(crate) fn count(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
+    /// What each rule's evaluations came to since the last call is added to `totals`.
+    pub fn count(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
         for (id, counts) in std::mem::take(&mut self.uncounted) {
             let total = totals.entry(id).or_default();
             total.evaluations += counts.evaluations;

@@ -1,6 +1,5 @@
 //! The run: what is known of it, and its steps.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Open, Suspension};
@@ -31,7 +30,7 @@ use crate::input::{At, Attachment, Input, Measured};
 use crate::ledger::RunLedger;
 use crate::output::Output;
 use crate::requests::RecentRequests;
-use crate::rules::{RuleCounts, RunRules};
+use crate::rules::RunRules;
 use crate::session::RunSession;
 use crate::settings::{Clock, PipelineSettings};
 use crate::telemetry::{RunTelemetry, anomalies};
@@ -66,7 +65,8 @@ pub struct Run {
     pub history: History,
     /// What the wall clock shows, as of the newest input.
     pub wall: Wall,
-    clock: Clock,
+    /// Live, or of a recording.
+    pub clock: Clock,
     settings: Arc<PipelineSettings>,
 }
 
@@ -97,11 +97,6 @@ impl Run {
     /// Pid and start time.
     pub fn key(&self) -> RunKey {
         self.identity.who().key
-    }
-
-    /// Live, or of a recording.
-    pub fn clock(&self) -> Clock {
-        self.clock
     }
 
     /// The time as it is for this run: of one that ended, its end; of a recording, that of its events.
@@ -243,17 +238,17 @@ impl Run {
     /// What the rules know of how it is read, of its memory and its container.
     fn stream_facts(&self) -> StreamFacts {
         StreamFacts {
-            requests: self.requests.facts(self.session.rules_at()),
+            requests: self.requests.facts(self.session.rules_at),
             host: self.host,
             wall: self.wall,
-            ..self.session.facts(self.container.facts(), self.memory)
+            ..self.session.facts((&self.container.figures).into(), self.memory)
         }
     }
 
     /// The figures of its container, or of its control group where that has a limit: those of the whole host say
     /// nothing of a process.
     pub fn group_figures(&self) -> Figures {
-        self.of_group(Some(*self.container.figures())).unwrap_or_default()
+        self.of_group(Some(self.container.figures)).unwrap_or_default()
     }
 
     fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
@@ -604,13 +599,6 @@ impl Run {
             series.observe_suspension(suspension);
         }
         passed
-    }
-
-    /// What each rule's evaluations came to since the last call is added to `totals`.
-    pub fn count_rules(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
-        if let Some(rules) = self.rules.as_mut() {
-            rules.count(totals);
-        }
     }
 
     /// Its metrics, of a delta since the last call; `None` before the first attach.

@@ -55,7 +55,7 @@ pub struct RunSession {
     /// Since when the stream brings more than is read of it.
     undrained_since: Option<Moment>,
     /// The time of the rules.
-    rules_at: Moment,
+    pub(crate) rules_at: Moment,
     /// What has begun and not ended.
     pub open: Open,
     /// The newest heap dump of gcwatch's own: from when, until when (`None`: it goes on).
@@ -132,11 +132,6 @@ impl RunSession {
             self.known_until = Some(passed);
         }
         late.then_some(passed)
-    }
-
-    /// The time of the rules.
-    pub fn rules_at(&self) -> Moment {
-        self.rules_at
     }
 
     /// The time to which the rules may advance of that one.

@@ -149,10 +149,7 @@ impl<S: Sink> Attempt<S> {
             }
             Err(problem @ NoLease::NoFolder { .. }) => {
                 if !self.shared.lease_reported.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        target: "gcwatch::targets",
-                        "{problem}; another gcwatch on this host might report the same processes"
-                    );
+                    log!(warn: "{problem}; another gcwatch on this host might report the same processes");
                 }
             }
         }
@@ -264,7 +261,7 @@ impl<S: Sink> Attempt<S> {
         let (identity, bad) = identity(&process, facts, info.as_ref(), &self.shared.host);
         if let (Some(bad), None) = (bad, &self.kept.sink) {
             let name = bounded(&identity.one_name());
-            tracing::warn!(target: "gcwatch::targets", pid = process.pid, %name, "{bad}; all of it is ignored");
+            log!(warn: pid = process.pid, %name, "{bad}; all of it is ignored");
         }
         self.open(identity)?;
         let config = SessionConfig {
@@ -287,7 +284,7 @@ impl<S: Sink> Attempt<S> {
                 }
                 Err(full) => {
                     self.report(RunState::OverLimit);
-                    tracing::debug!(target: "gcwatch::targets", pid = identity.key.pid, "{full}");
+                    log!(debug: pid = identity.key.pid, "{full}");
                     return Err(End::FAILED);
                 }
             }

@@ -107,7 +107,7 @@ impl Source {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use gc_rules::time::UnixBase;
     use nettrace::SystemTime;
 
@@ -119,7 +119,7 @@ mod tests {
     /// [`Moment`]s count from here.
     const ORIGIN_NS: i128 = SYNC_UNIX_NS - 5_000_000_000;
 
-    fn header(frequency: i64) -> TraceHeader {
+    pub(crate) fn header(frequency: i64) -> TraceHeader {
         TraceHeader {
             system_time: SystemTime {
                 year: 2026,

@@ -230,17 +230,17 @@ fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
 mod tests {
     use super::*;
 
-    fn limit(variables: &[(&str, &str)], config: &str, container: Option<u64>, machine: Option<u64>) -> Option<Limit> {
+    fn configured(takes: Takes, variables: &[(&str, &str)], config: &str) -> Configured {
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         let sources = Sources {
-            takes: Takes::CoreClr,
+            takes,
             variable: &variable,
             runtime_config: serde_json::from_str(config).ok(),
         };
-        sources.configured().limit(container, machine)
+        sources.configured()
     }
 
     /// Scenario: each way to set the limit, two at once, zeros and nonsense.
@@ -252,7 +252,8 @@ mod tests {
             format!(r#"{{"runtimeOptions": {{"configProperties": {{"System.GC.{key}": {value}}}}}}}"#)
         };
         let bytes = |variables: &[(&str, &str)], config: &str, container| {
-            limit(variables, config, container, Some(1000 << 20)).map(|limit| limit.bytes >> 20)
+            let limit = configured(Takes::CoreClr, variables, config).limit(container, Some(1000 << 20));
+            limit.map(|limit| limit.bytes >> 20)
         };
         let mib = |n: u64| Some(n << 20);
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimit", "0x6000000")], "", None), Some(96));
@@ -274,7 +275,7 @@ mod tests {
         );
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimit", "much")], "", None), None);
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimitLOH", "6000000")], "", mib(200)), None);
-        let limit = limit(&both, "", None, None).unwrap();
+        let limit = configured(Takes::CoreClr, &both, "").limit(None, None).unwrap();
         assert_eq!(limit.source, "DOTNET_GCHeapHardLimit");
     }
 
@@ -286,13 +287,8 @@ mod tests {
     fn native_aot_takes_less() {
         let config = r#"{"runtimeOptions": {"configProperties": {"System.GC.HeapHardLimit": 104857600}}}"#;
         let mib = |major: Option<u32>, name: &str, value: &str| {
-            let variable = |asked: &str| (asked == name).then(|| value.to_owned());
-            let sources = Sources {
-                takes: Takes::of(Some(true), major),
-                variable: &variable,
-                runtime_config: serde_json::from_str(config).ok(),
-            };
-            let limit = sources.configured().limit(Some(200 << 20), None);
+            let configured = configured(Takes::of(Some(true), major), &[(name, value)], config);
+            let limit = configured.limit(Some(200 << 20), None);
             limit.map(|limit| limit.bytes >> 20)
         };
         let name = "DOTNET_GCHeapHardLimit";

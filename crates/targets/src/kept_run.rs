@@ -75,22 +75,16 @@ fn log(identity: &Identity, state: &RunState) {
     let (pid, name) = (identity.key.pid, bounded(&identity.one_name()));
     match state {
         RunState::Unattachable { reason, detail } => {
-            tracing::warn!(target: "gcwatch::targets", pid, name, reason, "cannot attach: {}", bounded(detail));
+            log!(warn: pid, name, reason, "cannot attach: {}", bounded(detail));
         }
-        RunState::HeldElsewhere { holder } => {
-            tracing::info!(target: "gcwatch::targets", pid, name, "not attached: {} reads it", bounded(holder));
-        }
-        RunState::OverLimit => {
-            tracing::warn!(target: "gcwatch::targets", pid, name, "not attached: the limit of processes is reached");
-        }
+        RunState::HeldElsewhere { holder } => log!(info: pid, name, "not attached: {} reads it", bounded(holder)),
+        RunState::OverLimit => log!(warn: pid, name, "not attached: the limit of processes is reached"),
         RunState::Excluded => {
             // On purpose, and one for each process of the host: the page and `gcwatch ps` list them.
-            tracing::debug!(target: "gcwatch::targets", pid, name, "excluded by the configuration");
+            log!(debug: pid, name, "excluded by the configuration");
         }
-        RunState::Detached { detail } => {
-            tracing::info!(target: "gcwatch::targets", pid, name, "detached: {}", bounded(detail));
-        }
-        RunState::Ended => tracing::info!(target: "gcwatch::targets", pid, name, "process exited"),
+        RunState::Detached { detail } => log!(info: pid, name, "detached: {}", bounded(detail)),
+        RunState::Ended => log!(info: pid, name, "process exited"),
         RunState::Found | RunState::Attaching | RunState::Attached => {}
     }
 }

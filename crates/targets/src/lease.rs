@@ -150,7 +150,7 @@ impl Leases {
                     continue;
                 }
             };
-            match lock(&folder.join(name), &owners, what) {
+            match lock(&folder.join(name), OFlags::CREATE, &owners, what) {
                 Ok(Some(lease)) => {
                     let before = folders.get(..place).unwrap_or_default();
                     return match before.iter().find_map(holder) {
@@ -320,18 +320,14 @@ fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
     !lockers.is_empty() && !lockers.iter().any(counts)
 }
 
-/// Locks the file, which is made if it is not there. `None`: somebody else has it. `owners`: whose locks count.
-fn lock(path: &Path, owners: &[u32], what: &str) -> Result<Option<Lease>, Errno> {
-    lock_by(path, OFlags::CREATE, owners, what)
-}
-
 /// Locks the file if it is there.
 fn lock_there(path: &Path) -> Result<Option<Lease>, Errno> {
     let own = rustix::process::geteuid().as_raw();
-    lock_by(path, OFlags::empty(), &[0, own], "")
+    lock(path, OFlags::empty(), &[0, own], "")
 }
 
-fn lock_by(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Option<Lease>, Errno> {
+/// Locks the file. `None`: somebody else has it. `owners`: whose locks count.
+fn lock(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Option<Lease>, Errno> {
     for _ in 0..MAX_RACES {
         let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o600)) {
@@ -345,9 +341,8 @@ fn lock_by(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Op
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) if is_lock_of_others(path, owners) => {
-                tracing::warn!(
-                    target: "gcwatch::targets",
-                    "{} was locked by process {:?}, which is no gcwatch that counts here: it is made anew",
+                log!(
+                    warn: "{} was locked by process {:?}, which is no gcwatch that counts here: it is made anew",
                     path.display(),
                     lockers(path)
                 );

@@ -38,6 +38,13 @@
 // Time is a value: only the modules that allow it, and tests, ask a clock (clippy.toml).
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+/// Logs with the target of this crate, at a level.
+macro_rules! log {
+    ($level:ident: $($what:tt)*) => {
+        tracing::$level!(target: "gcwatch::targets", $($what)*)
+    };
+}
+
 mod alive;
 #[expect(
     clippy::disallowed_methods,
@@ -88,6 +95,7 @@ mod order;
     reason = "what other tools leave is healed after a delay"
 )]
 mod others;
+mod pending;
 pub mod proc_file;
 #[expect(clippy::disallowed_methods, reason = "collections have a lag")]
 mod reading;
@@ -121,6 +129,7 @@ pub use black_box::BlackBoxes;
 pub use clock::Clocks;
 pub use host::clocks;
 pub use identity::{name_of, own_identity};
+pub use pending::or_pending;
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
 pub use threads::{FileReading, NotRead};

@@ -260,7 +260,7 @@ fn all_pids() -> BTreeSet<u32> {
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect(),
         Err(error) => {
-            tracing::error!(target: "gcwatch::targets", "cannot read /proc: {error}; no process can be found");
+            log!(error: "cannot read /proc: {error}; no process can be found");
             BTreeSet::new()
         }
     }

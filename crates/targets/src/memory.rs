@@ -27,9 +27,13 @@ const ALL: usize = 64_000_000;
 pub(crate) const OVER_MEMORY: &str = "over-memory";
 
 /// Why a session is ended: too much memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverMemory {
     /// One stream holds more than [`ONE`].
+    #[error(
+        "its event stream holds {} in memory, {} of that in {}; the limit is {}",
+        Megabytes(*held), Megabytes(largest.1), largest.0, Megabytes(ONE)
+    )]
     One {
         /// All that it holds.
         held: usize,
@@ -37,35 +41,14 @@ pub(crate) enum OverMemory {
         largest: (&'static str, usize),
     },
     /// All streams together hold more than [`ALL`], and this one holds most.
+    #[error(
+        "the event streams of all processes hold more than {} in memory, and its own holds most: {}",
+        Megabytes(ALL), Megabytes(*held)
+    )]
     All {
         /// What it holds.
         held: usize,
     },
-}
-
-impl std::error::Error for OverMemory {}
-
-impl fmt::Display for OverMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One {
-                held,
-                largest: (store, bytes),
-            } => write!(
-                f,
-                "its event stream holds {} in memory, {} of that in {store}; the limit is {}",
-                Megabytes(*held),
-                Megabytes(*bytes),
-                Megabytes(ONE)
-            ),
-            Self::All { held } => write!(
-                f,
-                "the event streams of all processes hold more than {} in memory, and its own holds most: {}",
-                Megabytes(ALL),
-                Megabytes(*held)
-            ),
-        }
-    }
 }
 
 /// Bytes as text, in 10^6.

@@ -160,18 +160,15 @@ mod tests {
     const JAVA: u64 = 1;
     const DOTNET: u64 = 2;
 
-    /// A machine: which process each pid is a thread of, and which programs run.
-    #[derive(Default)]
-    struct Machine(BTreeMap<u32, Thread>);
+    /// Which process each pid of a machine is a thread of, and which programs run.
+    type Machine = BTreeMap<u32, Thread>;
 
-    impl Machine {
-        fn make(&mut self, pid: u32, process: u32, program: u64) {
-            self.0.insert(pid, Thread { process, program });
-        }
+    fn of(process: u32, program: u64) -> Thread {
+        Thread { process, program }
     }
 
     fn look(births: &mut ThreadMakers, last: u32, machine: &Machine) -> Vec<u32> {
-        births.look(last, |pid| machine.0.get(&pid).copied())
+        births.look(last, |pid| machine.get(&pid).copied())
     }
 
     /// Scenario: processes that were there before; one that makes a thread and one that does not; a command that is
@@ -182,9 +179,9 @@ mod tests {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         assert!(look(&mut births, 1000, &machine).is_empty());
-        machine.make(1001, 1001, JAVA);
-        machine.make(1002, 1002, DOTNET);
-        machine.make(1004, 1002, DOTNET);
+        machine.insert(1001, of(1001, JAVA));
+        machine.insert(1002, of(1002, DOTNET));
+        machine.insert(1004, of(1002, DOTNET));
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         let nothing = births.look(1004, |pid| panic!("{pid} is asked for again"));
@@ -204,7 +201,7 @@ mod tests {
             let mut times = 0;
             for _ in 0..50 {
                 at += 1;
-                machine.make(at, 77, program);
+                machine.insert(at, of(77, program));
                 times += look(births, at, machine).len();
             }
             times
@@ -223,8 +220,8 @@ mod tests {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         look(&mut births, 32760, &machine);
-        machine.make(32768, 400, DOTNET);
-        machine.make(305, 401, DOTNET);
+        machine.insert(32768, of(400, DOTNET));
+        machine.insert(305, of(401, DOTNET));
         assert_eq!(look(&mut births, 306, &machine), [400, 401]);
     }
 
@@ -247,13 +244,7 @@ mod tests {
         look(&mut births, 1000, &machine);
         let mut passed = BTreeSet::new();
         for n in 0..1000 {
-            let of_process = |pid| {
-                Some(Thread {
-                    process: pid + 100_000,
-                    program: DOTNET,
-                })
-            };
-            let now = births.look(2000, of_process);
+            let now = births.look(2000, |pid| Some(of(pid + 100_000, DOTNET)));
             assert!(now.len() <= PASSED_ON_AT_ONCE as usize, "{n}");
             passed.extend(now);
         }

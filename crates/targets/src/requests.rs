@@ -170,9 +170,8 @@ impl<S: Sink> Reader<S> {
 
     fn sdk_was_seen(&mut self) {
         self.has_sdk = true;
-        tracing::info!(
-            target: "gcwatch::targets", pid = self.pid,
-            "an OpenTelemetry SDK was seen: the activities of requests.sources are read as well"
+        log!(
+            info: pid = self.pid, "an OpenTelemetry SDK was seen: the activities of requests.sources are read as well"
         );
     }
 

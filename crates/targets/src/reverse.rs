@@ -56,10 +56,10 @@ impl Listening {
         let Some(path) = path else { return };
         match ReversePort::bind(path, Deadlines::default()) {
             Ok(port) => {
-                tracing::info!(target: "gcwatch::targets", "listening for runtimes on {}", path.display());
+                log!(info: "listening for runtimes on {}", path.display());
                 self.port = Some(Arc::new(port));
             }
-            Err(error) => tracing::error!(target: "gcwatch::targets", "{error}; runtimes cannot connect to gcwatch"),
+            Err(error) => log!(error: "{error}; runtimes cannot connect to gcwatch"),
         }
     }
 
@@ -125,7 +125,7 @@ async fn resume(client: &Client, pid: Option<u32>) {
         }
         if !std::mem::replace(&mut reported, true) {
             let error = bounded(&error.to_string());
-            tracing::warn!(target: "gcwatch::targets", pid, "cannot resume the runtime: {error}; retrying");
+            log!(warn: pid, "cannot resume the runtime: {error}; retrying");
         }
         sleep(backoff.next(fastrand::f64())).await;
     }
@@ -135,7 +135,7 @@ async fn resume_all(port: &ReversePort) {
     if let Ok(failed) = timeout(RESUME_WITHIN, port.resume_all()).await {
         for (runtime, error) in failed {
             let error = bounded(&error.to_string());
-            tracing::warn!(target: "gcwatch::targets", pid = runtime.pid, "cannot resume the runtime: {error}");
+            log!(warn: pid = runtime.pid, "cannot resume the runtime: {error}");
         }
     }
 }

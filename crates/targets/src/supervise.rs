@@ -21,7 +21,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use dotnet_diagnostics::discovery::SocketName;
 use tokio::runtime::Handle;
@@ -171,7 +170,7 @@ impl<S: Sink> Supervisor<S> {
             Woken::Changes(Ok(changes)) => self.take_changes(&changes),
             Woken::Changes(Err(error)) => self.directories.give_up(&error),
             Woken::Looked(Some(look)) => self.take_look(look),
-            Woken::Looked(None) => tracing::error!(target: "gcwatch::targets", "the look through /proc failed"),
+            Woken::Looked(None) => log!(error: "the look through /proc failed"),
             Woken::NewProcesses(pids) => self.scans.request.pids.extend(pids),
             Woken::Arrived(arrival) => self.take_arrival(arrival),
             Woken::Ended(key, outcome) => self.take_ended(key, outcome, now),
@@ -191,9 +190,8 @@ impl<S: Sink> Supervisor<S> {
 
     async fn woken(&mut self) -> Woken<S::Run> {
         let now = Instant::now();
-        let due = [Some(self.scans.next_due(now)), self.registry.next_due()];
-        let wake_at = due.into_iter().flatten().min();
-        let wake_at = wake_at.unwrap_or_else(|| now + Duration::from_secs(3600));
+        let scan = self.scans.next_due(now);
+        let wake_at = self.registry.next_due().map_or(scan, |due| due.min(scan));
         let options = &mut self.options;
         let new_options = async {
             match options.changed().await {
@@ -238,9 +236,8 @@ impl<S: Sink> Supervisor<S> {
                 self.arrivals.insert(pid, arrival);
             }
             // Dropped: it is resumed.
-            None => tracing::warn!(
-                target: "gcwatch::targets",
-                "a runtime connected whose process is not visible to gcwatch; it is resumed and not read: \
+            None => log!(
+                warn: "a runtime connected whose process is not visible to gcwatch; it is resumed and not read: \
                  share the host's pid namespace"
             ),
         }
@@ -249,9 +246,8 @@ impl<S: Sink> Supervisor<S> {
     fn take_options(&mut self, options: &TargetOptions) {
         self.listening.listen(options.listen.as_deref());
         if asks_for_environment(options) {
-            tracing::info!(
-                target: "gcwatch::targets",
-                "targets.include and targets.exclude match environment variables; processes whose environment is unreadable do not match"
+            log!(
+                info: "targets.include and targets.exclude match environment variables; processes whose environment is unreadable do not match"
             );
         }
     }

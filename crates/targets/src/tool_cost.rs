@@ -100,10 +100,13 @@ impl ToolCost {
             return;
         };
         let handles = collection.handles();
-        let generation = collection.generation;
+        let place = collection
+            .generation
+            .and_then(|generation| usize::try_from(generation).ok());
+        let mut usual = place.and_then(|place| self.usual.get_mut(place));
         for pause in &mut collection.pauses {
             if observed {
-                let took = scan(pause, handles).zip(self.usual_of(generation));
+                let took = scan(pause, handles).zip(usual.as_ref().and_then(|usual| usual.ns()));
                 let longer = took.map(|((ns, handles), usual)| beyond(ns, handles, usual.into()));
                 if let (Some(longer), Some(account)) = (longer, pause.account.as_mut()) {
                     account.was_lengthened_by_tool(longer);
@@ -113,20 +116,10 @@ impl ToolCost {
             if let Some(account) = pause.account.as_mut() {
                 account.was_lengthened_by_tool(0);
             }
-            if let (Some((ns, handles)), Some(usual)) = (scan(pause, handles), self.usual_mut(generation)) {
+            if let (Some((ns, handles)), Some(usual)) = (scan(pause, handles), &mut usual) {
                 usual.learn((ns as f64 / f64::from(handles)) as f32, looks);
             }
         }
-    }
-
-    fn usual_of(&self, generation: Option<u32>) -> Option<f32> {
-        let place = usize::try_from(generation?).ok()?;
-        self.usual.get(place)?.ns()
-    }
-
-    fn usual_mut(&mut self, generation: Option<u32>) -> Option<&mut Usual> {
-        let place = usize::try_from(generation?).ok()?;
-        self.usual.get_mut(place)
     }
 }
 

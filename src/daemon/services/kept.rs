@@ -16,19 +16,19 @@ use targets::FileReading;
 /// How long the start waits for the state directory.
 const STATE_WITHIN: Duration = Duration::from_secs(5);
 
-/// All of it, but for the queue of what is exported.
+/// All of it, but for the queue of what is exported; nothing, where it cannot be used.
+#[derive(Default)]
 pub(super) struct Kept {
-    pub(super) state: StateDirectory,
-    pub(super) incidents: IncidentFile,
-    pub(super) marks: BurstMarks,
-    pub(super) left: io::Result<Option<Content>>,
+    pub(super) state: Option<(StateDirectory, IncidentFile)>,
+    pub(super) marks: Option<BurstMarks>,
+    pub(super) left: Option<io::Result<Option<Content>>>,
     pub(super) black_box: Option<BlackBox>,
     pub(super) history: Option<HistoryFolder>,
 }
 
 impl Kept {
-    /// Reads it on a thread of its own: its file system may not respond. `None`: it cannot be used.
-    pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Option<Self> {
+    /// Reads it on a thread of its own: its file system may not respond.
+    pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Self {
         let warning = |text| Note { is_warning: true, text };
         let (directory, recorded) = (path.to_owned(), options.black_box.clone());
         let reading = FileReading::default();
@@ -53,14 +53,13 @@ impl Kept {
                     |error| warning(format!("the history of processes is not kept: {path}/history: {error}"));
                 let history = history.map_err(|error| notes.push(not_kept(error))).ok();
                 let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
-                return Some(Self {
-                    state,
-                    incidents,
-                    marks,
-                    left,
+                return Self {
+                    state: Some((state, incidents)),
+                    marks: Some(marks),
+                    left: Some(left),
                     black_box: black_box.ok().flatten(),
                     history,
-                });
+                };
             }
             Ok(Err(error)) => error.to_string(),
             Err(not_read) => not_read.to_string(),
@@ -68,6 +67,6 @@ impl Kept {
         notes.push(warning(format!(
             "cannot use {path}: {problem}; what outlives gcwatch is in memory only"
         )));
-        None
+        Self::default()
     }
 }

@@ -74,7 +74,7 @@ fn memory(run: &Run) -> Option<RowMemory> {
     let ledger = run.ledger.newest()?;
     Some(RowMemory {
         limit: ledger.limit,
-        peak: run.ledger.peak(),
+        peak: run.ledger.peak,
         usage: ledger.usage,
         live: ledger.live,
         not_looked_at: ledger.not_looked_at,

@@ -52,7 +52,7 @@ impl ServiceBook {
         let Some(attached) = run.session.first_attach else {
             return;
         };
-        if run.clock() != Clock::Live || self.is_current(run.key(), resource) {
+        if run.clock != Clock::Live || self.is_current(run.key(), resource) {
             return;
         }
         let who = run.identity.who();

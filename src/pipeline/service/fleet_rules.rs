@@ -29,6 +29,9 @@ use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use processes::RunKey;
 use processes::service::ServiceKey;
 
+/// An alert, whose it is, and its rule's group.
+pub(crate) type AlertOf<'a> = (&'a SubjectIncidents, Arc<Alert>, Option<Arc<str>>);
+
 /// The rules of services and of gcwatch itself.
 #[derive(Debug, Default)]
 pub(crate) struct FleetRules {
@@ -163,7 +166,7 @@ impl FleetRules {
     }
 
     /// The alerts that fire, each with its rule's group.
-    pub(crate) fn alerts(&self) -> Vec<(&SubjectIncidents, Arc<Alert>, Option<Arc<str>>)> {
+    pub(crate) fn alerts(&self) -> Vec<AlertOf<'_>> {
         self.subjects().flat_map(Subject::alerts).collect()
     }
 }

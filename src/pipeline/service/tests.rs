@@ -91,21 +91,25 @@ impl Host {
     }
 
     fn begins_as(&mut self, pid: u32, service: &str, version: &str) {
-        let resource = Arc::new(Origin::new(vec![
-            attribute("service.name", service),
-            attribute("service.version", version),
-            attribute("process.pid", "changes"),
-        ]));
-        let key = ServiceKey::of(
-            &identity(&["service.name"], ContainerIdentity::default(), 7),
-            &resource.attributes,
-        );
+        let attributes = [
+            ("service.name", service),
+            ("service.version", version),
+            ("process.pid", "changes"),
+        ];
         let container = ContainerIdentity {
             container_id: Some(pid.to_string()),
             pod_uid: None,
         };
+        self.belongs(pid, attributes, &container);
+    }
+
+    fn belongs(&mut self, pid: u32, attributes: [(&str, &str); 3], container: &ContainerIdentity) {
+        let attributes = attributes.map(|(key, value)| attribute(key, value)).to_vec();
+        let resource = Arc::new(Origin::new(attributes));
+        let who = identity(&["service.name"], ContainerIdentity::default(), 7);
+        let key = ServiceKey::of(&who, &resource.attributes);
         self.book
-            .belongs(run(pid), key, ("app", &resource, &container), self.now);
+            .belongs(run(pid), key, ("app", &resource, container), self.now);
     }
 
     fn notice(&mut self, pid: u32, id: &str, ending: Option<Ending>) {
@@ -411,7 +415,7 @@ fn what_is_remembered_is_bounded() {
 fn keys_outlive_processes() {
     let key = |identity: &Identity, attributes: &[(&str, &str)]| {
         let attributes: Vec<KeyValue> = attributes.iter().map(|(key, value)| attribute(key, value)).collect();
-        ServiceKey::of(identity, &attributes).to_string()
+        ServiceKey::of(identity, &attributes).text().to_string()
     };
     let pod = |uid: &str, id: &str| ContainerIdentity {
         container_id: Some(id.to_owned()),
@@ -577,17 +581,12 @@ fn windows_look_back_on_a_service() {
 #[test]
 fn a_death_is_named() {
     let mut host = Host::new();
-    let resource = Arc::new(Origin::new(vec![
-        attribute("service.name", "shop"),
-        attribute("k8s.pod.name", "shop-7f-x"),
-        attribute("k8s.container.name", "web"),
-    ]));
-    let key = ServiceKey::of(
-        &identity(&["service.name"], ContainerIdentity::default(), 7),
-        &resource.attributes,
-    );
-    let container = ContainerIdentity::default();
-    host.book.belongs(run(1), key, ("app", &resource, &container), host.now);
+    let pod = [
+        ("service.name", "shop"),
+        ("k8s.pod.name", "shop-7f-x"),
+        ("k8s.container.name", "web"),
+    ];
+    host.belongs(1, pod, &ContainerIdentity::default());
     host.passes(400);
     host.ends(1, false);
     host.book.oom_killed(run(1), true);

@@ -123,11 +123,12 @@ mod tests {
         }
     }
 
-    /// Scenario: the files of a group of version 2 with limits, as Linux 6 writes them.
-    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys that begin alike are distinguished.
+    /// Scenario: the files of a group with limits, of version 2 as Linux 6 writes them, and of version 1.
+    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys that begin alike are distinguished; what
+    /// version 1 has not is unknown.
     #[test]
-    fn version_2_is_read() {
-        let read = files(&[
+    fn both_versions_are_read() {
+        let version_2 = files(&[
             ("memory.max", "536870912\n"),
             ("memory.current", "300000000\n"),
             (
@@ -146,32 +147,7 @@ mod tests {
                 "usage_usec 9\nnr_periods 1000\nnr_throttled 250\nthrottled_usec 1500\n",
             ),
         ]);
-        assert_eq!(memory_limit(true, &read), Some(536_870_912));
-        let memory = memory(true, &read);
-        assert_eq!(memory.usage, Some(300_000_000));
-        assert_eq!(memory.working_set, Some(200_000_000));
-        assert_eq!(
-            (memory.oom_kills, memory.limit_hits, memory.high_events),
-            (Some(1), Some(17), Some(3))
-        );
-        assert_eq!(
-            (memory.anonymous, memory.file, memory.kernel),
-            (Some(180_000_000), Some(110_000_000), Some(4_000_000))
-        );
-        assert_eq!(processes(&read), Some(2));
-        assert_eq!(cpu_limit(true, &read), Some(1.5));
-        let cpu = cpu(true, &read);
-        assert_eq!(
-            (cpu.periods, cpu.throttled_periods, cpu.throttled_ns),
-            (Some(1000), Some(250), Some(1_500_000))
-        );
-    }
-
-    /// Scenario: the same of version 1.
-    /// Guarantee: the same values, of its own files; what it has not is unknown.
-    #[test]
-    fn version_1_is_read() {
-        let read = files(&[
+        let version_1 = files(&[
             ("memory.limit_in_bytes", "536870912\n"),
             ("memory.usage_in_bytes", "300000000\n"),
             (
@@ -179,29 +155,39 @@ mod tests {
                 "cache 1\nrss 2\ninactive_file 7\ntotal_cache 110000000\ntotal_rss 180000000\n\
                  total_inactive_file 100000000\n",
             ),
-            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"),
-            ("memory.failcnt", "9\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+            ("memory.failcnt", "17\n"),
             ("memory.kmem.usage_in_bytes", "4000000\n"),
-            ("cpu.cfs_quota_us", "50000\n"),
+            ("cpu.cfs_quota_us", "150000\n"),
             ("cpu.cfs_period_us", "100000\n"),
-            ("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 77\n"),
+            (
+                "cpu.stat",
+                "nr_periods 1000\nnr_throttled 250\nthrottled_time 1500000\n",
+            ),
         ]);
-        assert_eq!(memory_limit(false, &read), Some(536_870_912));
-        let memory = memory(false, &read);
-        assert_eq!(
-            (memory.usage, memory.working_set),
-            (Some(300_000_000), Some(200_000_000))
-        );
-        assert_eq!(
-            (memory.oom_kills, memory.limit_hits, memory.high_events),
-            (Some(4), Some(9), None)
-        );
-        assert_eq!(
-            (memory.anonymous, memory.file, memory.kernel),
-            (Some(180_000_000), Some(110_000_000), Some(4_000_000))
-        );
-        assert_eq!(cpu_limit(false, &read), Some(0.5));
-        assert_eq!(cpu(false, &read).throttled_ns, Some(77));
+        for (unified, read) in [(true, &version_2 as ReadFile<'_>), (false, &version_1)] {
+            assert_eq!(memory_limit(unified, read), Some(536_870_912));
+            let expected = Memory {
+                usage: Some(300_000_000),
+                working_set: Some(200_000_000),
+                oom_kills: Some(1),
+                limit_hits: Some(17),
+                high_events: unified.then_some(3),
+                anonymous: Some(180_000_000),
+                file: Some(110_000_000),
+                kernel: Some(4_000_000),
+                processes: None,
+            };
+            assert_eq!(memory(unified, read), expected);
+            assert_eq!(cpu_limit(unified, read), Some(1.5));
+            let expected = Cpu {
+                periods: Some(1000),
+                throttled_periods: Some(250),
+                throttled_ns: Some(1_500_000),
+            };
+            assert_eq!(cpu(unified, read), expected);
+        }
+        assert_eq!(processes(&version_2), Some(2));
     }
 
     /// Scenario: no limits, in the words of both versions; files that are not there, or empty.

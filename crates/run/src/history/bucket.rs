@@ -6,7 +6,7 @@ use clr_gc::gc::Collection;
 use gc_rules::time::{Moment, Wall};
 
 use super::packed::{Pass, Record};
-use super::{committed, type_of};
+use super::{BUCKETS, MOST_BUCKET_BYTES, committed, type_of};
 
 /// Length of a bucket.
 pub const BUCKET_NS: u64 = 10_000_000_000;
@@ -176,6 +176,8 @@ const HAS_COMMITTED: u32 = 16;
 const IS_LOWER_BOUND: u32 = 32;
 
 impl Record for Bucket {
+    const MOST: (usize, usize) = (BUCKETS as usize - 1, MOST_BUCKET_BYTES);
+
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.index, before.index.wrapping_add(1));
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };

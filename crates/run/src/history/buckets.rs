@@ -4,22 +4,13 @@ use gc_rules::time::Moment;
 
 use super::bucket::{BUCKET_NS, Bucket, bucket_of};
 use super::packed::Queue;
-use super::{BUCKETS, HISTORY_NS, MOST_BUCKET_BYTES};
+use super::{BUCKETS, HISTORY_NS};
 
 /// The buckets in which there was something.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Buckets {
     closed: Queue<Bucket>,
     open: Option<Bucket>,
-}
-
-impl Default for Buckets {
-    fn default() -> Self {
-        Self {
-            closed: Queue::new(BUCKETS as usize - 1, MOST_BUCKET_BYTES),
-            open: None,
-        }
-    }
 }
 
 impl Buckets {

@@ -5,7 +5,7 @@ use clr_gc::gc::Collection;
 use gc_rules::time::Moment;
 
 use super::packed::{Pass, Record};
-use super::{length, type_of};
+use super::{MOST_MARK_BYTES, MOST_MARKS, length, type_of};
 
 /// A collection as a point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +62,8 @@ const SMALL: u64 = 3;
 const MOST_FREQUENT: u64 = 0;
 
 impl Record for Mark {
+    const MOST: (usize, usize) = (MOST_MARKS, MOST_MARK_BYTES);
+
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.number, before.number.wrapping_add(1));
         pass.near(&mut self.start_ms, before.start_ms);

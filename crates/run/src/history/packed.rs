@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 
 /// What a queue may hold.
 pub(crate) trait Record: Clone + Default {
+    /// How many a queue keeps, and of how many bytes in all.
+    const MOST: (usize, usize);
+
     /// Goes over all fields. `before`: the record before this one.
     fn pass(&mut self, before: &Self, pass: &mut impl Pass);
 }
@@ -109,12 +112,12 @@ struct Reader<I> {
     read: usize,
 }
 
-impl<I: Iterator<Item = u8>> Pass for Reader<I> {
+impl<'a, I: Iterator<Item = &'a u8>> Pass for Reader<I> {
     fn number(&mut self, value: &mut u128) {
         *value = 0;
         // The bytes are those of a writer: 19 are the most that 2^65 takes.
         for shift in (0..19).map(|place| place * 7) {
-            let byte = self.bytes.next().unwrap_or(0);
+            let byte = *self.bytes.next().unwrap_or(&0);
             self.read += 1;
             *value |= u128::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
@@ -139,7 +142,7 @@ pub(crate) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
 /// The records of bytes that [`packed`] made, at most so many. Any bytes are some.
 pub(crate) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
     let mut reader = Reader {
-        bytes: bytes.iter().copied(),
+        bytes: bytes.iter(),
         read: 0,
     };
     let (mut records, mut before) = (Vec::new(), R::default());
@@ -167,9 +170,9 @@ pub(crate) struct Queue<R> {
 /// The buffer grows in such steps: doubling would take more than the bound.
 const STEP: usize = 512;
 
-impl<R: Record> Queue<R> {
-    /// An empty queue. It keeps `most` records of `most_bytes` in all.
-    pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
+impl<R: Record> Default for Queue<R> {
+    fn default() -> Self {
+        let (most, most_bytes) = R::MOST;
         Self {
             bytes: VecDeque::new(),
             count: 0,
@@ -179,7 +182,9 @@ impl<R: Record> Queue<R> {
             last: R::default(),
         }
     }
+}
 
+impl<R: Record> Queue<R> {
     /// Adds a record; the oldest give way.
     pub(crate) fn push(&mut self, mut record: R) {
         let mut writer = Writer(Vec::with_capacity(64));
@@ -201,7 +206,7 @@ impl<R: Record> Queue<R> {
     /// Forgets the oldest one.
     pub(crate) fn pop(&mut self) {
         let mut reader = Reader {
-            bytes: self.bytes.iter().copied(),
+            bytes: self.bytes.iter(),
             read: 0,
         };
         let mut first = R::default();
@@ -219,7 +224,7 @@ impl<R: Record> Queue<R> {
     pub(crate) fn clear(&mut self) {
         *self = Self {
             bytes: std::mem::take(&mut self.bytes),
-            ..Self::new(self.most, self.most_bytes)
+            ..Self::default()
         };
         self.bytes.clear();
     }
@@ -227,7 +232,7 @@ impl<R: Record> Queue<R> {
     /// All of them, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = R> + '_ {
         let mut reader = Reader {
-            bytes: self.bytes.iter().copied(),
+            bytes: self.bytes.iter(),
             read: 0,
         };
         let mut before = self.origin.clone();
@@ -262,6 +267,8 @@ mod tests {
     struct Three(u64, Option<u64>, Option<u64>);
 
     impl Record for Three {
+        const MOST: (usize, usize) = (0, 0);
+
         fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
             pass.near(&mut self.0, before.0);
             pass.optional_near(&mut self.1, before.1);
@@ -282,7 +289,7 @@ mod tests {
             most in 1usize..20,
             most_bytes in 40usize..200,
         ) {
-            let mut queue = Queue::new(most, most_bytes);
+            let mut queue = Queue { most, most_bytes, ..Queue::default() };
             let records: Vec<Three> = records.into_iter().map(|(a, b, c)| Three(a, b, c)).collect();
             for record in &records {
                 queue.push(record.clone());

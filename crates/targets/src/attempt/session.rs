@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dotnet_diagnostics::{Client, Error};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -13,7 +12,8 @@ use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
 use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
-use crate::others::{Healed, Watched};
+use crate::others::Healed;
+use crate::pending::or_pending;
 use crate::reading::{StreamError, StreamReading};
 use crate::requests::{self, News};
 use crate::settings::{self, GcSettings};
@@ -88,22 +88,13 @@ impl<S: Sink> Attempt<S> {
         let mut healing: Option<JoinHandle<_>> = None;
         reading.sink.state(RunState::Attached);
         if self.kept.reported.replace(RunState::Attached) != Some(RunState::Attached) {
-            tracing::info!(
-                target: "gcwatch::targets",
-                pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}"
-            );
+            log!(info: pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}");
         }
         let mut order = Order::Read;
         let mut broken = None;
         let mut end_by = None;
         let ended = loop {
-            let timer = reading.next_timer();
-            let timer = async {
-                match timer {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let timer = or_pending(reading.next_timer().map(sleep_until));
             tokio::select! {
                 read = self.shared.buffer.read(&mut session, &mut reading.stream), if !reading.rests() => match read {
                     Ok(0) => break Ok(()),
@@ -138,7 +129,10 @@ impl<S: Sink> Attempt<S> {
                     self.kept.settings_read = true;
                     self.take_settings(&mut reading, read);
                 }
-                watched = due(watched.as_ref()), if order == Order::Read && healing.is_none() => {
+                () = or_pending(watched.as_ref().map(|watched| watched.is_due())),
+                    if order == Order::Read && healing.is_none() =>
+                {
+                    let Some(watched) = &watched else { continue };
                     if *self.orders.borrow() != Order::Read {
                         // The daemon stops: no session begins any more.
                     } else if let Some(until) = reading.is_scarce_until() {
@@ -149,7 +143,7 @@ impl<S: Sink> Attempt<S> {
                         healing = Some(self.shared.commands.spawn(heal(client)));
                     }
                 }
-                news = next(&mut requests) => match news {
+                news = or_pending(requests.as_mut().map(|requests| requests.recv())) => match news {
                     Some(news) => self.take_requests(&mut reading, news),
                     // Its task has ended.
                     None => {
@@ -209,9 +203,8 @@ impl<S: Sink> Attempt<S> {
                     Ok(()) => "the runtime ended the session; gcwatch attaches again if the process lives".to_owned(),
                 };
                 if let (Err(problem), false) = (&in_order, closed_by_guard) {
-                    tracing::warn!(
-                        target: "gcwatch::targets",
-                        pid = self.key().pid, name = %bounded(&self.sketch.one_name()),
+                    log!(
+                        warn: pid = self.key().pid, name = %bounded(&self.sketch.one_name()),
                         "the session failed: {}", bounded(problem)
                     );
                 }
@@ -240,9 +233,9 @@ impl<S: Sink> Attempt<S> {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         let detail = format!("{problem}; gcwatch attaches again later, after a pause that grows up to an hour");
         if std::mem::replace(&mut self.kept.memory_reported, true) {
-            tracing::info!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
+            log!(info: pid, %name, "detached: {detail}");
         } else {
-            tracing::warn!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
+            log!(warn: pid, %name, "detached: {detail}");
         }
         let reason = OVER_MEMORY.to_owned();
         let state = RunState::Unattachable { reason, detail };
@@ -257,19 +250,16 @@ impl<S: Sink> Attempt<S> {
             watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
         }
         match healed {
-            Ok(Healed::Busy) => tracing::debug!(
-                target: "gcwatch::targets", pid, name,
+            Ok(Healed::Busy) => log!(
+                debug: pid, name,
                 "a trace session ended, and the runtime is busy with a command of another tool: healed later"
             ),
             Ok(Healed::Yes) => {
                 reading.sink.healed();
-                tracing::info!(
-                    target: "gcwatch::targets", pid, name,
-                    "a trace session ended; gcwatch stopped the events that it left behind"
-                );
+                log!(info: pid, name, "a trace session ended; gcwatch stopped the events that it left behind");
             }
-            Err(problem) => tracing::warn!(
-                target: "gcwatch::targets", pid, name,
+            Err(problem) => log!(
+                warn: pid, name,
                 "a trace session ended, and its events may still slow collections: \
                  the session to end that failed: {}; it is tried again", bounded(&problem)
             ),
@@ -284,7 +274,7 @@ impl<S: Sink> Attempt<S> {
                 let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: \
                            request impact is unavailable until gcwatch re-attaches";
                 reading.requests_unread(why.to_owned());
-                tracing::warn!(target: "gcwatch::targets", pid, name, "{why}");
+                log!(warn: pid, name, "{why}");
             }
             News::Paused(problem) => {
                 let why = format!(
@@ -292,12 +282,12 @@ impl<S: Sink> Attempt<S> {
                     bounded(&problem)
                 );
                 reading.requests_unread(why.clone());
-                tracing::info!(target: "gcwatch::targets", pid, name, "requests: {why}");
+                log!(info: pid, name, "requests: {why}");
             }
             News::Off(why) => {
                 let why = format!("they are not observed any more: {}", bounded(&why));
                 reading.requests_unread(why.clone());
-                tracing::warn!(target: "gcwatch::targets", pid, name, "requests: {why}");
+                log!(warn: pid, name, "requests: {why}");
             }
         }
     }
@@ -306,9 +296,7 @@ impl<S: Sink> Attempt<S> {
         match read {
             Ok(Some(settings)) => reading.sink.learned(None, settings.attributes()),
             Ok(None) => {}
-            Err(problem) => tracing::debug!(
-                target: "gcwatch::targets", pid = self.key().pid, "cannot read its GC settings: {}", bounded(&problem)
-            ),
+            Err(problem) => log!(debug: pid = self.key().pid, "cannot read its GC settings: {}", bounded(&problem)),
         }
     }
 }
@@ -323,32 +311,10 @@ async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
     }
 }
 
-/// Waits until the process may have to be healed; for ever, where that cannot be seen.
-async fn due(watched: Option<&Arc<Watched>>) -> &Arc<Watched> {
-    match watched {
-        Some(watched) => {
-            watched.is_due().await;
-            watched
-        }
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for news of the requests; for ever, where they are not read.
-async fn next(requests: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
-    match requests {
-        Some(requests) => requests.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Waits for a task beside the session, if there is one.
 async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
-    match task {
-        Some(task) => match task.await {
-            Ok(done) => done.map_err(|error| error.to_string()),
-            Err(failed) => Err(failed.to_string()),
-        },
-        None => std::future::pending().await,
+    match or_pending(task.as_mut()).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(failed) => Err(failed.to_string()),
     }
 }

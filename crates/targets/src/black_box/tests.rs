@@ -3,7 +3,7 @@ use std::io::Read as _;
 use flate2::read::GzDecoder;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::keep::Rewriter;
-use nettrace::{Decoder, Format, Item, Metadata, Options, SystemTime};
+use nettrace::{Decoder, Format, Item, Metadata, Options};
 use proptest::prelude::*;
 
 use super::ring::{MOST_BLOCK, MOST_DEFINITIONS, MOST_FOLLOWED, MOST_UNPACKED, ONE, PIECE};
@@ -13,16 +13,8 @@ const RUN: RunKey = RunKey { pid: 7, start_time: 1 };
 
 fn header() -> TraceHeader {
     TraceHeader {
-        system_time: SystemTime {
-            year: 2026,
-            month: 11,
-            day: 23,
-            ..SystemTime::default()
-        },
-        frequency: 1000,
-        process_id: Some(7),
-        processors: Some(2),
-        ..TraceHeader::default()
+        sync_ticks: 0,
+        ..crate::clock::tests::header(1000)
     }
 }
 

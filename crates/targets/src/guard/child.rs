@@ -15,13 +15,14 @@ use std::sync::atomic::AtomicBool;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+use rustix::process::setsid;
 use rustix::thread::set_name;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use crate::descriptors::raise;
 use crate::guard::channel::{Received, receive, send};
 use crate::guard::message::{FromGuard, MOST_IDS, ToGuard};
 use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
@@ -53,12 +54,7 @@ pub fn main() -> ExitCode {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
         let _not_ignored = signal_hook::flag::register(signal, Arc::clone(&ignored));
     }
-    let limit = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    let _as_many_as_before = setrlimit(Resource::Nofile, all);
+    let _as_many_as_before = raise();
     match timer() {
         Ok(timer) => {
             serve(gcwatch, timer.as_fd(), SILENT_SECONDS);

@@ -2,7 +2,7 @@
 //! process calls itself beside them. That each name is in it once is held here alone.
 
 use gc_telemetry::definition::{Attribute, resource as row};
-use gc_telemetry::value::key_value;
+use gc_telemetry::value::{key_value, set};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -14,11 +14,7 @@ pub(super) struct Resource(pub(super) Vec<KeyValue>);
 
 impl Resource {
     pub(super) fn set(&mut self, key: &str, value: Value) {
-        let new = key_value(key, value);
-        match self.0.iter_mut().find(|attribute| attribute.key == key) {
-            Some(attribute) => *attribute = new,
-            None => self.0.push(new),
-        }
+        set(&mut self.0, key_value(key, value));
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

@@ -44,7 +44,7 @@ pub(crate) fn watch() -> NewProcesses {
     match thread.spawn(move || run(&sender)) {
         Ok(_thread) => NewProcesses(Some(receiver)),
         Err(error) => {
-            tracing::warn!(target: "gcwatch::targets", "new processes are found by reading /proc alone: {error}");
+            log!(warn: "new processes are found by reading /proc alone: {error}");
             NewProcesses(None)
         }
     }
@@ -52,10 +52,9 @@ pub(crate) fn watch() -> NewProcesses {
 
 fn run(sender: &Sender<Vec<u32>>) {
     let Some(counter) = COUNTERS.into_iter().find(|path| last_pid(path).is_some()) else {
-        tracing::info!(
-            target: "gcwatch::targets",
-            "the kernel does not say which pids it gave out: processes with a /tmp of their own are found by reading \
-             /proc alone"
+        log!(
+            info: "the kernel does not say which pids it gave out: processes with a /tmp of their own are found by \
+             reading /proc alone"
         );
         return;
     };
@@ -74,7 +73,7 @@ fn run(sender: &Sender<Vec<u32>>) {
         }
         if births.skipped > skipped {
             skipped = births.skipped;
-            tracing::debug!(target: "gcwatch::targets", "{skipped} pids were given out too fast to be looked at");
+            log!(debug: "{skipped} pids were given out too fast to be looked at");
         }
         sleep(EVERY);
     }

@@ -133,10 +133,7 @@ async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Durati
     let looked = match timeout(LOOK_WITHIN, &mut looking).await {
         Ok(looked) => looked,
         Err(_) => {
-            tracing::warn!(
-                target: "gcwatch::targets",
-                "a look through /proc for connections of other tools takes more than {LOOK_WITHIN:?}"
-            );
+            log!(warn: "a look through /proc for connections of other tools takes more than {LOOK_WITHIN:?}");
             for run in &watched {
                 run.others().look(None);
             }
@@ -146,7 +143,7 @@ async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Durati
         }
     };
     let Ok((looked, abandoned)) = looked else {
-        tracing::error!(target: "gcwatch::targets", "a look through /proc for connections of other tools failed");
+        log!(error: "a look through /proc for connections of other tools failed");
         return AT_MOST;
     };
     let took = began.elapsed();

@@ -18,6 +18,7 @@ use crate::clock::Source;
 use crate::host::{clocks, now};
 use crate::memory::Share;
 use crate::options::RequestOptions;
+use crate::pending::or_pending;
 use crate::requests::rate::{Rate, SECONDS_ABOVE};
 use crate::requests::{Batch, End, News};
 use crate::rounds::{Pace, Rounds};
@@ -94,13 +95,7 @@ impl RequestStream {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let pause_ends = self.pace.next();
-            let pause = async {
-                match pause_ends {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let pause = or_pending(self.pace.next().map(sleep_until));
             tokio::select! {
                 () = pause => self.pace.pass(Instant::now()),
                 read = shared.buffer.read(session, &mut self.stream), if self.pace.until.is_none() => match read {

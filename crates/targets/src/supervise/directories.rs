@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::look::Directories;
+use crate::pending::or_pending;
 use crate::watch::{Changes, SocketWatch, Watches};
 
 /// The directories of sockets, watched as far as the kernel allows it.
@@ -35,10 +36,7 @@ impl WatchedDirectories {
 
     /// Waits for changes; for ever, when nothing is watched. Cancel safe.
     pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
-        match &mut self.watch {
-            Some(watch) => watch.changed().await,
-            None => std::future::pending().await,
-        }
+        or_pending(self.watch.as_mut().map(SocketWatch::changed)).await
     }
 
     /// Watching failed: looks alone find new processes from now on.
@@ -60,9 +58,8 @@ impl WatchedDirectories {
 
     fn report(&mut self, problem: &str) {
         if !std::mem::replace(&mut self.reported, true) {
-            tracing::warn!(
-                target: "gcwatch::targets",
-                "cannot watch directories: {problem}; new processes are found by reading /proc alone \
+            log!(
+                warn: "cannot watch directories: {problem}; new processes are found by reading /proc alone \
                  (see fs.inotify.max_user_instances and max_user_watches)"
             );
         }

@@ -185,7 +185,7 @@ impl Scans {
             }
         });
         if let Err(error) = part {
-            tracing::error!(target: "gcwatch::targets", "not all processes can be looked at: {error}");
+            log!(error: "not all processes can be looked at: {error}");
             job.finish(false);
         }
     }
@@ -196,7 +196,7 @@ impl Scans {
         for place in returned {
             self.hanging = self.hanging.saturating_sub(1);
             self.stuck.remove(&place);
-            tracing::info!(target: "gcwatch::targets", "{place} responds again");
+            log!(info: "{place} responds again");
         }
     }
 
@@ -218,10 +218,9 @@ impl Scans {
                 LookSubject::Path(_) => true,
             });
             if *left_out > 0 && !std::mem::replace(&mut self.left_out_reported, true) {
-                tracing::error!(
-                    target: "gcwatch::targets",
-                    "{left_out} processes are not looked at: {} file systems do not respond, and these have the same \
-                     user or mount namespace",
+                log!(
+                    error: "{left_out} processes are not looked at: {} file systems do not respond, and these have the \
+                     same user or mount namespace",
                     self.hanging
                 );
             }
@@ -241,9 +240,8 @@ impl Scans {
             LookSubject::Process(_) => "the files of this process do not respond",
             LookSubject::Path(_) => "this directory does not respond",
         };
-        tracing::error!(
-            target: "gcwatch::targets",
-            "{place}: {what} within {STEP_WITHIN:?}; skipped until they do, and tried again every {} min",
+        log!(
+            error: "{place}: {what} within {STEP_WITHIN:?}; skipped until they do, and tried again every {} min",
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {

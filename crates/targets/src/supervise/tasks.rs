@@ -103,7 +103,7 @@ impl<S: Sink> Supervisor<S> {
 
     pub(crate) fn take_ended(&mut self, key: RunKey, outcome: TaskOutcome<S::Run>, now: Instant) {
         let (mut kept, end) = outcome.unwrap_or_else(|error| {
-            tracing::error!(target: "gcwatch::targets", pid = key.pid, "the task of a process failed: {error}");
+            log!(error: pid = key.pid, "the task of a process failed: {error}");
             (KeptRun::default(), End::FAILED)
         });
         let Some(entry) = self.registry.get_mut(key) else {

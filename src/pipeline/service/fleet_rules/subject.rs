@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
 use delivery::alerts::Notice;
-use gc_rules::alert::{Alert, Transition};
+use gc_rules::alert::Transition;
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
 use gc_rules::incident::{IncidentEnding, Incidents};
@@ -18,6 +18,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
+use crate::pipeline::service::fleet_rules::AlertOf;
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use processes::RunKey;
 use processes::service::ServiceKey;
@@ -164,7 +165,7 @@ impl Subject {
         own.map(|(rule, state)| (&self.own, rule, state))
     }
 
-    pub(super) fn alerts(&self) -> impl Iterator<Item = (&SubjectIncidents, Arc<Alert>, Option<Arc<str>>)> {
+    pub(super) fn alerts(&self) -> impl Iterator<Item = AlertOf<'_>> {
         let alerts = self.engine.alerts().into_iter();
         alerts.map(|alert| {
             (
