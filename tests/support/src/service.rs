@@ -26,18 +26,19 @@ pub struct Service {
 impl Service {
     /// The one of [`SERVICE`].
     pub fn start(seconds: u32, env: &[(&str, &str)]) -> Self {
-        Self::begin(Command::new(SERVICE.folder().join("svc")), seconds, env)
+        Self::begin(Scene::new(), Command::new(SERVICE.folder().join("svc")), seconds, env)
     }
 
     /// The one that keeps its own account, in `log` of its folder (`known/shop` of the folder of packs).
     pub fn shop(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
+        let scene = Scene::new();
         let mut command = Command::new(runtime.folder().join("run"));
         command.arg(KNOWN.folder().join("shop/shop.dll"));
-        Self::begin(command, seconds, env)
+        command.env("SLOG", scene.path("log"));
+        Self::begin(scene, command, seconds, env)
     }
 
-    fn begin(mut command: Command, seconds: u32, env: &[(&str, &str)]) -> Self {
-        let scene = Scene::new();
+    fn begin(scene: Scene, mut command: Command, seconds: u32, env: &[(&str, &str)]) -> Self {
         let port = service_port();
         let mut process = command
             .env("TMPDIR", scene.folder())
@@ -46,7 +47,6 @@ impl Service {
             .env(MARK, scene.mark())
             .env("SPORT", port.to_string())
             .env("SSECS", seconds.to_string())
-            .env("SLOG", scene.path("log"))
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
