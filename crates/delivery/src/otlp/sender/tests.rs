@@ -229,12 +229,12 @@ async fn another_receiver_ends_a_requested_delay() {
 /// Guarantee: an attempt at once, then one a second at most apart, until the deadline of the batch; then the task ends.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_retries_in_short_steps() {
-    let sending = Sending::to(vec![again(None); 2000]);
+    let mut sending = Sending::to(vec![again(None); 2000]);
     sending.give();
     tokio::time::sleep(Duration::from_secs(100)).await;
     let before = sending.attempts().len();
     sending.close();
-    tokio::time::timeout(2 * RETRY_FOR, sending.task)
+    tokio::time::timeout(2 * RETRY_FOR, &mut sending.task)
         .await
         .unwrap()
         .unwrap();

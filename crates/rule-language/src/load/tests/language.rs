@@ -28,11 +28,20 @@ fn passes(rules: &str, tests: &str) {
 /// A rule with a parameter, and processes of three namespaces.
 const PARAMS: &str = "\
 rules:
-  - {id: shop.pause, title: A long pause, on: gc, severity: warning, when: gc.pause_ms > limit_ms && kind == 'gc',
-     params: {limit_ms: 200, kind: gc}, params_for: [
-       {select: process.attributes['k8s.namespace.name'] == 'batch', params: {limit_ms: 2000.5}},
-       {select: process.service.startsWith('report'), params: {limit_ms: 1000}}],
-     summary: 'longer than {{ limit_ms | ms }}', description: It is long., remedy: Look.}
+  - id: shop.pause
+    title: A long pause
+    on: gc
+    params: {limit_ms: 200, kind: gc}
+    params_for:
+      - select: process.attributes['k8s.namespace.name'] == 'batch'
+        params: {limit_ms: 2000.5}
+      - select: process.service.startsWith('report')
+        params: {limit_ms: 1000}
+    when: gc.pause_ms > limit_ms && kind == 'gc'
+    severity: warning
+    summary: 'longer than {{ limit_ms | ms }}'
+    description: It is long.
+    remedy: Look.
 overrides:
   - id: shop.*
     add:
