@@ -44,11 +44,6 @@ const DOCUMENT: u32 = 2;
 /// SHA-256, as RPM numbers digests.
 const SHA256: u32 = 8;
 
-/// The machine, as RPM says it.
-pub(crate) fn architecture(program: &Program) -> &'static str {
-    program.machine.rust()
-}
-
 /// The package, for this program.
 pub(crate) fn package(source: &Source, program: &Program, documents: &Documents) -> Result<Vec<u8>> {
     let files = deb::data(source, program, documents)?;
@@ -163,7 +158,7 @@ fn fields(source: &Source, program: &Program, entries: &[Entry<'_>], payload: &[
         (1007, "localhost"),
         (1014, "Apache-2.0"),
         (1021, "linux"),
-        (1022, architecture(program)),
+        (1022, program.machine.rust()),
         (1044, format!("gcwatch-{release}.src.rpm").as_str()),
         (1064, "4.18.0"),
         (1124, "cpio"),
