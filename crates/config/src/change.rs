@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::document::Document;
-use super::schema::SCHEMA;
-use super::values::FORMATS;
-use strict_yaml::check::Schema;
+use super::schema::schema;
 use strict_yaml::path::KeyPath;
 
 /// The keys marked `x-restart` in the schema that differ.
@@ -33,8 +31,6 @@ fn differing(old: &Value, new: &Value, path: &KeyPath, found: &mut Vec<KeyPath>)
 
 /// Whether the schema marks the key itself.
 fn needs_restart(path: &KeyPath) -> bool {
-    let schema = Schema::new(&SCHEMA, &FORMATS);
-    schema
-        .property(path)
-        .is_some_and(|rule| rule.get("x-restart") == Some(&Value::Bool(true)))
+    let rule = schema().property(path);
+    rule.is_some_and(|rule| rule.get("x-restart") == Some(&Value::Bool(true)))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::LogFormat;
+use super::options::{LogFormat, RuleSources};
 use super::values::{Hidden, ListenAddress, LogLevel};
 use web::options::{Mcp, Protects};
 
@@ -21,7 +21,7 @@ mod requests;
 mod targets;
 mod telemetry;
 
-pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
+pub(crate) use alerts::{Alertmanager, Alerts, Webhook};
 pub(crate) use evidence::{Evidence, Switch};
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use otlp::{Limits, Otlp, SecretSource, SignalKeys};
@@ -46,7 +46,7 @@ pub(crate) struct Document {
     /// How the collections of a process become metrics.
     pub(crate) metrics: Metrics,
     /// The rules for anomalies.
-    pub(crate) rules: Rules,
+    pub(crate) rules: RuleSources,
     /// Receivers of notifications when an alert begins and ends.
     pub(crate) alerts: Alerts,
     /// What is gathered for incidents.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 
-use super::problem::{Origin, Problem};
+use super::problem::{Origin, Problem, Setting};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
@@ -51,13 +51,6 @@ pub(crate) struct Variable {
     pub(crate) name: String,
     pub(crate) path: String,
     pub(crate) form: Form,
-}
-
-/// What one variable sets.
-pub(crate) struct EnvironmentSetting {
-    pub(crate) name: String,
-    pub(crate) path: KeyPath,
-    pub(crate) value: Node,
 }
 
 /// Variables for one key each. Of two for the same key, the first that is set is used.
@@ -156,40 +149,45 @@ pub(crate) fn not_used(message: &str) -> String {
 }
 
 /// The settings of the environment, and warnings on invalid ones.
-pub(crate) fn settings(environment: &Environment) -> (Vec<EnvironmentSetting>, Vec<Problem>) {
-    let mut settings: Vec<EnvironmentSetting> = Vec::new();
+pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>) {
+    let mut settings: Vec<Setting> = Vec::new();
     let mut warnings = Vec::new();
     let known = variables();
     for variable in &known {
         let Some(text) = environment.get(&variable.name).filter(|text| !text.trim().is_empty()) else {
             continue;
         };
+        let origin = Origin::Environment(variable.name.clone());
         let mut warn = |message: String| {
             warnings.push(Problem {
-                origin: Origin::Environment(variable.name.clone()),
+                origin: origin.clone(),
                 path: KeyPath::of(&variable.path),
                 message,
             });
         };
-        match values(variable, text) {
-            Err(message) => warn(not_used(&message)),
-            Ok(values) => {
-                for (path, value) in values {
-                    match settings.iter_mut().find(|before| before.path == path) {
-                        None => settings.push(EnvironmentSetting {
-                            name: variable.name.clone(),
-                            path,
-                            value,
-                        }),
-                        // Within one variable, the last one is used.
-                        Some(before) if before.name == variable.name => before.value = value,
-                        // The others have a documented precedence; these two look independent, and are not.
-                        Some(before) if before.value != value && variable.name.starts_with("OTEL_BLRP_") => {
-                            warn(format!("is ignored: {} sets the same key `{path}`", before.name));
-                        }
-                        Some(_) => {}
-                    }
+        let values = values(variable, text).unwrap_or_else(|message| {
+            warn(not_used(&message));
+            Vec::new()
+        });
+        for (path, value) in values {
+            let value = Some(value);
+            match settings.iter_mut().find(|before| before.path == path) {
+                None => settings.push(Setting {
+                    origin: origin.clone(),
+                    path,
+                    value,
+                }),
+                // Within one variable, the last one is used.
+                Some(before) if before.origin == origin => before.value = value,
+                // The others have a documented precedence; these two look independent, and are not.
+                Some(Setting {
+                    origin: Origin::Environment(first),
+                    path,
+                    value: before,
+                }) if *before != value && variable.name.starts_with("OTEL_BLRP_") => {
+                    warn(format!("is ignored: {first} sets the same key `{path}`"));
                 }
+                Some(_) => {}
             }
         }
     }

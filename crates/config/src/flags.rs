@@ -7,9 +7,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use delivery::otlp::signal::Signal;
 
-use super::schema::SCHEMA;
-use super::values::FORMATS;
-use strict_yaml::check::{self, Schema};
+use super::problem::{Origin, Setting};
+use super::schema::schema;
+use strict_yaml::check;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Kind, Node, Position};
 
@@ -72,16 +72,8 @@ pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--sockets", "targets.sockets"),
 ];
 
-/// The setting of one flag.
-pub(crate) struct FlagSetting {
-    pub(crate) flag: &'static str,
-    pub(crate) path: KeyPath,
-    /// The value; `None`: the values of lower layers are removed.
-    pub(crate) value: Option<Node>,
-}
-
 /// The settings of the flags.
-pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
+pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
     let mut settings = Vec::new();
     let given = [
         flags.endpoint.clone(),
@@ -98,19 +90,16 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     let given = given.into_iter().chain([list(&flags.sockets)]);
     for ((flag, path), value) in FLAGS.into_iter().zip(given) {
         let Some(value) = value else { continue };
+        let setting = |path: &str, value| Setting {
+            origin: Origin::Flag(flag),
+            path: KeyPath::of(path),
+            value,
+        };
         // A flag for all signals overrides the keys of single signals in file and environment.
         if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
-            settings.extend(Signal::ALL.map(|signal| FlagSetting {
-                flag,
-                path: KeyPath::of(&format!("otlp.{signal}.{key}")),
-                value: None,
-            }));
+            settings.extend(Signal::ALL.map(|signal| setting(&format!("otlp.{signal}.{key}"), None)));
         }
-        settings.push(FlagSetting {
-            flag,
-            path: KeyPath::of(path),
-            value: Some(value),
-        });
+        settings.push(setting(path, Some(value)));
     }
     settings
 }
@@ -127,8 +116,7 @@ fn list(texts: &[String]) -> Option<Node> {
 
 /// The words of a key, with their descriptions, for clap.
 fn words(path: &str) -> PossibleValuesParser {
-    let schema = Schema::new(&SCHEMA, &FORMATS);
-    let words = schema.at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+    let words = schema().at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
     let value = |(word, description): (&'static str, Option<&'static str>)| {
         PossibleValue::new(word).help(description.unwrap_or_default().trim_end_matches('.'))
     };
@@ -159,9 +147,10 @@ mod tests {
             };
             let args = ["gcwatch", flag].into_iter().chain(value);
             let settings = settings(&Command::parse_from(args).flags);
-            let set: Vec<&FlagSetting> = settings.iter().filter(|setting| setting.value.is_some()).collect();
+            let set: Vec<&Setting> = settings.iter().filter(|setting| setting.value.is_some()).collect();
             assert_eq!(set.len(), 1, "{flag}");
-            assert_eq!((set[0].flag, set[0].path.to_string().as_str()), (flag, path));
+            assert_eq!(set[0].origin, Origin::Flag(flag));
+            assert_eq!(set[0].path.to_string(), path);
         }
     }
 }

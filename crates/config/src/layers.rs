@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::environment::{self, Environment, not_used};
 use super::flags::{self, ConfigFlags};
-use super::problem::{Origin, Problem};
-use strict_yaml::check::Schema;
+use super::problem::{Origin, Problem, Setting};
+use super::schema::schema;
 use strict_yaml::path::{KeyPath, PathStep};
 use strict_yaml::yaml::{self, Bounds, Fault, Kind, Node};
 
@@ -28,19 +28,11 @@ impl Origins {
     }
 }
 
-/// The setting of one variable or flag.
-struct Setting {
-    path: KeyPath,
-    /// `None`: the values of lower layers are removed.
-    value: Option<Value>,
-    origin: Origin,
-}
-
 /// All settings, lowest layer first, each checked against the schema.
 pub(crate) struct Layers {
     file: Value,
     positions: BTreeMap<KeyPath, Origin>,
-    above: Vec<Setting>,
+    above: Vec<Setting<Value>>,
 }
 
 impl Layers {
@@ -49,7 +41,6 @@ impl Layers {
         file: Option<(&str, &str)>,
         environment: &Environment,
         flags: &ConfigFlags,
-        schema: Schema<'_>,
     ) -> (Self, Vec<Problem>, Vec<Problem>) {
         let mut layers = Self {
             file: Value::Object(Map::new()),
@@ -58,28 +49,22 @@ impl Layers {
         };
         let mut problems = Vec::new();
         if let Some((name, text)) = file {
-            problems.extend(layers.read_file(&Arc::from(name), text, schema));
+            problems.extend(layers.read_file(&Arc::from(name), text));
         }
         let (settings, mut warnings) = environment::settings(environment);
-        for setting in settings {
-            let origin = Origin::Environment(setting.name);
-            if let Err(errors) = layers.add(origin, setting.path, Some(&setting.value), schema) {
-                warnings.extend(errors.into_iter().map(|problem| Problem {
-                    message: not_used(&problem.message),
-                    ..problem
-                }));
-            }
+        for problem in settings.into_iter().flat_map(|setting| layers.add(setting)) {
+            let message = not_used(&problem.message);
+            warnings.push(Problem { message, ..problem });
         }
-        for setting in flags::settings(flags) {
-            let origin = Origin::Flag(setting.flag);
-            if let Err(errors) = layers.add(origin, setting.path, setting.value.as_ref(), schema) {
-                problems.extend(errors);
-            }
-        }
+        problems.extend(
+            flags::settings(flags)
+                .into_iter()
+                .flat_map(|setting| layers.add(setting)),
+        );
         (layers, problems, warnings)
     }
 
-    fn read_file(&mut self, name: &Arc<str>, text: &str, schema: Schema<'_>) -> Vec<Problem> {
+    fn read_file(&mut self, name: &Arc<str>, text: &str) -> Vec<Problem> {
         let problem = |path: KeyPath, fault: Fault| Problem {
             origin: Origin::File {
                 name: Arc::clone(name),
@@ -97,7 +82,7 @@ impl Layers {
             }
         };
         let top = KeyPath::default();
-        let (value, findings) = schema.check(&root, &top);
+        let (value, findings) = schema().check(&root, &top);
         self.file = value.unwrap_or_else(|| Value::Object(Map::new()));
         self.place(name, &root, &top);
         findings
@@ -131,32 +116,28 @@ impl Layers {
         }
     }
 
-    fn add(
-        &mut self,
-        origin: Origin,
-        path: KeyPath,
-        node: Option<&Node>,
-        schema: Schema<'_>,
-    ) -> Result<(), Vec<Problem>> {
-        let value = match node.map(|node| schema.check(node, &path)) {
-            None => None,
-            Some((Some(value), findings)) if findings.is_empty() => Some(value),
+    /// Adds a setting, unless it has faults, which are returned, or its value is empty.
+    fn add(&mut self, setting: Setting) -> Vec<Problem> {
+        let Setting { origin, path, value } = setting;
+        let (value, findings) = match value.map(|node| schema().check(&node, &path)) {
+            None => (None, Vec::new()),
             // Empty: not set.
-            Some((None, findings)) if findings.is_empty() => return Ok(()),
-            Some((_, findings)) => {
-                let problem = |message| Problem {
-                    origin: origin.clone(),
-                    path: path.clone(),
-                    message,
-                };
-                return Err(findings
-                    .into_iter()
-                    .map(|finding| problem(finding.fault.message))
-                    .collect());
-            }
+            Some((None, findings)) if findings.is_empty() => return Vec::new(),
+            Some(checked) => checked,
         };
-        self.above.push(Setting { path, value, origin });
-        Ok(())
+        if findings.is_empty() {
+            self.above.push(Setting { origin, path, value });
+            return Vec::new();
+        }
+        let problem = |message| Problem {
+            origin: origin.clone(),
+            path: path.clone(),
+            message,
+        };
+        findings
+            .into_iter()
+            .map(|finding| problem(finding.fault.message))
+            .collect()
     }
 
     /// Removes the settings of a variable that conflicts with other keys.

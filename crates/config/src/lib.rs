@@ -35,7 +35,6 @@ use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use run::settings::{Clock, PipelineSettings};
-use strict_yaml::check::Schema;
 use strict_yaml::path::KeyPath;
 use targets::options::TargetOptions;
 
@@ -118,25 +117,23 @@ impl Config {
     ///
     /// All errors of the file and the flags. Errors of the environment are warnings.
     pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
-        let schema = Schema::new(&schema::SCHEMA, &values::FORMATS);
-        let (mut layers, mut problems, mut warnings) =
-            Layers::read(sources.file, sources.environment, sources.flags, schema);
+        let (mut layers, mut problems, mut warnings) = Layers::read(sources.file, sources.environment, sources.flags);
         // An environment variable that conflicts with other keys is dropped, and the rest is resolved again.
         loop {
             let (merged, origins) = layers.merged();
             let document: Document = match serde_json::from_value(merged) {
                 Ok(document) => document,
                 // What the check accepts, the types accept; a test ensures that.
-                Err(error) if problems.is_empty() => {
-                    let message = format!("the configuration is inconsistent: {error}");
-                    problems.push(Problem {
-                        origin: Origin::Default,
-                        path: KeyPath::default(),
-                        message,
-                    });
+                Err(error) => {
+                    if problems.is_empty() {
+                        problems.push(Problem {
+                            origin: Origin::Default,
+                            path: KeyPath::default(),
+                            message: format!("the configuration is inconsistent: {error}"),
+                        });
+                    }
                     return Err(Problems(problems));
                 }
-                Err(_) => return Err(Problems(problems)),
             };
             let mut resolver = Resolver {
                 origins: &origins,
@@ -144,16 +141,13 @@ impl Config {
                 read_file: sources.read_file,
                 findings: Vec::new(),
             };
-            let otlp = resolver.otlp(&document);
-            let alerts = resolver.alerts(&document);
-            let resource = resolver.resource(&document);
-            let web = resolver.web(&document);
-            resolver.sections(&document);
-            let findings = resolver.findings;
-            let mut dropped = Vec::new();
-            let mut new_warnings = Vec::new();
-            let mut errors = Vec::new();
-            for finding in findings {
+            let otlp = resolve::otlp(&mut resolver, &document);
+            let alerts = resolve::alerts(&mut resolver, &document);
+            let resource = resolve::resource(&mut resolver, &document);
+            let web = resolve::web(&mut resolver, &document);
+            resolve::sections(&mut resolver, &document);
+            let (mut dropped, mut new_warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+            for finding in resolver.findings {
                 // An error of one of the keys alone is reported already.
                 if problems.iter().any(|problem| finding.with.contains(&problem.path)) {
                     continue;
@@ -208,7 +202,7 @@ impl Config {
                 pipeline,
                 otlp,
                 state_directory: document.state.directory.clone(),
-                rules: (&document.rules).into(),
+                rules: document.rules.clone(),
                 alerts,
                 black_box: (&document.evidence.black_box).into(),
                 bursts: (&document.evidence).into(),
@@ -258,12 +252,8 @@ impl Config {
             let own = [&keys.url_from, &keys.secret_from];
             keys.headers_from.values().chain(own.into_iter().flatten())
         });
-        let web = self
-            .document
-            .web
-            .users_from
-            .values()
-            .chain(&self.document.web.token_from);
+        let web = &self.document.web;
+        let web = web.users_from.values().chain(&web.token_from);
         let sources = sources.chain(alertmanagers).chain(webhooks).chain(web);
         sources.filter_map(|source| source.file.clone()).collect()
     }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use delivery::alerts::settings::AlertSettings;
 use delivery::otlp::settings::OtlpSettings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use strict_yaml::words;
 
 use evidence::automatic::BurstOptions;
@@ -88,12 +90,16 @@ pub struct SelfTelemetryOptions {
     pub attributes: Vec<(String, String)>,
 }
 
-/// Sources of rules. Later files can change rules of earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The rules for anomalies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Rules")]
 pub struct RuleSources {
-    /// Load the shipped rules, before the files.
+    /// Load the shipped rules, before the files. `overrides` in a file change or disable single ones.
     pub shipped: bool,
-    /// Files, and directories whose `*.yaml` and `*.yml` files are read in the order of their names, except tests.
+    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`).
+    /// Later files can change rules of earlier ones. They are read again when they change.
+    #[serde(rename = "files")]
     pub paths: Vec<PathBuf>,
 }
 

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::environment::{self, Form};
 use super::flags::FLAGS;
-use super::schema::SCHEMA;
-use super::values::FORMATS;
-use strict_yaml::check::{Schema, words};
+use super::schema::{SCHEMA, schema};
+use strict_yaml::check::words;
 use strict_yaml::path::KeyPath;
 use strict_yaml::reference::{default, paragraph, values};
 
@@ -108,10 +107,6 @@ struct Section {
     rule: &'static Value,
     /// The description of the key that has them.
     description: Option<&'static str>,
-}
-
-fn schema() -> Schema<'static> {
-    Schema::new(&SCHEMA, &FORMATS)
 }
 
 /// All sections, outer ones first; those of one type once.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use strict_yaml::path::KeyPath;
-use strict_yaml::yaml::Position;
+use strict_yaml::yaml::{Node, Position};
 
 /// The origin of a value; a later one overrides an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,14 @@ impl fmt::Display for Origin {
             Self::Flag(flag) => f.write_str(flag),
         }
     }
+}
+
+/// What one variable or flag sets.
+pub(crate) struct Setting<V = Node> {
+    pub(crate) origin: Origin,
+    pub(crate) path: KeyPath,
+    /// `None`: the values of lower layers are removed.
+    pub(crate) value: Option<V>,
 }
 
 /// An error or a warning: `gcwatch.yaml:4:3: otlp: unknown key ...`. Never quotes a secret.

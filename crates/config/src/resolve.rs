@@ -1,20 +1,28 @@
-//! From the keys to the options of the daemon's parts, with the checks that concern several keys.
+//! From the keys to the options of the daemon's parts, with the checks that concern several keys: a function for each
+//! part, which gives its findings to a [`Resolver`].
 
 use std::io;
 use std::path::Path;
 
-use super::document::{Document, Histogram};
+use gc_requests::session::is_source;
+
+use super::document::{Document, Histogram, RequestMode, SecretSource};
 use super::environment::Environment;
 use super::layers::Origins;
 use super::options::{LogOptions, SelfTelemetryOptions};
 use super::problem::Origin;
+use delivery::otlp::settings::Secret;
 use strict_yaml::path::KeyPath;
+use strict_yaml::units::HumanDuration;
 
 mod alerts;
 mod headers;
 mod receivers;
-mod requests;
 mod web;
+
+pub(crate) use self::alerts::alerts;
+pub(crate) use self::receivers::otlp;
+pub(crate) use self::web::web;
 
 /// Reads a small file: the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
@@ -30,7 +38,7 @@ pub(crate) struct Finding {
     pub(crate) is_error: bool,
 }
 
-/// What the keys are resolved with.
+/// What the keys are resolved with, and what was found.
 pub(crate) struct Resolver<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) environment: &'a Environment,
@@ -45,6 +53,12 @@ impl Resolver<'_> {
 
     fn error_with(&mut self, path: KeyPath, with: Vec<KeyPath>, message: impl Into<String>) {
         self.add(path, message.into(), with, true);
+    }
+
+    /// An error because of which there is no value.
+    fn refused<T>(&mut self, path: KeyPath, message: impl Into<String>) -> Option<T> {
+        self.error(path, message);
+        None
     }
 
     fn warning(&mut self, path: KeyPath, message: impl Into<String>) {
@@ -64,87 +78,114 @@ impl Resolver<'_> {
         }
     }
 
-    /// Checks of whole sections, except `otlp`.
-    pub(crate) fn sections(&mut self, document: &Document) {
-        let targets = &document.targets;
-        for (index, path) in targets.sockets.iter().enumerate() {
-            if !path.is_absolute() {
-                self.error(KeyPath::of("targets.sockets").index(index), "the path must be absolute");
-            }
-        }
-        if !targets.lease_folder.is_absolute() {
-            let path = KeyPath::of("targets.lease_folder");
-            self.error(
-                path,
-                "the path must be absolute: all gcwatches of a host must use the same directory",
-            );
-        }
-        if document
-            .state
-            .directory
-            .as_ref()
-            .is_some_and(|path| !path.is_absolute())
-        {
-            self.error(KeyPath::of("state.directory"), "the path must be absolute");
-        }
-        if let Some(socket) = &targets.listen {
-            let path = KeyPath::of("targets.listen");
-            // sun_path of sockaddr_un has 108 bytes, the last of them 0.
-            let length = socket.as_os_str().len();
-            if !socket.is_absolute() {
-                self.error(path, "the path must be absolute: processes connect to it");
-            } else if length > 107 {
-                self.error(
-                    path,
-                    format!("the path has {length} bytes; the path of a socket can have 107"),
-                );
-            }
-        }
-        self.request_sources(document);
-        let bounds = &document.metrics.bounds;
-        for (index, pair) in bounds.windows(2).enumerate() {
-            if let [one, next] = pair
-                && one >= next
-            {
-                let path = KeyPath::of("metrics.bounds").index(index + 1);
-                self.error(path, format!("the bounds must be ascending: {next} comes after {one}"));
-                break;
-            }
-        }
-        let explicit = document.metrics.histogram == Histogram::Explicit;
-        for (key, used) in [("metrics.bounds", explicit), ("metrics.max_buckets", !explicit)] {
-            let path = KeyPath::of(key);
-            if !used && *self.origins.of(&path) != Origin::Default {
-                let histogram = document.metrics.histogram;
-                self.warning(path, format!("has no effect: `metrics.histogram` is {histogram}"));
-            }
-        }
+    /// Whether the value of exactly this key is no default.
+    fn is_set(&self, path: &KeyPath) -> bool {
+        *self.origins.of(path) != Origin::Default
     }
 
-    /// Attributes of every target.
-    pub(crate) fn resource(&mut self, document: &Document) -> Vec<(String, String)> {
-        let resource = &document.resource;
-        let mut attributes = resource.attributes.clone();
-        let named = [
-            ("environment", "deployment.environment.name", &resource.environment),
-            ("cluster", "k8s.cluster.name", &resource.cluster),
-        ];
-        for (key, name, value) in named {
-            let Some(value) = value else { continue };
-            if attributes.insert(name.to_owned(), value.clone()).is_some() {
-                let path = KeyPath::of("resource.attributes").key(name);
-                self.error(path, format!("duplicate attribute; also set as `resource.{key}`"));
+    fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
+        let text = match (&source.file, &source.env) {
+            (Some(file), None) => {
+                (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+            }
+            (None, Some(name)) => match self.environment.get(name) {
+                Some(text) => text.clone(),
+                None => return Err(format!("the environment variable {name} is not set")),
+            },
+            _ => return Err("requires either `file` or `env`".to_owned()),
+        };
+        Ok(Secret::new(text.trim_end()))
+    }
+
+    /// A secret that is not empty.
+    fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
+        match self.secret(source) {
+            Ok(secret) if secret.reveal().is_empty() => self.refused(path, "the value is empty"),
+            Ok(secret) => Some(secret),
+            // Where neither or both of its keys are set, that is reported already.
+            Err(message) => {
+                self.error_with(path.clone(), vec![path], message);
+                None
             }
         }
-        if attributes.contains_key("service.name") {
-            let path = KeyPath::of("resource.attributes").key("service.name");
-            self.warning(
-                path,
-                "gives all processes the same name, except those with their own OTEL_SERVICE_NAME",
-            );
-        }
-        attributes.into_iter().collect()
     }
+}
+
+/// Checks of whole sections, except those that have a function of their own.
+pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
+    let targets = &document.targets;
+    for (index, path) in targets.sockets.iter().enumerate() {
+        if !path.is_absolute() {
+            resolver.error(KeyPath::of("targets.sockets").index(index), "the path must be absolute");
+        }
+    }
+    if !targets.lease_folder.is_absolute() {
+        let message = "the path must be absolute: all gcwatches of a host must use the same directory";
+        resolver.error(KeyPath::of("targets.lease_folder"), message);
+    }
+    let state = document.state.directory.as_ref();
+    if state.is_some_and(|path| !path.is_absolute()) {
+        resolver.error(KeyPath::of("state.directory"), "the path must be absolute");
+    }
+    if let Some(socket) = &targets.listen {
+        let path = KeyPath::of("targets.listen");
+        // sun_path of sockaddr_un has 108 bytes, the last of them 0.
+        let length = socket.as_os_str().len();
+        if !socket.is_absolute() {
+            resolver.error(path, "the path must be absolute: processes connect to it");
+        } else if length > 107 {
+            let message = format!("the path has {length} bytes; the path of a socket can have 107");
+            resolver.error(path, message);
+        }
+    }
+    let requests = &document.requests;
+    let path = KeyPath::of("requests.sources");
+    for (index, name) in requests.sources.iter().enumerate().filter(|(_, name)| !is_source(name)) {
+        let message = format!(
+            "{name:?} must be the name of one ActivitySource, such as Acme.Jobs; requests of ASP.NET Core need none"
+        );
+        resolver.error(path.clone().index(index), message);
+    }
+    if !requests.sources.is_empty() && requests.mode != RequestMode::DiagnosticSource {
+        resolver.warning(path, "has no effect: `requests.mode` is not diagnosticsource");
+    }
+    let mut bounds = document.metrics.bounds.windows(2).enumerate();
+    let falls = |(_, pair): &(usize, &[HumanDuration])| matches!(pair, [one, next] if one >= next);
+    if let Some((index, [one, next])) = bounds.find(falls) {
+        let path = KeyPath::of("metrics.bounds").index(index + 1);
+        resolver.error(path, format!("the bounds must be ascending: {next} comes after {one}"));
+    }
+    let histogram = document.metrics.histogram;
+    let explicit = histogram == Histogram::Explicit;
+    for (key, used) in [("metrics.bounds", explicit), ("metrics.max_buckets", !explicit)] {
+        let path = KeyPath::of(key);
+        if !used && resolver.is_set(&path) {
+            resolver.warning(path, format!("has no effect: `metrics.histogram` is {histogram}"));
+        }
+    }
+}
+
+/// Attributes of every target.
+pub(crate) fn resource(resolver: &mut Resolver<'_>, document: &Document) -> Vec<(String, String)> {
+    let resource = &document.resource;
+    let mut attributes = resource.attributes.clone();
+    let path = KeyPath::of("resource.attributes");
+    let named = [
+        ("environment", "deployment.environment.name", &resource.environment),
+        ("cluster", "k8s.cluster.name", &resource.cluster),
+    ];
+    for (key, name, value) in named {
+        let Some(value) = value else { continue };
+        if attributes.insert(name.to_owned(), value.clone()).is_some() {
+            let message = format!("duplicate attribute; also set as `resource.{key}`");
+            resolver.error(path.key(name), message);
+        }
+    }
+    if attributes.contains_key("service.name") {
+        let message = "gives all processes the same name, except those with their own OTEL_SERVICE_NAME";
+        resolver.warning(path.key("service.name"), message);
+    }
+    attributes.into_iter().collect()
 }
 
 /// Options of the log.

@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use strict_yaml::check::Schema;
 use strict_yaml::schema::tidy;
 
 use super::document::Document;
+use super::values::FORMATS;
 
 /// The schema, made once.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -16,6 +18,11 @@ pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     tidy(&mut schema);
     schema
 });
+
+/// The schema with the formats of its values.
+pub(crate) fn schema() -> Schema<'static> {
+    Schema::new(&SCHEMA, &FORMATS)
+}
 
 /// The schema as the text of `docs/gcwatch.schema.json`, for editors.
 pub fn text() -> String {
@@ -26,9 +33,8 @@ pub fn text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::FORMATS;
     use crate::{environment, flags};
-    use strict_yaml::check::{Schema, unknown_keywords};
+    use strict_yaml::check::unknown_keywords;
     use strict_yaml::path::KeyPath;
 
     /// Scenario: the schema as `schemars` makes it.
@@ -42,10 +48,9 @@ mod tests {
     /// Guarantee: each sets an existing key.
     #[test]
     fn variables_and_flags_set_existing_keys() {
-        let schema = Schema::new(&SCHEMA, &FORMATS);
         let variables = environment::variables().into_iter().map(|variable| variable.path);
         for path in variables.chain(flags::FLAGS.map(|(_, path)| path.to_owned())) {
-            assert!(schema.property(&KeyPath::of(&path)).is_some(), "{path}");
+            assert!(schema().property(&KeyPath::of(&path)).is_some(), "{path}");
         }
     }
 }

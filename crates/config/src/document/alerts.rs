@@ -1,42 +1,11 @@
-//! The keys of `rules` and `alerts`.
+//! The keys of `alerts`.
 
 use super::otlp::SecretSource;
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
-use crate::options::RuleSources;
 use crate::values::{LinkUrl, WebUrl};
 use delivery::alerts::settings::AlertSettings;
 use gc_rules::rule::Severity;
 use strict_yaml::units::HumanDuration;
-
-/// The rules for anomalies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Rules {
-    /// Load the shipped rules, before the files. `overrides` in a file change or disable single ones.
-    pub(crate) shipped: bool,
-    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`).
-    /// Later files can change rules of earlier ones. They are read again when they change.
-    pub(crate) files: Vec<PathBuf>,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        let sources = RuleSources::default();
-        Self {
-            shipped: sources.shipped,
-            files: sources.paths,
-        }
-    }
-}
-
-impl From<&Rules> for RuleSources {
-    fn from(keys: &Rules) -> Self {
-        Self {
-            shipped: keys.shipped,
-            paths: keys.files.clone(),
-        }
-    }
-}
 
 /// Receivers of notifications when an alert begins and ends. The API, `/metrics` and the spans of collections always
 /// have alerts.

@@ -1,4 +1,4 @@
-//! The headers of requests, and the sources of their values.
+//! The headers of requests.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -24,71 +24,53 @@ const RESERVED: [&str; 11] = [
     "upgrade",
 ];
 
-impl Resolver<'_> {
-    /// The headers of a section, sorted by name. Of duplicates, the one of the higher origin is used.
-    pub(super) fn headers(
-        &mut self,
-        section: &KeyPath,
-        given: &BTreeMap<String, Hidden>,
-        elsewhere: &BTreeMap<String, SecretSource>,
-    ) -> Vec<(String, Secret)> {
-        let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
-        let direct = given.iter().map(|(name, value)| {
-            let path = section.key("headers").key(name);
-            (name, path, Ok(value.0.clone()))
-        });
-        let read: Vec<_> = elsewhere
-            .iter()
-            .map(|(name, source)| {
-                let path = section.key("headers_from").key(name);
-                (name, path, self.secret(source))
-            })
-            .collect();
-        for (name, path, value) in direct.chain(read) {
-            let name = name.to_ascii_lowercase();
-            if let Err(message) = header_name(&name) {
-                self.error(path, message);
-                continue;
-            }
-            if let Some((other, _)) = headers.get(&name) {
-                match self.origins.of(&path).rank().cmp(&self.origins.of(other).rank()) {
-                    Ordering::Less => continue,
-                    Ordering::Equal => {
-                        let message = format!("duplicate header; also set as {other}");
-                        self.error(path, message);
-                        continue;
-                    }
-                    Ordering::Greater => {}
+/// The headers of a section, sorted by name. Of duplicates, the one of the higher origin is used.
+pub(super) fn headers(
+    resolver: &mut Resolver<'_>,
+    section: &KeyPath,
+    given: &BTreeMap<String, Hidden>,
+    elsewhere: &BTreeMap<String, SecretSource>,
+) -> Vec<(String, Secret)> {
+    let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
+    let direct = given.iter().map(|(name, value)| {
+        let path = section.key("headers").key(name);
+        (name, path, Ok(value.0.clone()))
+    });
+    let read = elsewhere.iter().map(|(name, source)| {
+        let path = section.key("headers_from").key(name);
+        (name, path, resolver.secret(source))
+    });
+    let all: Vec<_> = direct.chain(read).collect();
+    for (name, path, value) in all {
+        let name = name.to_ascii_lowercase();
+        if let Err(message) = header_name(&name) {
+            resolver.error(path, message);
+            continue;
+        }
+        if let Some((other, _)) = headers.get(&name) {
+            let origins = resolver.origins;
+            match origins.of(&path).rank().cmp(&origins.of(other).rank()) {
+                Ordering::Less => continue,
+                Ordering::Equal => {
+                    resolver.error(path, format!("duplicate header; also set as {other}"));
+                    continue;
                 }
-            }
-            let value = value.and_then(|value| match header_value(value.reveal()) {
-                Ok(()) => Ok(value),
-                Err(message) => Err(message.to_owned()),
-            });
-            match value {
-                Ok(value) => {
-                    headers.insert(name, (path, value));
-                }
-                // Where neither or both of its keys are set, that is reported already.
-                Err(message) => self.error_with(path.clone(), vec![path], message),
+                Ordering::Greater => {}
             }
         }
-        headers.into_iter().map(|(name, (_, value))| (name, value)).collect()
-    }
-
-    pub(super) fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
-        let text = match (&source.file, &source.env) {
-            (Some(file), None) => {
-                (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+        let value = value.and_then(|value| match header_value(value.reveal()) {
+            Ok(()) => Ok(value),
+            Err(message) => Err(message.to_owned()),
+        });
+        match value {
+            Ok(value) => {
+                headers.insert(name, (path, value));
             }
-            (None, Some(name)) => match self.environment.get(name) {
-                Some(text) => text.clone(),
-                None => return Err(format!("the environment variable {name} is not set")),
-            },
-            _ => return Err("requires either `file` or `env`".to_owned()),
-        };
-        Ok(Secret::new(text.trim_end()))
+            // Where neither or both of its keys are set, that is reported already.
+            Err(message) => resolver.error_with(path.clone(), vec![path], message),
+        }
     }
+    headers.into_iter().map(|(name, (_, value))| (name, value)).collect()
 }
 
 fn header_name(name: &str) -> Result<(), String> {
