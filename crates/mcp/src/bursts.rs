@@ -147,7 +147,9 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
             format!("watch for at most {MOST_SECONDS} s here; the command on a terminal watches longer"),
         )),
     };
-    let asked = match name {
+    let watch = |pid: u32, seconds: u32| words(&[name, &pid.to_string(), "--duration", &format!("{seconds}s")]);
+    let records = words(&["--format", "ndjson"]);
+    let (words, price, confirm) = match name {
         "callers" | "stacks" => {
             let Watched { pid, seconds, confirm } = read(arguments)?;
             let is_callers = name == "callers";
@@ -164,15 +166,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
                      which a process with very many threads feels"
                 )
             };
-            let words = words(&[
-                name,
-                &pid.to_string(),
-                "--duration",
-                &format!("{seconds}s"),
-                "--format",
-                "ndjson",
-            ]);
-            (words, Price::Known(price), confirm)
+            ([watch(pid, seconds), records].concat(), Price::Known(price), confirm)
         }
         "allocations" => {
             let Allocations {
@@ -191,14 +185,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
                 "samples of what process {pid} allocates for {seconds} s: {cost}; at its end the runtime names its methods, 0.2 to \
                  0.3 s for 11,500 of them; at most 32 MB in the process"
             );
-            let mut words = words(&[
-                name,
-                &pid.to_string(),
-                "--duration",
-                &format!("{seconds}s"),
-                "--format",
-                "ndjson",
-            ]);
+            let mut words = [watch(pid, seconds), records].concat();
             words.extend(tick.then(|| "--tick".to_owned()));
             (words, Price::Known(price), confirm)
         }
@@ -209,7 +196,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
                 r#type,
                 confirm,
             } = read(arguments)?;
-            let mut words = words(&[name, &pid.to_string(), "--format", "ndjson"]);
+            let mut words = [words(&[name, &pid.to_string()]), records].concat();
             words.extend(histogram.then(|| "--histogram".to_owned()));
             // In one word: a name that begins with `--` is no option.
             words.extend(r#type.map(|name| format!("--type={name}")));
@@ -233,14 +220,12 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
                  measurable; {} is written, about 30 KB a second for a busy process, and no file is replaced",
                 output.display()
             );
-            let duration = format!("{seconds}s");
-            let mut words = words(&[name, &pid.to_string(), "--duration", &duration]);
+            let mut words = watch(pid, seconds);
             words.push(format!("--output={}", output.display()));
             (words, Price::Known(price), confirm)
         }
         _ => return Ok(None),
     };
-    let (words, price, confirm) = asked;
     Ok(Some(Asked { words, price, confirm }))
 }
 

@@ -68,6 +68,11 @@ pub(super) fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result
         .map_err(|error| Refusal::new(format!("the arguments: {error}"), "see the input schema of the tool"))
 }
 
+/// How many rows a tool answers unless asked otherwise.
+fn rows<const N: usize>() -> usize {
+    N
+}
+
 /// The schema of the arguments of a tool, without references.
 pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();

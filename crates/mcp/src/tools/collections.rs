@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, schema};
+use super::{Listed, read, rows, schema};
 use crate::page::{UNITS, instant_ms, list, page, rfc3339, text, trimmed};
 use crate::source::{Answer, Asker, Source};
 
@@ -46,14 +46,10 @@ struct Arguments {
     /// That began before this.
     until: Option<String>,
     /// Rows.
-    #[serde(default = "rows")]
+    #[serde(default = "rows::<8>")]
     limit: usize,
     /// `next` of the answer before.
     after: Option<String>,
-}
-
-fn rows() -> usize {
-    8
 }
 
 /// Values of a list of one in full.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, history, read, schema};
+use super::{Listed, history, read, rows, schema};
 use crate::page::{UNITS, instant_ms, list, page, pick, rfc3339, text};
 use crate::source::{Answer, Asker, Source};
 
@@ -54,14 +54,10 @@ struct Arguments {
     /// Stopped time from here on, RFC 3339 or a time before now (`20m`).
     since: Option<String>,
     /// Rows.
-    #[serde(default = "rows")]
+    #[serde(default = "rows::<6>")]
     limit: usize,
     /// `next` of the answer before.
     after: Option<String>,
-}
-
-fn rows() -> usize {
-    6
 }
 
 /// Rows with sums since a time: each is a record of its own.

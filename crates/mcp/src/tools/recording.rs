@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, incidents, read, schema};
+use super::{Listed, incidents, read, rows, schema};
 use crate::page::{UNITS, list, pick, text, trimmed};
 use crate::source::{Answer, Asker, Recording, Refusal, Source};
 
@@ -30,12 +30,8 @@ struct Arguments {
     /// Number of a collection.
     collection: Option<u64>,
     /// Rows of each list.
-    #[serde(default = "rows")]
+    #[serde(default = "rows::<5>")]
     limit: usize,
-}
-
-fn rows() -> usize {
-    5
 }
 
 /// Rows of a list at most.

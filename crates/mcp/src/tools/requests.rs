@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, schema};
+use super::{Listed, read, rows, schema};
 use crate::page::{UNITS, list, page, pick, rfc3339, text};
 use crate::source::{Answer, Asker, Source};
 
@@ -24,14 +24,10 @@ struct Arguments {
     /// Pid on the host.
     pid: u32,
     /// Rows.
-    #[serde(default = "rows")]
+    #[serde(default = "rows::<5>")]
     limit: usize,
     /// `next` of the answer before.
     after: Option<String>,
-}
-
-fn rows() -> usize {
-    5
 }
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, read, schema};
+use super::{Listed, read, rows, schema};
 use crate::page::{UNITS, list, page, pick, rfc3339, text, trimmed};
 use crate::source::{Answer, Asker, Refusal, Source};
 
@@ -39,14 +39,10 @@ struct Arguments {
     #[serde(default)]
     state: RuleState,
     /// Rows.
-    #[serde(default = "rows")]
+    #[serde(default = "rows::<8>")]
     limit: usize,
     /// `next` of the answer before.
     after: Option<String>,
-}
-
-fn rows() -> usize {
-    8
 }
 
 /// Values of a list.
