@@ -1,26 +1,116 @@
 //! The commands: each reads its input and writes with [`report`] and [`api`].
+//!
+//! Each has a `run`. `Ok(false)`: not all of it could be done, and that was reported; what is an error is reported
+//! here.
 
-pub mod alerts;
-pub mod allocations;
-pub mod analyze;
-pub mod burst;
-pub mod callers;
-pub mod cli;
-pub mod completions;
-pub mod demo;
-pub mod diff;
-pub mod doctor;
-pub mod events;
-pub mod heap;
+mod alerts;
+mod allocations;
+mod analyze;
+mod burst;
+mod callers;
+mod cli;
+mod completions;
+mod demo;
+mod diff;
+mod doctor;
+mod events;
+mod heap;
 mod listener;
 mod look;
-pub mod man;
-pub mod mcp;
-pub mod output;
-pub mod ps;
-pub mod record;
-pub mod replay;
-pub mod rules;
-pub mod run;
-pub mod stacks;
-pub mod top;
+mod man;
+mod mcp;
+mod output;
+mod ps;
+mod record;
+mod replay;
+mod rules;
+mod run;
+mod stacks;
+mod top;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use evidence::black_box::page as recording_page;
+use evidence::heap::child as heap_child;
+use targets::guard;
+use tokio::runtime::{Builder, Runtime};
+
+use self::cli::{Cli, Command};
+use self::output::say;
+
+/// What `gcwatch` does with the arguments of this process. Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
+pub fn main() -> ExitCode {
+    // Before anything of the program is set up: the guard needs none of it.
+    if guard::child::is_asked_for() {
+        return guard::child::main();
+    }
+    if heap_child::is_asked_for() {
+        return heap_child::main();
+    }
+    if let Some(name) = recording_page::is_asked_for() {
+        return analyze::page::of_standard_input(&name);
+    }
+    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    anstream::ColorChoice::from(cli.color).write_global();
+    let done = match &cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Ps(args) => ps::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Events(args) => events::run(args),
+        Command::Analyze(args) => analyze::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Rules(args) => rules::run(args),
+        Command::Alerts(args) => alerts::run(args),
+        Command::Callers(args) => callers::run(args),
+        Command::Allocations(args) => allocations::run(args),
+        Command::Stacks(args) => stacks::run(args),
+        Command::Heap(args) => heap::run(args),
+        Command::Mcp(args) => mcp::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // The reader closed the pipe: `gcwatch events F | head` is not a failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The error and its causes, each said once: many sentences hold that of their cause already.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let json = cause
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// An executor on this thread.
+fn executor() -> anyhow::Result<Runtime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")
+}

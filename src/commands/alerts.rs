@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
 use delivery::clock::now_unix_ns;
@@ -18,6 +17,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
 
 use crate::commands::cli::{AlertsArgs, AlertsCommand, AlertsTestArgs, Format};
+use crate::commands::executor;
 use crate::commands::output::{Output, say};
 use crate::commands::run::{load, log_lines};
 use processes::RunKey;
@@ -27,19 +27,15 @@ const WITHIN: Duration = Duration::from_secs(15);
 
 /// What a receiver answered.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "receiver")]
 struct AnswerRecord {
-    kind: &'static str,
     receiver: String,
     accepted: bool,
     error: Option<String>,
 }
 
 /// Runs the command. `false`: a receiver did not accept the incident, or there is none.
-///
-/// # Errors
-///
-/// When the configuration is invalid, or standard output cannot be written.
-pub fn run(args: &AlertsArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &AlertsArgs) -> anyhow::Result<bool> {
     let AlertsCommand::Test(args) = &args.command;
     test(args)
 }
@@ -65,14 +61,10 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         say("no receiver is configured: alerts.alertmanagers and alerts.webhooks are empty");
         return Ok(false);
     }
-    let executor = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
     let (mut alertmanagers, mut webhooks) = (settings.clone(), settings);
     alertmanagers.webhooks.clear();
     webhooks.alertmanagers.clear();
-    let answers = executor.block_on(async {
+    let answers = executor()?.block_on(async {
         let (alertmanagers, webhooks) = (Notifier::start(&alertmanagers)?, Notifier::start(&webhooks)?);
         let test = TestIncident::new();
         let (mut answers, of_webhooks) = tokio::join!(test.ask(&alertmanagers), test.ask(&webhooks));
@@ -85,7 +77,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     let mut all = true;
     for answer in &answers {
         all &= answer.accepted;
-        match output.format() {
+        match output.format {
             Format::Ndjson => output.record(answer)?,
             Format::Table => match &answer.error {
                 None => writeln!(output.text(), "{}: accepted", answer.receiver)?,
@@ -134,7 +126,6 @@ impl TestIncident {
             let silent = || format!("no answer within {} s", WITHIN.as_secs());
             let accepted = stats.sent > 0;
             AnswerRecord {
-                kind: "receiver",
                 receiver,
                 accepted,
                 error: (!accepted).then(|| stats.last_error.unwrap_or_else(silent)),

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clr_evidence::allocations::{Allocations, Amount, Method};
+use clr_evidence::allocations::{Amount, Method};
 use clr_evidence::burst::Weight;
-use clr_evidence::{diff, flame, folded, pprof};
+use clr_evidence::flame::Unit;
+use clr_evidence::{diff, pprof};
 use delivery::clock::now_unix_ns;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
-use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, from_file};
+use crate::commands::burst::{Asked, Facts, Gathered, gather};
 use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
-use crate::commands::output;
-use crate::commands::output::say;
+use crate::commands::output::{Output, say};
 use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
 use report::allocations as report;
 
@@ -27,8 +27,8 @@ const MAX_OUTPUT_BYTES: u64 = 256 << 20;
 
 /// The first record.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "allocations")]
 struct AllocationsRecord {
-    kind: &'static str,
     #[serde(flatten)]
     facts: Facts,
     method: Method,
@@ -40,25 +40,14 @@ struct AllocationsRecord {
 }
 
 /// Runs the command. `false`: not all of it could be done, which was reported.
-///
-/// # Errors
-///
-/// When the process cannot be attached to, or the output cannot be written.
-pub fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     if let Some(AllocationsCommand::Diff(args)) = &args.command {
         return compare(args);
     }
-    let subject = Subject::of(&args.subject)?;
-    let output = Output::open(&args.burst)?;
-    let gathered = match subject {
-        Subject::Recording(file) => Some(from_file(file)?),
-        Subject::Process(pid) => executor()?.block_on(async {
-            let asked = Asked::find(pid).await?;
-            let question = question(args, &asked)?;
-            asked.burst(&args.burst, question, TIME).await
-        })?,
+    let gathered = gather(&args.subject, &args.burst, TIME, |asked| question(args, asked))?;
+    let Some((gathered, output)) = gathered else {
+        return Ok(true);
     };
-    let Some(gathered) = gathered else { return Ok(true) };
     // Of a process that allocates little none is an answer; a recording without them says nothing.
     if gathered.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
         say(format_args!(
@@ -101,25 +90,22 @@ fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
     })
 }
 
-fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> anyhow::Result<bool> {
+fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &AllocationsArgs) -> anyhow::Result<bool> {
     let burst = &gathered.burst;
     let allocations = burst.allocations();
     match output.format {
         EvidenceFormat::Ndjson => {
-            output.record(&first(gathered, &allocations))?;
-            for record in &allocations.types {
-                output.record(record)?;
-            }
-            for record in &allocations.sites {
-                output.record(record)?;
-            }
+            output.record(&AllocationsRecord {
+                facts: gathered.facts(),
+                method: allocations.method,
+                total: allocations.total,
+                without_place: allocations.without_place,
+            })?;
+            output.records(&allocations.types)?;
+            output.records(&allocations.sites)?;
         }
-        EvidenceFormat::Folded => folded::write(output.text(), &burst.weighted_stacks(Weight::Allocated))?,
-        EvidenceFormat::Svg => {
-            let title = format!("Bytes allocated: {}", gathered.name);
-            let stacks = burst.weighted_stacks(Weight::Allocated);
-            let svg = flame::svg(&title, &stacks, flame::Unit::Bytes, &burst.framework());
-            output.text().write_all(svg.as_bytes())?;
+        EvidenceFormat::Folded | EvidenceFormat::Svg => {
+            gathered.write_stacks(&mut output, (Weight::Allocated, Unit::Bytes), "Bytes allocated")?;
         }
         EvidenceFormat::Pprof => {
             let facts = burst.facts();
@@ -128,7 +114,7 @@ fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> any
             let began = gathered.pid.map(|_| now_unix_ns().saturating_sub(time));
             let began = began.and_then(|began| i64::try_from(began).ok());
             let profile = pprof::encode(&burst.stacked(), &facts, began, allocations.method == Method::Tick);
-            let mut packed = GzEncoder::new(output.text(), Compression::default());
+            let mut packed = GzEncoder::new(output.raw(), Compression::default());
             packed.write_all(&profile)?;
             packed.finish()?;
         }
@@ -146,26 +132,12 @@ fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> any
     Ok(gathered.is_whole)
 }
 
-fn first(gathered: &Gathered, allocations: &Allocations) -> AllocationsRecord {
-    AllocationsRecord {
-        kind: "allocations",
-        facts: gathered.facts(),
-        method: allocations.method,
-        total: allocations.total,
-        without_place: allocations.without_place,
-    }
-}
-
 /// `gcwatch allocations diff`.
 fn compare(args: &AllocationsDiffArgs) -> anyhow::Result<bool> {
     let changes = diff::diff(&read(&args.before)?, &read(&args.after)?);
-    let mut output = output::Output::stdout(args.format);
-    match output.format() {
-        Format::Ndjson => {
-            for change in &changes {
-                output.record(change)?;
-            }
-        }
+    let mut output = Output::stdout(args.format);
+    match output.format {
+        Format::Ndjson => output.records(&changes)?,
         Format::Table => report::write_changes(output.text(), &changes, args.top)?,
     }
     output.finish()?;

@@ -2,7 +2,7 @@
 
 mod input;
 mod judged;
-pub mod page;
+pub(super) mod page;
 mod reported;
 mod single;
 
@@ -15,7 +15,7 @@ use clr_gc::gc::Collection;
 use nettrace::TraceHeader;
 
 use self::input::{SCOPE, expanded};
-pub(crate) use self::input::{complain, read};
+pub(crate) use self::input::{complain, opened, read};
 use self::judged::{incident_subject, passes, reviews, rules, time_base};
 use self::page::html;
 pub(crate) use self::reported::reported;
@@ -38,11 +38,7 @@ use report::{account, anomalies, collections, csv, memory, requests, summary};
 
 /// Runs the command. `false`: a recording could not be read, which was reported, or an alert is as severe as
 /// `--fail-on`.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
-pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     let is_csv = args.format == Some(AnalyzeFormat::Csv);
     let format = match args.format {
         Some(AnalyzeFormat::Table) => Some(Format::Table),
@@ -62,7 +58,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
         csv::header(output.text())?;
     }
     for (index, file) in files.iter().enumerate() {
-        if index > 0 && output.format() == Format::Table {
+        if index > 0 && output.format == Format::Table {
             writeln!(output.text())?;
         }
         fine &= match args.gc {
@@ -99,7 +95,7 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
     let is_stream = recording.header.is_some() || recording.error.is_none();
     let reviews = reviews(rules, &recording);
     let passes = reviews.iter().flatten().all(|review| passes(args, review));
-    match output.format() {
+    match output.format {
         Format::Table if is_stream => table(&recording, reviews.as_deref(), args, output)?,
         Format::Table => {}
         Format::Ndjson => {
@@ -112,33 +108,17 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                         output.record(&SuspensionRecord::new(*subject, suspension))?;
                     }
                 }
-                for reviewed in reviews
-                    .iter()
-                    .filter_map(|reviews| reviews.get(place))
-                    .flat_map(Review::alerts)
-                {
+                if let Some(review) = reviews.as_ref().and_then(|reviews| reviews.get(place)) {
                     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
-                    let group = rules.and_then(|rules| reviewed.group(rules));
-                    output.record(&AnomalyRecord::new(
-                        pid,
-                        None,
-                        group,
-                        &reviewed.transition(),
-                        Wall::UNIX,
-                    ))?;
-                }
-                for incident in reviews
-                    .iter()
-                    .filter_map(|reviews| reviews.get(place))
-                    .flat_map(Review::incidents)
-                {
-                    output.record(&IncidentRecord::new(
-                        incident,
-                        &incident_subject(&recording, *subject),
-                        Wall::UNIX,
-                    ))?;
-                }
-                if let Some(review) = reviews.as_deref().and_then(|reviews| reviews.get(place)) {
+                    for reviewed in review.alerts() {
+                        let group = rules.and_then(|rules| reviewed.group(rules));
+                        let change = reviewed.transition();
+                        output.record(&AnomalyRecord::new(pid, None, group, &change, Wall::UNIX))?;
+                    }
+                    let whose = incident_subject(&recording, *subject);
+                    for incident in review.incidents() {
+                        output.record(&IncidentRecord::new(incident, &whose, Wall::UNIX))?;
+                    }
                     output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;
                 }
                 let observed = recording.observed_ns;

@@ -1,28 +1,49 @@
-//! What `callers` and `allocations` have in common: a burst of a process, or the same from a recording.
+//! What `callers`, `allocations` and `stacks` have in common: a burst of a process, or the same from a recording.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anstream::{AutoStream, ColorChoice};
 use anyhow::Context as _;
-use clr_evidence::burst::{Burst, BurstFacts, Origin};
+use clr_evidence::burst::{Burst, BurstFacts, Origin, Weight};
+use clr_evidence::{flame, folded};
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Endpoint};
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
-use crate::commands::output::{note_records, say, terminal_width};
+use crate::commands::executor;
+use crate::commands::output::{Output, private_file, say};
 use evidence::burst::{Done, Question, StoppedBy};
 use evidence::lock::Turn;
 use processes::files::Beside;
 use recording::source::Source;
-use report::table::{self, Escape, Folding};
 use targets::guard::{BEAT_EVERY, Guard};
+
+/// A burst of the process, or what the recording has of one, and where its results go. That is opened before: what
+/// cannot be written is not asked for. `None`: it was stopped before it began.
+pub(crate) fn gather(
+    subject: &SubjectArgs,
+    args: &BurstArgs,
+    default_time: Duration,
+    question: impl FnOnce(&Asked) -> anyhow::Result<Question>,
+) -> anyhow::Result<Option<(Gathered, Output<EvidenceFormat>)>> {
+    let subject = Subject::of(subject)?;
+    let output = Output::open(args.format, args.output.as_deref(), args.force)?;
+    let gathered = match subject {
+        Subject::Recording(file) => Some(from_file(file)?),
+        Subject::Process(pid) => executor()?.block_on(async {
+            let asked = Asked::find(pid).await?;
+            let question = question(&asked)?;
+            asked.burst(args, question, default_time).await
+        })?,
+    };
+    Ok(gathered.map(|gathered| (gathered, output)))
+}
 
 /// A burst, or what a recording has of one.
 pub(crate) struct Gathered {
@@ -65,6 +86,22 @@ impl Gathered {
             facts: self.burst.facts(),
         }
     }
+
+    /// Writes stacks and what they weigh, as text or as a flame graph. `what`: the title of that.
+    pub(crate) fn write_stacks(
+        &self,
+        output: &mut Output<EvidenceFormat>,
+        (weight, unit): (Weight, flame::Unit),
+        what: &str,
+    ) -> io::Result<()> {
+        let stacks = self.burst.weighted_stacks(weight);
+        if output.format == EvidenceFormat::Folded {
+            return folded::write(output.text(), &stacks);
+        }
+        let title = format!("{what}: {}", self.name);
+        let svg = flame::svg(&title, &stacks, unit, &self.burst.framework());
+        output.text().write_all(svg.as_bytes())
+    }
 }
 
 /// What is looked at: digits are a pid.
@@ -87,7 +124,7 @@ impl<'a> Subject<'a> {
 }
 
 /// Reads a recording that has stacks.
-pub(crate) fn from_file(file: &Path) -> anyhow::Result<Gathered> {
+fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     let mut source = Source::open(file)?;
     let mut burst = Burst::new(Origin::File);
     let mut buffer = vec![0; source.read_size()];
@@ -144,7 +181,7 @@ impl Asked {
     }
 
     /// Runs a burst when it is its turn. `None`: it was stopped before.
-    pub(crate) async fn burst(
+    async fn burst(
         self,
         args: &BurstArgs,
         question: Question,
@@ -173,17 +210,7 @@ impl Asked {
                 time.as_secs_f64()
             ));
         }
-        let mut kept = args
-            .keep
-            .as_deref()
-            .map(|file| private_file(file, args.force))
-            .transpose()?;
-        let mut keep_error = None;
-        let keep = |bytes: &[u8]| {
-            if let Some(Err(error)) = kept.as_mut().map(|file| file.write_all(bytes)) {
-                keep_error.get_or_insert(error);
-            }
-        };
+        let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
         let Done {
             burst,
             stopped_by,
@@ -191,13 +218,8 @@ impl Asked {
             cut,
             not_healed,
             ..
-        } = evidence::burst::run(&self.client, question, time, stop, keep).await?;
-        if let (Some(file), None) = (kept, &keep_error) {
-            keep_error = file.complete().err();
-        }
-        if let Some(error) = &keep_error {
-            say(format_args!("the recording is not kept: {error}"));
-        }
+        } = evidence::burst::run(&self.client, question, time, stop, |bytes| kept.write(bytes)).await?;
+        let is_kept = kept.complete();
         if let Some(cut) = &cut {
             say(format_args!("process {pid}: {cut}; what came before is reported"));
         } else if stopped_by == StoppedBy::Exit {
@@ -217,8 +239,39 @@ impl Asked {
             runtime: self.runtime,
             stopped_by,
             stop_took: Some(stop_took),
-            is_whole: cut.is_none() && not_healed.is_none() && keep_error.is_none(),
+            is_whole: cut.is_none() && not_healed.is_none() && is_kept,
         }))
+    }
+}
+
+/// The recording that an answer comes from, where it is kept. That it cannot be written ends nothing.
+pub(crate) struct Kept {
+    file: Option<Beside>,
+    error: Option<io::Error>,
+}
+
+impl Kept {
+    pub(crate) fn open(file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
+        let file = file.map(|file| private_file(file, force)).transpose()?;
+        Ok(Self { file, error: None })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        if let Some(Err(error)) = self.file.as_mut().map(|file| file.write_all(bytes)) {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    /// `false`: it is not kept, which is reported.
+    pub(crate) fn complete(self) -> bool {
+        let completed = match self.error {
+            Some(error) => Err(error),
+            None => self.file.map_or(Ok(()), Beside::complete),
+        };
+        if let Err(error) = &completed {
+            say(format_args!("the recording is not kept: {error}"));
+        }
+        completed.is_ok()
     }
 }
 
@@ -246,121 +299,39 @@ pub(crate) fn guarded(client: Client) -> Client {
     client.guarded(Some(Arc::new(guard)))
 }
 
-/// Notified by each Ctrl-C, and by the signal of those that stop a service.
+/// Ctrl-C, and the signal of those that stop a service.
+pub(crate) struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            interrupts: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
+            terminations: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
+        })
+    }
+
+    /// The next one of either. Cancel safe.
+    pub(crate) async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupts.recv() => {}
+            _ = self.terminations.recv() => {}
+        }
+    }
+}
+
+/// Notified by each of them.
 pub(crate) fn stops() -> anyhow::Result<Arc<Notify>> {
-    let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminations = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut signals = Signals::new()?;
     let stopped = Arc::new(Notify::new());
     let notified = Arc::clone(&stopped);
     tokio::spawn(async move {
         loop {
-            tokio::select! {
-                _ = interrupts.recv() => {}
-                _ = terminations.recv() => {}
-            }
+            signals.stop().await;
             notified.notify_one();
         }
     });
     Ok(stopped)
-}
-
-/// Where the results go, and how.
-pub(crate) struct Output {
-    pub(crate) format: EvidenceFormat,
-    out: Out,
-}
-
-enum Out {
-    Stdout(Folding<BufWriter<io::Stdout>>),
-    File(Folding<BufWriter<Beside>>),
-}
-
-impl Output {
-    /// Opened before the burst: what cannot be written is not asked for.
-    pub(crate) fn open(args: &BurstArgs) -> anyhow::Result<Self> {
-        Self::open_as(args.format, args.output.as_deref(), args.force)
-    }
-
-    /// In this format, else by the file's name or the terminal.
-    pub(crate) fn open_as(format: Option<EvidenceFormat>, file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
-        let stdout = io::stdout();
-        let on_terminal = file.is_none() && stdout.is_terminal();
-        let format = format.unwrap_or(match file {
-            None if on_terminal => EvidenceFormat::Table,
-            None => {
-                note_records();
-                EvidenceFormat::Ndjson
-            }
-            Some(file) => by_extension(file),
-        });
-        if format == EvidenceFormat::Pprof && on_terminal {
-            anyhow::bail!("a pprof profile is not for a terminal; give -o FILE");
-        }
-        let coloured = format == EvidenceFormat::Table && file.is_none();
-        table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
-        let escape = match format {
-            EvidenceFormat::Ndjson => Escape::Json,
-            EvidenceFormat::Pprof => Escape::Raw,
-            EvidenceFormat::Table | EvidenceFormat::Folded | EvidenceFormat::Svg => Escape::Replaced,
-        };
-        let out = match file {
-            None => {
-                let wants = on_terminal && format == EvidenceFormat::Table;
-                let width = wants.then(|| terminal_width(&stdout)).flatten();
-                Out::Stdout(Folding::new(BufWriter::new(stdout), width, escape))
-            }
-            Some(file) => {
-                let file = BufWriter::new(private_file(file, force)?);
-                Out::File(Folding::new(file, None, escape))
-            }
-        };
-        Ok(Self { format, out })
-    }
-
-    pub(crate) fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(self.text(), record)?;
-        self.text().write_all(b"\n")
-    }
-
-    pub(crate) fn text(&mut self) -> &mut dyn Write {
-        match &mut self.out {
-            Out::Stdout(out) => out,
-            Out::File(out) => out,
-        }
-    }
-
-    pub(crate) fn finish(self) -> io::Result<()> {
-        match self.out {
-            Out::Stdout(mut out) => out.flush(),
-            Out::File(out) => out.finish()?.into_inner()?.complete(),
-        }
-    }
-}
-
-/// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
-pub(crate) fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
-    match Beside::new(file, force) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            anyhow::bail!("{} exists; --force replaces it", file.display())
-        }
-        opened => opened.with_context(|| format!("cannot write {}", file.display())),
-    }
-}
-
-fn by_extension(file: &Path) -> EvidenceFormat {
-    match file.extension().and_then(|extension| extension.to_str()) {
-        Some("svg") => EvidenceFormat::Svg,
-        Some("folded") => EvidenceFormat::Folded,
-        Some("pb" | "pprof" | "gz") => EvidenceFormat::Pprof,
-        Some("txt") => EvidenceFormat::Table,
-        _ => EvidenceFormat::Ndjson,
-    }
-}
-
-/// An executor for one process.
-pub(crate) fn executor() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")
 }

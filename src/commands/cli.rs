@@ -14,17 +14,15 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, ReplayArgs, RunArgs};
-pub use self::evidence::{
+pub(crate) use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, ReplayArgs, RunArgs};
+pub(crate) use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
-pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
-pub use self::live::{DoctorArgs, McpArgs, Profile, PsArgs, RecordArgs, TopArgs};
-pub use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
-pub use self::rules::{
-    RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs, RulesSchemaArgs, RulesShowArgs, RulesTestArgs,
-};
-pub use self::value::{Format, FormatArgs, PidArgs};
+pub(crate) use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
+pub(crate) use self::live::{DoctorArgs, McpArgs, Profile, PsArgs, RecordArgs, TopArgs};
+pub(crate) use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
+pub(crate) use self::rules::{RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs, RulesShowArgs, RulesTestArgs};
+pub(crate) use self::value::{Format, FormatArgs};
 
 /// Reports every GC of every .NET process on this host.
 #[derive(Debug, Parser)]
@@ -37,10 +35,9 @@ pub use self::value::{Format, FormatArgs, PidArgs};
     gcwatch analyze --html out.html a.nettrace   a recording as a page to send\n\n\
     FILE is a .nettrace recording, which may be gzipped or zipped, or - for standard input.\n\
     Exit codes: 0 success, 1 the work failed, 2 wrong usage.")]
-pub struct Cli {
-    /// What to do.
+pub(crate) struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
     /// Colours of tables: always, never, or auto [default: auto, on a terminal and without NO_COLOR]
     #[arg(
         long,
@@ -52,12 +49,12 @@ pub struct Cli {
         value_name = "WHEN",
         help_heading = "Global options"
     )]
-    pub color: Color,
+    pub(crate) color: Color,
 }
 
 /// When tables are coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
@@ -79,7 +76,7 @@ impl From<Color> for anstream::ColorChoice {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the daemon: attach to every .NET process, export traces, metrics and alerts
     Run(RunArgs),
     /// Watch incidents and processes live in the terminal
@@ -164,7 +161,7 @@ const OTHER_NAMES: [(&str, &[&str]); 9] = [
 
 impl Cli {
     /// The command line with its commands in groups. What no group names stands in one of its own at the end.
-    pub fn grouped() -> clap::Command {
+    pub(crate) fn grouped() -> clap::Command {
         let command = Self::command();
         let named = |name: &str| command.get_subcommands().find(|known| known.get_name() == name);
         let about = |name: &str| match named(name).and_then(clap::Command::get_about) {
@@ -187,7 +184,7 @@ impl Cli {
     /// # Errors
     ///
     /// The error of clap, for `--help` and `--version` too.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+    pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let read = Self::grouped().try_get_matches_from(arguments);
         read.and_then(|matches| Self::from_arg_matches(&matches))
             .map_err(|mut error| {
@@ -205,20 +202,18 @@ impl Cli {
     }
 }
 
-/// `gcwatch completions`
 #[derive(Debug, Args)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
-    pub shell: clap_complete::Shell,
+    pub(crate) shell: clap_complete::Shell,
 }
 
-/// `gcwatch man`
 #[derive(Debug, Args)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// The folder, which exists
     #[arg(value_name = "FOLDER")]
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 #[cfg(test)]

@@ -6,12 +6,7 @@ use clap::CommandFactory as _;
 
 use crate::commands::cli::{Cli, CompletionsArgs};
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
-pub fn run(args: &CompletionsArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<bool> {
     // Written at once: the generator panics where its writer fails, as a closed pipe does.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "gcwatch", &mut script);

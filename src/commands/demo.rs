@@ -6,11 +6,11 @@ use std::time::Duration;
 use clr_gc::gc::{Collection, Outcome};
 use clr_gc::stream::ProcessKey;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::commands::burst::Signals;
 use crate::commands::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
@@ -92,11 +92,7 @@ const ROLES: [Role; 6] = [
 ];
 
 /// Runs the command until Ctrl-C: on a terminal as `gcwatch top`, else as lines.
-///
-/// # Errors
-///
-/// When the exporter or the listener cannot start.
-pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
     };
@@ -171,8 +167,7 @@ async fn play(
         actors.spawn(act(role, services.pipeline.clone(), seen.clone(), rounds));
     }
     drop(seen);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = Signals::new()?;
     let mut metrics = tokio::time::interval_at(
         Instant::now() + options.pipeline.metrics.interval,
         options.pipeline.metrics.interval,
@@ -186,8 +181,7 @@ async fn play(
             },
             _ = metrics.tick() => services.export_metrics(now_unix_ns()),
             _ = ticks.tick() => services.pipeline.tick(clocks(), Duration::ZERO),
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
+            () = signals.stop() => return Ok(()),
         }
     }
 }

@@ -11,23 +11,15 @@ use report::difference::{self, Side};
 
 /// Runs the command. `false`: a recording could not be read to its end, which was reported: parts of recordings are not
 /// comparable.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
-pub fn run(args: &DiffArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<bool> {
     let (Some(before), Some(after)) = (side(&args.before), side(&args.after)) else {
         return Ok(false);
     };
     let mut output = Output::stdout(args.format);
     let differences = difference::compare(&before, &after);
-    match output.format() {
+    match output.format {
         Format::Table => difference::write(output.text(), &before, &after, &differences)?,
-        Format::Ndjson => {
-            for difference in &differences {
-                output.record(difference)?;
-            }
-        }
+        Format::Ndjson => output.records(&differences)?,
     }
     output.finish()?;
     Ok(true)

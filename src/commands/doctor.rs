@@ -9,16 +9,16 @@ mod verdict;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use dotnet_diagnostics::Error;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Scan, StaleSocket};
 use dotnet_diagnostics::text::shown;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use self::expected::{does_not_respond, no_socket_in, unmet};
 use self::verdict::{not_looked_at, verdict};
 use crate::commands::cli::{DoctorArgs, Format};
-use crate::commands::look::{AT_ONCE, look};
+use crate::commands::executor;
+use crate::commands::look::{each, look};
 use crate::commands::output::Output;
 use crate::commands::ps::sudo;
 use crate::commands::run::load;
@@ -27,34 +27,24 @@ use targets::eligibility::{Eligibility, eligibility, names_something};
 use targets::options::TargetOptions;
 
 /// Runs the command. `false`: a process needs attention.
-///
-/// # Errors
-///
-/// When the configuration is invalid, `/proc` cannot be read, or standard output cannot be written.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
     };
     let options = loaded.config.options.targets.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = executor()?;
     let examined = runtime.block_on(examine(args.pid.clone(), options));
     // A check that hangs in a file system must not delay the exit.
     runtime.shutdown_background();
     let mut report = examined?;
     report.sort();
     let mut output = Output::stdout(args.format);
-    match output.format() {
+    match output.format {
         Format::Table => report.write(output.text(), sudo("gcwatch doctor"))?,
         Format::Ndjson => {
             output.record(&report.own)?;
-            report
-                .diagnoses
-                .iter()
-                .try_for_each(|diagnosis| output.record(diagnosis))?;
-            report.stale.iter().try_for_each(|stale| output.record(stale))?;
+            output.records(&report.diagnoses)?;
+            output.records(&report.stale)?;
         }
     }
     output.finish()?;
@@ -100,20 +90,13 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
         stale: Vec::new(),
     };
     let (mut found, mut used) = (BTreeSet::new(), HashSet::new());
-    let mut running = JoinSet::new();
-    let mut waiting = pids.into_iter();
-    loop {
-        while running.len() < AT_ONCE
-            && let Some(pid) = waiting.next()
-        {
-            running.spawn(diagnose(pid, scan.clone(), options.clone(), asked.contains(&pid)));
-        }
-        let Some(done) = running.join_next().await else { break };
-        if let Some(diagnosed) = done? {
-            report.diagnoses.push(diagnosed.diagnosis);
-            found.extend(diagnosed.meant_by);
-            used.extend(diagnosed.socket);
-        }
+    let diagnosed = each(pids, |pid| {
+        diagnose(pid, scan.clone(), options.clone(), asked.contains(&pid))
+    });
+    for diagnosed in diagnosed.await?.into_iter().flatten() {
+        report.diagnoses.push(diagnosed.diagnosis);
+        found.extend(diagnosed.meant_by);
+        used.extend(diagnosed.socket);
     }
     if asked.is_empty() {
         report.diagnoses.extend(hung.iter().map(|path| does_not_respond(path)));
@@ -228,7 +211,6 @@ fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result
 /// Sockets in `/tmp` and gcwatch's own `TMPDIR` that no process owns; blocking. `used`: those of the processes.
 fn stale(used: &HashSet<PathBuf>) -> Vec<StaleRecord> {
     let record = |socket: StaleSocket| StaleRecord {
-        kind: "stale-socket",
         path: shown(&socket.path.display().to_string()),
         detail: shown(&socket.to_string()),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clr_gc::stream::Scope;
 
-use crate::commands::analyze::complain;
+use crate::commands::analyze::{complain, opened};
 use crate::commands::cli::{EventsArgs, Format};
 use crate::commands::output::{Output, say};
 use api::event::{self, EventView};
@@ -17,23 +17,15 @@ use report::table::FAINT;
 use strict_yaml::check::nearest;
 
 /// Runs the command. `false`: the recording could not be read, which was reported.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
-pub fn run(args: &EventsArgs) -> anyhow::Result<bool> {
-    let mut source = match Source::open(&args.file) {
-        Ok(source) => source,
-        Err(error) => {
-            say(error);
-            return Ok(false);
-        }
+pub(crate) fn run(args: &EventsArgs) -> anyhow::Result<bool> {
+    let Some(mut source) = opened(Source::open(&args.file)) else {
+        return Ok(false);
     };
     let mut output = Output::stdout(args.format);
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let (from, to) = (args.from.map_or(i64::MIN, ns), args.to.map_or(i64::MAX, ns));
     let mut written: io::Result<()> = Ok(());
-    let mut headed = output.format() == Format::Ndjson;
+    let mut headed = output.format == Format::Ndjson;
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut matched = false;
     let recording = Recording::read(&mut source, Scope::Everything, |observed| {
@@ -52,7 +44,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<bool> {
                 headed = true;
                 writeln!(output.text(), "{FAINT}         at s   thread  event{FAINT:#}")?;
             }
-            match output.format() {
+            match output.format {
                 Format::Table => writeln!(output.text(), "{}", event::line(observed)),
                 Format::Ndjson => output.record(&EventView(observed)),
             }
@@ -60,7 +52,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<bool> {
     });
     written?;
     if recording.header.is_some() {
-        match output.format() {
+        match output.format {
             Format::Table => {
                 writeln!(output.text(), "\n{}", summary::title(&recording.stream))?;
             }

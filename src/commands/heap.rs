@@ -9,9 +9,10 @@ use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::{Client, Endpoint};
 
-use crate::commands::burst::{Asked, Output, Subject, executor, guarded, private_file, stops};
+use crate::commands::burst::{Asked, Kept, Subject, guarded, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
-use crate::commands::output::{self, say};
+use crate::commands::executor;
+use crate::commands::output::{Output, private_file, say};
 use evidence::heap::child::{Answer, Computing, Form, What, saved};
 use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, WITHIN, deadlines};
@@ -25,11 +26,7 @@ use report::heap as report;
 const WAITS_SINCE: u32 = 11;
 
 /// Runs the command. `false`: not all of it could be done, which was reported.
-///
-/// # Errors
-///
-/// When the process cannot be attached to, the dump is refused, or the output cannot be written.
-pub fn run(args: &HeapArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
     if let Some(HeapCommand::Diff(diff)) = &args.command {
         return compare(diff);
     }
@@ -52,7 +49,7 @@ pub fn run(args: &HeapArgs) -> anyhow::Result<bool> {
 struct Destination {
     form: Form,
     /// Tables and records.
-    output: Option<Output>,
+    output: Option<Output<EvidenceFormat>>,
     /// Files of other programs: written by a thread, complete at the end.
     file: Option<Shared>,
 }
@@ -91,7 +88,7 @@ impl Destination {
             Some(HeapFormat::Svg) => (Form::Svg, None),
         };
         if form == Form::Records {
-            let output = Output::open_as(evidence, args.output.as_deref(), args.force)?;
+            let output = Output::open(evidence, args.output.as_deref(), args.force)?;
             return Ok(Self {
                 form,
                 output: Some(output),
@@ -147,9 +144,7 @@ impl Destination {
                             .types
                             .retain(|row| is_meant(&row.r#type) || is_meant(&row.raw_type));
                     }
-                    for record in survey.records() {
-                        output.record(&record)?;
-                    }
+                    output.records(survey.records())?;
                 }
                 _ => report::write(output.text(), survey, args.only.as_deref(), args.top)?,
             }
@@ -161,12 +156,8 @@ impl Destination {
         if let Some(output) = &mut self.output {
             match output.format {
                 EvidenceFormat::Ndjson => {
-                    for record in after.clone().records() {
-                        output.record(&record)?;
-                    }
-                    for one in growth {
-                        output.record(one)?;
-                    }
+                    output.records(after.clone().records())?;
+                    output.records(growth)?;
                 }
                 _ => {
                     report::write(output.text(), after, None, top)?;
@@ -305,12 +296,7 @@ impl Dump<'_> {
     async fn take(&self, target: &Destination) -> anyhow::Result<(Answer, bool)> {
         let (pid, args) = (self.asked.process.pid, self.args);
         let what = target.what(args, Some(pid));
-        let mut kept = args
-            .keep
-            .as_deref()
-            .map(|file| private_file(file, args.force))
-            .transpose()?;
-        let mut keep_error = None;
+        let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
         let mut computing = Computing::start(&what, target.sink()).context("cannot start a process for the graph")?;
         let asked = session::Asked {
             buffer_mb: self.price.buffer_mb,
@@ -318,9 +304,7 @@ impl Dump<'_> {
             small_buffer: args.small_buffer,
         };
         let done = session::run(self.client, asked, |bytes| {
-            if let Some(Err(error)) = kept.as_mut().map(|file| file.write_all(bytes)) {
-                keep_error.get_or_insert(error);
-            }
+            kept.write(bytes);
             if args.small_buffer {
                 computing.feed_at_once(bytes)
             } else {
@@ -334,12 +318,7 @@ impl Dump<'_> {
                 return Err(error.into());
             }
         };
-        if let (Some(file), None) = (kept, &keep_error) {
-            keep_error = file.complete().err();
-        }
-        if let Some(error) = &keep_error {
-            say(format_args!("the recording is not kept: {error}"));
-        }
+        let is_kept = kept.complete();
         if let Some(problem) = &done.not_healed {
             say(format_args!(
                 "process {pid}: the session that makes its runtime forget this one failed ({problem}): the next dump \
@@ -355,7 +334,7 @@ impl Dump<'_> {
         heap.pid = Some(pid);
         heap.process = Some(self.asked.process.name.clone());
         heap.runtime.clone_from(&self.asked.runtime);
-        let is_whole = done.cut.is_none() && done.not_healed.is_none() && keep_error.is_none();
+        let is_whole = done.cut.is_none() && done.not_healed.is_none() && is_kept;
         Ok((answer, is_whole))
     }
 }
@@ -398,13 +377,9 @@ fn compare(args: &HeapDiffArgs) -> anyhow::Result<bool> {
     };
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let growth = diff(&before, &after);
-    let mut output = output::Output::stdout(args.format);
-    match output.format() {
-        Format::Ndjson => {
-            for one in &growth {
-                output.record(one)?;
-            }
-        }
+    let mut output = Output::stdout(args.format);
+    match output.format {
+        Format::Ndjson => output.records(&growth)?,
         Format::Table => report::write_growth(output.text(), &growth, args.top)?,
     }
     output.finish()?;

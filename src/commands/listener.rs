@@ -44,10 +44,6 @@ impl Listener {
     }
 
     /// The one at an address.
-    ///
-    /// # Errors
-    ///
-    /// When the system's certificates cannot be read.
     pub(crate) fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
         // Set already where another part of the program uses TLS.
         let _set = rustls::crypto::ring::default_provider().install_default();

@@ -1,16 +1,19 @@
-//! Reading the files of a process from a command, within a limit of time: they may be on any file system, even one that
+//! Looking at processes from a command, within a limit of time: their files may be on any file system, even one that
 //! the process provides.
 
 use std::time::Duration;
 
-use dotnet_diagnostics::discovery::{Obstacle, Reason};
-use tokio::task::spawn_blocking;
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
+use dotnet_diagnostics::message::ProcessInfo;
+use dotnet_diagnostics::text::shown;
+use dotnet_diagnostics::{Client, Deadlines, Endpoint};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 /// Limit of one look.
-pub(crate) const LOOK_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// Limit of looks at once. One that does not return keeps its thread until the command ends, and counts no more.
-pub(crate) const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 64;
 
 /// What `looking`, which may block, returns.
 ///
@@ -27,4 +30,40 @@ pub(crate) async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send +
             "check the file system of its TMPDIR: it may be mounted from a server that does not respond",
         )),
     }
+}
+
+/// What is found of each process, in no order.
+pub(crate) async fn each<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    pids: Vec<u32>,
+    looking: impl Fn(u32) -> F,
+) -> anyhow::Result<Vec<T>> {
+    let (mut waiting, mut running, mut found) = (pids.into_iter(), JoinSet::new(), Vec::new());
+    loop {
+        while running.len() < AT_ONCE
+            && let Some(pid) = waiting.next()
+        {
+            running.spawn(looking(pid));
+        }
+        let Some(done) = running.join_next().await else {
+            return Ok(found);
+        };
+        found.push(done?);
+    }
+}
+
+/// What the runtime of a process answers.
+pub(crate) async fn ask(process: &Process, within: Duration) -> Result<Option<ProcessInfo>, Obstacle> {
+    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
+    let client = Client::with_deadlines(endpoint, Deadlines::uniform(within));
+    client.probe().await.map_err(|error| error.obstacle())
+}
+
+/// The version of its runtime. The answer of a process is not trusted; .NET Core 3.x does not report its version: the
+/// directory of its library has it.
+pub(crate) fn runtime_version(process: &Process, info: Option<ProcessInfo>) -> Option<String> {
+    let answered = info.and_then(|info| info.runtime_version);
+    answered.map(|version| shown(&version)).or_else(|| {
+        let library = process.visible.then(Scan::host)?.runtime_library(process.pid)?;
+        library.version().map(str::to_owned)
+    })
 }

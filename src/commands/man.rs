@@ -5,12 +5,7 @@ use clap::CommandFactory as _;
 
 use crate::commands::cli::{Cli, ManArgs};
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// The folder cannot be written to.
-pub fn run(args: &ManArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &ManArgs) -> anyhow::Result<bool> {
     // The version without the commit: a page is the same in each build of a version.
     let command = Cli::command()
         .version(env!("CARGO_PKG_VERSION"))

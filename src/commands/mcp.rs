@@ -23,11 +23,7 @@ use recording::source::Source;
 const MOST_LINE_BYTES: usize = 1 << 20;
 
 /// Runs the command until its standard input ends.
-///
-/// # Errors
-///
-/// When the address is none, or the client does not speak the protocol.
-pub fn run(args: &McpArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
     let listener = args.files.is_empty();
     let listener = listener.then(|| Listener::new(args.connect.as_deref(), args.token_file.as_deref()));
     let records = Stdio {

@@ -1,36 +1,51 @@
-//! Standard output with its format and colours, and sentences on standard error.
+//! Where results go, with their format and colours, and sentences on standard error.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
+use anyhow::Context as _;
 use dotnet_diagnostics::text::shown;
 use serde::Serialize;
 
-use crate::commands::cli::{Format, FormatArgs};
+use crate::commands::cli::{EvidenceFormat, Format, FormatArgs};
+use processes::files::Beside;
 use report::table::{self, Escape, Folding};
 
-/// Size of the buffer of standard output.
+/// Size of the buffer.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Standard output, as a table or as records.
-pub struct Output {
-    format: Format,
-    out: Folding<BufWriter<io::Stdout>>,
+/// Results as a table, as records, or in another format.
+pub(crate) struct Output<F = Format> {
+    pub(crate) format: F,
+    out: Folding<BufWriter<Destination>>,
 }
 
-impl std::fmt::Debug for Output {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output")
-            .field("format", &self.format)
-            .finish_non_exhaustive()
+enum Destination {
+    Stdout(Stdout),
+    File(Beside),
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::File(file) => file.flush(),
+        }
     }
 }
 
 impl Output {
-    /// Standard output: a table on a terminal, else records, unless the arguments set the format. Colours only on a
-    /// terminal, and by `NO_COLOR` and `CLICOLOR`.
-    pub fn stdout(args: FormatArgs) -> Self {
+    /// Standard output: a table on a terminal, else records, unless the arguments set the format.
+    pub(crate) fn stdout(args: FormatArgs) -> Self {
         let stdout = io::stdout();
         let format = args.format.unwrap_or_else(|| {
             if stdout.is_terminal() {
@@ -39,48 +54,103 @@ impl Output {
             note_records();
             Format::Ndjson
         });
-        let width = stdout.is_terminal().then(|| terminal_width(&stdout)).flatten();
+        Self::new(format, format == Format::Table, Destination::Stdout(stdout))
+    }
+}
+
+impl Output<EvidenceFormat> {
+    /// A file, else standard output; in this format, else by the file's name or the terminal.
+    pub(crate) fn open(format: Option<EvidenceFormat>, file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
+        let on_terminal = file.is_none() && io::stdout().is_terminal();
+        let format = format.unwrap_or_else(|| match file {
+            None if on_terminal => EvidenceFormat::Table,
+            None => {
+                note_records();
+                EvidenceFormat::Ndjson
+            }
+            Some(file) => by_extension(file),
+        });
+        if format == EvidenceFormat::Pprof && on_terminal {
+            anyhow::bail!("a pprof profile is not for a terminal; give -o FILE");
+        }
+        let to = match file {
+            None => Destination::Stdout(io::stdout()),
+            Some(file) => Destination::File(private_file(file, force)?),
+        };
+        Ok(Self::new(format, format == EvidenceFormat::Table, to))
+    }
+
+    /// The writer for bytes that are no text.
+    pub(crate) fn raw(&mut self) -> &mut dyn Write {
+        self.out.escape_as(Escape::Raw);
+        &mut self.out
+    }
+}
+
+impl<F> Output<F> {
+    /// Colours only on a terminal, and by `NO_COLOR` and `CLICOLOR`.
+    fn new(format: F, is_table: bool, to: Destination) -> Self {
+        let (mut width, mut is_coloured) = (None, false);
+        if let Destination::Stdout(stdout) = &to {
+            width = stdout.is_terminal().then(|| terminal_width(stdout)).flatten();
+            is_coloured = is_table && AutoStream::choice(stdout) != ColorChoice::Never;
+        }
         table::width(width);
-        table::colour(format == Format::Table && AutoStream::choice(&stdout) != ColorChoice::Never);
-        let out = BufWriter::with_capacity(WRITE_BYTES, stdout);
-        let out = Folding::new(out, width.filter(|_| format == Format::Table), Escape::Replaced);
+        table::colour(is_coloured);
+        let out = BufWriter::with_capacity(WRITE_BYTES, to);
+        let out = Folding::new(out, width.filter(|_| is_table), Escape::Replaced);
         Self { format, out }
     }
 
-    /// The format in use.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
     /// Writes one record on a line of its own.
-    ///
-    /// # Errors
-    ///
-    /// When standard output cannot be written.
-    pub fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
         self.out.escape_as(Escape::Json);
         serde_json::to_writer(&mut self.out, record)?;
         self.out.write_all(b"\n")
     }
 
+    /// Writes a record for each of them.
+    pub(crate) fn records<R: Serialize>(&mut self, records: impl IntoIterator<Item = R>) -> io::Result<()> {
+        records.into_iter().try_for_each(|record| self.record(&record))
+    }
+
     /// The writer for tables: on a terminal no word of a line is broken.
-    pub fn text(&mut self) -> &mut dyn Write {
+    pub(crate) fn text(&mut self) -> &mut dyn Write {
         self.out.escape_as(Escape::Replaced);
         &mut self.out
     }
 
-    /// Flushes the buffer.
-    ///
-    /// # Errors
-    ///
-    /// When standard output cannot be written.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    /// All is written; a file gets its name.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self.out.finish()?.into_inner()? {
+            Destination::Stdout(_) => Ok(()),
+            Destination::File(file) => file.complete(),
+        }
+    }
+}
+
+/// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
+pub(crate) fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
+    match Beside::new(file, force) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            anyhow::bail!("{} exists; --force replaces it", file.display())
+        }
+        opened => opened.with_context(|| format!("cannot write {}", file.display())),
+    }
+}
+
+fn by_extension(file: &Path) -> EvidenceFormat {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => EvidenceFormat::Svg,
+        Some("folded") => EvidenceFormat::Folded,
+        Some("pb" | "pprof" | "gz") => EvidenceFormat::Pprof,
+        Some("txt") => EvidenceFormat::Table,
+        _ => EvidenceFormat::Ndjson,
     }
 }
 
 /// For whoever types `gcwatch doctor | less`. Programs have no terminal on standard error, and no note.
-pub(crate) fn note_records() {
+fn note_records() {
     if io::stderr().is_terminal() {
         say("ndjson, because standard output is not a terminal; --format table prints tables");
     }
@@ -93,7 +163,7 @@ pub(crate) fn terminal_width(terminal: impl AsFd) -> Option<usize> {
 }
 
 /// Writes one sentence to standard error. A closed standard error is ignored.
-pub fn say(sentence: impl std::fmt::Display) {
+pub(crate) fn say(sentence: impl std::fmt::Display) {
     let mut stderr = io::stderr();
     let width = stderr.is_terminal().then(|| terminal_width(&stderr)).flatten();
     let text = format!("gcwatch: {sentence}");

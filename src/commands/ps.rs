@@ -4,15 +4,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, SocketAddress, StaleSocket};
 use dotnet_diagnostics::message::ProcessInfo;
-use dotnet_diagnostics::text::shown;
-use dotnet_diagnostics::{Client, Deadlines, Endpoint};
-use tokio::task::JoinSet;
 
 use crate::commands::cli::{Format, PsArgs};
-use crate::commands::look::{AT_ONCE, look};
+use crate::commands::executor;
+use crate::commands::look::{ask, each, look, runtime_version};
 use crate::commands::output::Output;
 use report::processes::{self, ProcessRecord};
 use targets::eligibility::eligibility;
@@ -23,30 +20,18 @@ use targets::options::TargetOptions;
 /// Deadline for a runtime's answer, so that a stopped one does not delay the list.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// When `/proc` cannot be read or standard output cannot be written.
-pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     let scan = Scan::host().with_sockets(args.sockets.iter().map(PathBuf::as_path));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = executor()?;
     let listed = runtime.block_on(list(scan));
     // A look that hangs in a file system must not delay the exit.
     runtime.shutdown_background();
     let mut records = listed?;
     records.sort_by_key(|record| record.pid);
     let mut output = Output::stdout(args.format);
-    match output.format() {
+    match output.format {
         Format::Table => processes::write(output.text(), &records, sudo("gcwatch ps"))?,
-        Format::Ndjson => {
-            for record in &records {
-                output.record(record)?;
-            }
-        }
+        Format::Ndjson => output.records(&records)?,
     }
     output.finish()?;
     Ok(true)
@@ -59,20 +44,14 @@ pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
 
 /// Looks at each process, and queries those that have a socket.
 async fn list(scan: Scan) -> anyhow::Result<Vec<ProcessRecord>> {
-    let mut waiting = scan.pids()?.into_iter();
-    let mut running = JoinSet::new();
     let (mut records, mut used) = (Vec::new(), HashSet::new());
-    loop {
-        while running.len() < AT_ONCE
-            && let Some(pid) = waiting.next()
-        {
-            running.spawn(listed(pid, scan.clone()));
-        }
-        let Some(done) = running.join_next().await else { break };
-        if let Some((record, socket)) = done? {
-            records.push(record);
-            used.extend(socket);
-        }
+    for (record, socket) in each(scan.pids()?, |pid| listed(pid, scan.clone()))
+        .await?
+        .into_iter()
+        .flatten()
+    {
+        records.push(record);
+        used.extend(socket);
     }
     let named = look({
         let scan = scan.clone();
@@ -101,7 +80,7 @@ async fn listed(pid: u32, scan: Scan) -> Option<(ProcessRecord, Option<PathBuf>)
 
 /// A process and what it answers.
 async fn asked(process: Process) -> ProcessRecord {
-    let outcome = ask(&process).await;
+    let outcome = ask(&process, ANSWER_WITHIN).await;
     let info = outcome.as_ref().ok().cloned().flatten();
     let mut record = record(&process, outcome);
     record.name = name(process.clone(), info).await.or(record.name);
@@ -127,37 +106,16 @@ async fn at_limit(process: Process) -> Option<String> {
         .ok()?
 }
 
-async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
-    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
-    let client = Client::with_deadlines(endpoint, Deadlines::uniform(ANSWER_WITHIN));
-    client.probe().await.map_err(|error| error.obstacle())
-}
-
 fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> ProcessRecord {
     let (info, obstacle) = match outcome {
         Ok(info) => (info, None),
         Err(obstacle) => (None, Some(obstacle)),
     };
-    // The answer of a process is not trusted.
-    let answered = info
-        .and_then(|info| info.runtime_version)
-        .map(|version| shown(&version));
-    // .NET Core 3.x does not report its version; the directory of its library has it.
-    let library = || {
-        process
-            .visible
-            .then(Scan::host)?
-            .runtime_library(process.pid)?
-            .version()
-            .map(str::to_owned)
-    };
-    let runtime = answered.or_else(library);
     ProcessRecord {
-        kind: "process",
         pid: process.pid,
         ns_pid: process.ns_pid,
         name: Some(process.name.clone()),
-        runtime,
+        runtime: runtime_version(process, info),
         socket: process.socket.as_ref().map(ToString::to_string),
         attachable: obstacle.is_none(),
         reason: obstacle.as_ref().map(|obstacle| obstacle.reason.as_str()),
@@ -168,28 +126,21 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
 /// A process whose files do not respond.
 fn unseen(pid: u32, obstacle: &Obstacle) -> ProcessRecord {
     ProcessRecord {
-        kind: "process",
         pid,
         ns_pid: pid,
-        name: None,
-        runtime: None,
-        socket: None,
-        attachable: false,
         reason: Some(obstacle.reason.as_str()),
         detail: Some(obstacle.sentence()),
+        ..ProcessRecord::default()
     }
 }
 
 fn stale(socket: &StaleSocket) -> ProcessRecord {
     ProcessRecord {
-        kind: "process",
         pid: socket.name.pid,
         ns_pid: socket.name.pid,
-        name: None,
-        runtime: None,
         socket: Some(socket.path.display().to_string()),
-        attachable: false,
         reason: Some(Reason::StaleSocket.as_str()),
         detail: Some(socket.to_string()),
+        ..ProcessRecord::default()
     }
 }

@@ -8,15 +8,14 @@ mod recorder;
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clr_gc::event::RUNDOWN_PROVIDER;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Command, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::commands::burst::guarded;
+use crate::commands::burst::{Signals, guarded};
 use crate::commands::cli::RecordArgs;
+use crate::commands::executor;
 use crate::commands::output::say;
 use crate::commands::ps;
 use crate::commands::record::output::Output;
@@ -28,16 +27,8 @@ use crate::commands::record::recorder::{Broken, Recorder};
 const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs the command. `false`: the recording failed, which was reported.
-///
-/// # Errors
-///
-/// When the process cannot be attached to, or the file cannot be written.
-pub fn run(args: &RecordArgs) -> anyhow::Result<bool> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
-    runtime.block_on(record(args))
+pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
+    executor()?.block_on(record(args))
 }
 
 async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
@@ -127,27 +118,4 @@ async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -
         let _late = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
     }
     anyhow::bail!("stopped before the session began; nothing is recorded")
-}
-
-/// Ctrl-C, and the signal of those that stop a service.
-struct Signals {
-    interrupts: Signal,
-    terminations: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            interrupts: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
-            terminations: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
-        })
-    }
-
-    /// The next one of either. Cancel safe.
-    async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.interrupts.recv() => {}
-            _ = self.terminations.recv() => {}
-        }
-    }
 }

@@ -29,11 +29,7 @@ const LOOK_EVERY: u64 = 64;
 const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
 
 /// Runs the command. `false`: something could not be read or sent, which was reported.
-///
-/// # Errors
-///
-/// When the exporter or the listener cannot start.
-pub fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
     };

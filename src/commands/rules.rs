@@ -19,12 +19,7 @@ use rule_language::test_file;
 /// Standard input, as argument and in messages.
 const STANDARD_INPUT: &str = "-";
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
-pub fn run(args: &RulesArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &RulesArgs) -> anyhow::Result<bool> {
     match &args.command {
         RulesCommand::Check(args) => check(args),
         RulesCommand::List(args) => list(args),
@@ -45,6 +40,13 @@ fn print(text: &str) -> anyhow::Result<bool> {
 struct LoadedFiles {
     files: usize,
     loaded: Result<Loaded, Vec<Problem>>,
+}
+
+impl LoadedFiles {
+    /// The rules; `None`: the files are invalid, which is reported.
+    fn valid(self) -> Option<Loaded> {
+        self.loaded.map_err(|problems| problems.iter().for_each(say)).ok()
+    }
 }
 
 fn read(paths: &[PathBuf], with_shipped: bool) -> LoadedFiles {
@@ -118,7 +120,6 @@ fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     let ok = errors == 0 && run.loaded.is_ok() && (warnings == 0 || !args.lint_fatal);
     let record = CheckRecord {
-        kind: "rules_check",
         files: run.files,
         rules,
         errors,
@@ -126,12 +127,10 @@ fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
         ok,
     };
     let mut output = Output::stdout(args.format);
-    match output.format() {
+    match output.format {
         Format::Table => rules::write_check(output.text(), &problems, &record)?,
         Format::Ndjson => {
-            for problem in &problems {
-                output.record(&ProblemRecord::from(problem))?;
-            }
+            output.records(problems.iter().map(ProblemRecord::from))?;
             output.record(&record)?;
         }
     }
@@ -140,14 +139,8 @@ fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
 }
 
 fn list(args: &RulesListArgs) -> anyhow::Result<bool> {
-    let loaded = match read(&args.files, args.with_shipped).loaded {
-        Ok(loaded) => loaded,
-        Err(problems) => {
-            for problem in &problems {
-                say(problem);
-            }
-            return Ok(false);
-        }
+    let Some(loaded) = read(&args.files, args.with_shipped).valid() else {
+        return Ok(false);
     };
     let groups = &loaded.rules.groups;
     let records: Vec<RuleRecord<'_>> = loaded
@@ -157,13 +150,9 @@ fn list(args: &RulesListArgs) -> anyhow::Result<bool> {
         .map(|rule| RuleRecord::new(rule, groups))
         .collect();
     let mut output = Output::stdout(args.format);
-    match output.format() {
+    match output.format {
         Format::Table => rules::write_list(output.text(), &records)?,
-        Format::Ndjson => {
-            for record in &records {
-                output.record(record)?;
-            }
-        }
+        Format::Ndjson => output.records(&records)?,
     }
     output.finish()?;
     Ok(true)

@@ -42,11 +42,7 @@ const READING_THREAD: &str = "reading";
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs the command until SIGTERM or SIGINT; `false`: a part of the daemon failed, which was logged.
-///
-/// # Errors
-///
-/// When the configuration is invalid, or the daemon cannot start.
-pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
     };
@@ -161,10 +157,6 @@ fn greet(options: &Options, services: &Services) {
 
 /// Loads the configuration by the flags and reports its errors, one per line. `None`: the flags only requested to check
 /// or print it, which is done.
-///
-/// # Errors
-///
-/// When it is invalid.
 pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
@@ -236,10 +228,6 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
 }
 
 /// Logs warnings and errors to standard error, for commands that report their own results.
-///
-/// # Errors
-///
-/// When logging was already set up.
 pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
@@ -282,10 +270,6 @@ pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
 }
 
 /// The executor of commands that replay recordings.
-///
-/// # Errors
-///
-/// When a thread cannot be started.
 pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }

@@ -16,10 +16,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::commands::cli::TopArgs;
+use crate::commands::executor;
 use crate::commands::listener::Listener;
 use crate::commands::output::{say, terminal_width};
 use crate::commands::top::own::OwnDaemon;
-use report::top::{Action, Connection, Key, Overview, Process, Screen, View, draw};
+use report::top::{Action, Connection, Overview, Process, Screen, View, draw};
 
 mod own;
 
@@ -33,21 +34,14 @@ const SHOWN_EVERY: Duration = Duration::from_secs(1);
 /// Lines of the frame that `--once` prints, beside those of the processes.
 const EXTRA_LINES: usize = 12;
 
-/// Runs the command.
-///
-/// # Errors
-///
-/// When there is no terminal, or with `--once` no daemon.
-pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &TopArgs) -> anyhow::Result<bool> {
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(args.once || on_terminal) {
         return Err(anyhow!("standard output is no terminal: --once prints one frame"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
-    let mut daemon = Daemon::new(args)?;
+    let runtime = executor()?;
+    let listener = Listener::new(args.connect.as_deref(), args.token_file.as_deref())?;
+    let mut daemon = Daemon { listener, own: None };
     if args.connect.is_none() && !runtime.block_on(daemon.listener.listens()) {
         daemon.attach_itself()?;
     }
@@ -65,12 +59,9 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
 }
 
 /// Shows the processes of the daemon at an address, until that is left.
-///
-/// # Errors
-///
-/// When this is no terminal.
 pub(crate) async fn show(address: String) -> anyhow::Result<()> {
-    let daemon = Daemon::at(Listener::at(address, None)?);
+    let listener = Listener::at(address, None)?;
+    let daemon = Daemon { listener, own: None };
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
     let state = daemon.begin(false);
     let done = live(&Arc::new(daemon), &mut terminal, state, SHOWN_EVERY).await;
@@ -86,11 +77,6 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(args: &TopArgs) -> anyhow::Result<Self> {
-        let listener = Listener::new(args.connect.as_deref(), args.token_file.as_deref())?;
-        Ok(Self::at(listener))
-    }
-
     /// Begins a daemon of its own.
     fn attach_itself(&mut self) -> anyhow::Result<()> {
         let own = OwnDaemon::start()?;
@@ -103,7 +89,7 @@ impl Daemon {
     fn begin(&self, memory: bool) -> Screen {
         let mut state = Screen::new(self.shown());
         if memory {
-            state.key(Key::Char('m'));
+            state.key(KeyCode::Char('m'));
         }
         state
     }
@@ -125,10 +111,6 @@ impl Daemon {
             is_ready = self.listener.is_ready().await;
         }
         sleep(SEEN_FOR).await;
-    }
-
-    fn at(listener: Listener) -> Self {
-        Self { listener, own: None }
     }
 
     /// The record at a path. The error is a few words.
@@ -271,7 +253,7 @@ fn suspend(terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
 
 /// What an event of the terminal means.
 enum Meaning {
-    Key(Key),
+    Key(KeyCode),
     Quit,
     /// To the shell, until `fg`.
     Suspend,
@@ -296,17 +278,10 @@ fn meaning(event: &Event) -> Meaning {
             _ => Meaning::Nothing,
         };
     }
-    Meaning::Key(match code {
-        KeyCode::Char(letter) => Key::Char(*letter),
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        _ => return Meaning::Nothing,
-    })
+    match code {
+        KeyCode::Char(_) | KeyCode::Enter | KeyCode::Esc | KeyCode::Backspace => Meaning::Key(*code),
+        KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown => Meaning::Key(*code),
+        KeyCode::Home | KeyCode::End => Meaning::Key(*code),
+        _ => Meaning::Nothing,
+    }
 }

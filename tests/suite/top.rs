@@ -2,7 +2,8 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use report::top::{Action, Connection, Key, Overview, Process, Screen, View, draw};
+use ratatui::crossterm::event::KeyCode;
+use report::top::{Action, Connection, Overview, Process, Screen, View, draw};
 use test_support::golden;
 
 fn state() -> Screen {
@@ -38,16 +39,16 @@ fn frames_are_the_committed_ones() {
     add("overview", &shown, 80, 24);
     add("overview", &shown, 140, 16);
     add("nearly no room", &shown, 40, 6);
-    shown.key(Key::Char('m'));
+    shown.key(KeyCode::Char('m'));
     add("where memory is", &shown, 80, 12);
     add("where memory is", &shown, 140, 12);
-    shown.key(Key::Char('s'));
-    shown.key(Key::Char('x'));
+    shown.key(KeyCode::Char('s'));
+    shown.key(KeyCode::Char('x'));
     add("also what is not read", &shown, 100, 12);
-    shown.key(Key::Char('?'));
+    shown.key(KeyCode::Char('?'));
     add("help", &shown, 80, 24);
-    shown.key(Key::Escape);
-    assert_eq!(shown.key(Key::Enter), Action::Ask);
+    shown.key(KeyCode::Esc);
+    assert_eq!(shown.key(KeyCode::Enter), Action::Ask);
     assert_eq!(shown.view, View::Process(4711));
     shown.process = Some(process());
     add("a process", &shown, 80, 24);
@@ -71,29 +72,32 @@ fn keys_do_what_they_say() {
     };
     let (checkout, evil) = names(&state);
     assert!(checkout < evil, "the one that is stopped longest is first");
-    state.key(Key::Down);
-    state.key(Key::Char('n'));
+    state.key(KeyCode::Down);
+    state.key(KeyCode::Char('n'));
     let (checkout, evil) = names(&state);
     assert!(evil < checkout, "by name");
-    assert_eq!((state.key(Key::Enter), state.view), (Action::Ask, View::Process(99)));
-    assert_eq!((state.key(Key::Escape), state.view), (Action::Ask, View::Overview));
-    // The first incident is open, the second is over.
-    assert_eq!(state.key(Key::Char('2')), Action::Draw);
     assert_eq!(
-        (state.key(Key::Char('1')), state.view),
+        (state.key(KeyCode::Enter), state.view),
+        (Action::Ask, View::Process(99))
+    );
+    assert_eq!((state.key(KeyCode::Esc), state.view), (Action::Ask, View::Overview));
+    // The first incident is open, the second is over.
+    assert_eq!(state.key(KeyCode::Char('2')), Action::Draw);
+    assert_eq!(
+        (state.key(KeyCode::Char('1')), state.view),
         (Action::Ask, View::Process(4711))
     );
-    state.key(Key::Escape);
+    state.key(KeyCode::Esc);
     for letter in ['/', 'C', 'H', 'E'] {
-        state.key(Key::Char(letter));
+        state.key(KeyCode::Char(letter));
     }
     let (checkout, evil) = names(&state);
     assert!(checkout.is_some() && evil.is_none());
     // While a filter is typed, q is a letter.
-    assert_eq!(state.key(Key::Char('q')), Action::Draw);
-    state.key(Key::Escape);
+    assert_eq!(state.key(KeyCode::Char('q')), Action::Draw);
+    state.key(KeyCode::Esc);
     assert!(names(&state).1.is_some());
-    assert_eq!(state.key(Key::Char('q')), Action::Quit);
+    assert_eq!(state.key(KeyCode::Char('q')), Action::Quit);
 }
 
 /// Scenario: records of a daemon that is older or newer: fields are missing, null, unknown.

@@ -34,8 +34,8 @@ pub fn type_name(gc_type: GcType) -> String {
 
 /// `kind: "suspension"`: a suspension for the GC in which no collection ran.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "suspension")]
 pub struct SuspensionRecord {
-    kind: &'static str,
     #[serde(flatten)]
     subject: Subject,
     reason: Option<String>,
@@ -49,7 +49,6 @@ impl SuspensionRecord {
     /// The record of a suspension without a collection.
     pub fn new(subject: Subject, suspension: &Suspension) -> Self {
         Self {
-            kind: "suspension",
             subject,
             reason: suspension.reason.map(|reason| reason.to_string()),
             start_offset_ns: suspension.edges.suspend_begin,
@@ -61,9 +60,9 @@ impl SuspensionRecord {
 }
 
 /// `kind: "stream"`: the recording itself; the last record of each.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
+#[serde(tag = "kind", rename = "stream")]
 pub struct StreamRecord {
-    kind: &'static str,
     /// As named on the command line.
     pub file: String,
     /// Event blobs in it.
@@ -88,27 +87,6 @@ pub struct StreamRecord {
     pub tick_frequency: Option<i64>,
     /// Events of known kinds whose payload could not be decoded.
     pub undecodable: u64,
-}
-
-impl StreamRecord {
-    /// An empty record of this file.
-    pub fn new(file: String) -> Self {
-        Self {
-            kind: "stream",
-            file,
-            events: 0,
-            lost_events: None,
-            gcs: 0,
-            bytes: 0,
-            clean_end: false,
-            pointer_size: None,
-            runtime: None,
-            duration_ns: None,
-            sync_ticks: None,
-            tick_frequency: None,
-            undecodable: 0,
-        }
-    }
 }
 
 /// Whether code asked for a collection, and no tool.

@@ -5,11 +5,13 @@ use gc_requests::stops::Stop;
 use nettrace::TraceHeader;
 use serde::Serialize;
 
+use crate::event::hex;
+
 /// `kind: "request"`: a request of a web service, and what collections took of it. Times are nanoseconds of the
 /// stream's own clock (on Linux `CLOCK_MONOTONIC`).
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "request")]
 pub struct RequestRecord {
-    kind: &'static str,
     trace_id: Option<String>,
     span_id: Option<String>,
     parent_span_id: Option<String>,
@@ -42,7 +44,6 @@ impl RequestRecord {
         let at = |offset: i64| sync.saturating_add(offset);
         let ended = &request.ended;
         Self {
-            kind: "request",
             trace_id: ended.trace_id.map(|id| hex(&id)),
             span_id: ended.span_id.map(|id| hex(&id)),
             parent_span_id: ended.parent_span_id.map(|id| hex(&id)),
@@ -67,9 +68,4 @@ fn pause(hit: &Stop, at: impl Fn(i64) -> i64) -> PauseRecord {
         generation: hit.generation,
         background: hit.background,
     }
-}
-
-/// An id as W3C Trace Context writes it.
-pub fn hex(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

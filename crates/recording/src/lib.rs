@@ -144,7 +144,10 @@ impl Recording {
         let judged = std::iter::from_fn(|| requests.next(i64::MAX, |from, to| stream.is_lossy(from, to)));
         let judged: Vec<Request> = judged.collect();
         stream.end();
-        let mut record = StreamRecord::new(source.name().to_owned());
+        let mut record = StreamRecord {
+            file: source.name().to_owned(),
+            ..StreamRecord::default()
+        };
         let header = stream.header().cloned();
         let stats = stream.decoder().stats();
         record.events = stats.events;

@@ -15,10 +15,6 @@ const LEAST: f64 = 0.01;
 const BAR: f64 = 20.0;
 
 /// Writes under a title what stopped time was spent on, and who asked for it. Nothing without any.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::Result<()> {
     if account.total <= 0 {
         return Ok(());

@@ -22,10 +22,6 @@ const AMOUNTS: [Column; 4] = [
 ];
 
 /// Writes types and sites, most first.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,
@@ -134,10 +130,6 @@ fn notes(out: &mut dyn Write, allocations: &Allocations, facts: &BurstFacts) -> 
 }
 
 /// Writes the largest differences of two outputs.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io::Result<()> {
     let columns = [
         right("before/s", 10),

@@ -17,8 +17,8 @@ use gc_rules::time::TimeBase;
 
 /// `kind: "rules_judged"`: how many rules a recording was enough for, and which it was not.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "rules_judged")]
 pub struct JudgedRecord {
-    kind: &'static str,
     #[serde(flatten)]
     subject: Subject,
     /// Enabled rules.
@@ -48,7 +48,6 @@ impl JudgedRecord {
         let ids = |rules: &[Arc<Rule>]| rules.iter().map(|rule| (&*rule.id).into()).collect();
         let rules = enabled(review);
         Self {
-            kind: "rules_judged",
             subject,
             rules,
             judged: rules.saturating_sub(not.count()),
@@ -73,10 +72,6 @@ fn enabled(review: &Review) -> usize {
 
 /// Writes which rules would hold if the recording were longer and all like this, then how many could not be judged, and
 /// why, if there are any.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> io::Result<()> {
     let not = review.not_judged(observed_ns);
     if not.count() == 0 {
@@ -120,10 +115,6 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
 const MOST_LISTED: usize = 50;
 
 /// Writes the incidents of one process, the most severe first; `base` is the time base of its stream.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
     let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
     if incidents.is_empty() {

@@ -13,10 +13,6 @@ use crate::units::{Span, plural};
 const MAX_FRAMES: usize = 12;
 
 /// Writes the callers, those that stopped the process longest first.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts, top: usize, stacks: bool) -> io::Result<()> {
     let time = facts
         .window

@@ -64,10 +64,6 @@ fn alone() -> Vec<usize> {
 }
 
 /// Writes the headings and a line per collection.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write<'c>(
     out: &mut dyn Write,
     collections: impl IntoIterator<Item = (&'c Collection, Interval)>,
@@ -85,19 +81,11 @@ pub fn write<'c>(
 }
 
 /// Writes the headings of [`rows`].
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn headings(out: &mut dyn Write) -> io::Result<()> {
     head(out, &chosen(&alone(), &COLUMNS))
 }
 
 /// Writes a line per collection, without what needs the one before it.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
     let shown = alone();
     let columns = chosen(&shown, &COLUMNS);

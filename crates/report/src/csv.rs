@@ -100,10 +100,6 @@ fn name(path: &str) -> String {
 }
 
 /// Writes the header.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn header(out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<String> = std::iter::once("file".to_owned())
         .chain(PATHS.iter().map(|path| name(path)))
@@ -113,10 +109,6 @@ pub fn header(out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes one collection of a file.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn row(out: &mut dyn Write, file: &str, record: &GcRecord<'_>, interval: Interval) -> io::Result<()> {
     let record = serde_json::to_value(record)?;
     let mut line = cell(file);

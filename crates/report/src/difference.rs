@@ -48,8 +48,8 @@ enum Unit {
 
 /// `kind: "difference"`: the figures of one generation and type, or of all.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "difference")]
 pub struct Difference {
-    kind: &'static str,
     /// Generation; `None`: all.
     pub generation: Option<u32>,
     /// Type; `None`: all.
@@ -86,7 +86,6 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
     ];
     all.extend(quantiles(&|side| side.totals.quantiles(), before, after));
     let mut differences = vec![Difference {
-        kind: "difference",
         generation: None,
         gc_type: None,
         figures: all,
@@ -121,7 +120,6 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
         ];
         figures.extend(quantiles(&|side| of(side)?.quantiles(), before, after));
         differences.push(Difference {
-            kind: "difference",
             generation,
             gc_type: gc_type.map(type_name),
             figures,
@@ -159,10 +157,6 @@ const COLUMNS: [Column; 4] = [
 ];
 
 /// Writes the comparison.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Difference]) -> io::Result<()> {
     writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
     writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;

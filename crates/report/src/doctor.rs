@@ -16,10 +16,9 @@ const MOST_STALE: usize = 3;
 const INDENT: usize = 10;
 
 /// `kind: "gcwatch"`: what this gcwatch can see and attach to. Unknown values are `null`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(tag = "kind", rename = "gcwatch")]
 pub struct SelfRecord {
-    /// Always `gcwatch`.
-    pub kind: &'static str,
     /// Version of gcwatch.
     pub version: &'static str,
     /// Its pid in its own pid namespace.
@@ -59,10 +58,9 @@ pub struct SelfRecord {
 }
 
 /// `kind: "diagnosis"`: the verdict on one process, or on something that is expected and missing.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(tag = "kind", rename = "diagnosis")]
 pub struct Diagnosis {
-    /// Always `diagnosis`.
-    pub kind: &'static str,
     /// Pid in gcwatch's pid namespace; of an invisible process, the pid in its socket's name; `null` for what is
     /// missing.
     pub pid: Option<u32>,
@@ -88,9 +86,8 @@ pub struct Diagnosis {
 
 /// `kind: "stale-socket"`: a socket file that nobody owns.
 #[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename = "stale-socket")]
 pub struct StaleRecord {
-    /// Always `stale-socket`.
-    pub kind: &'static str,
     /// Path of the socket file.
     pub path: String,
     /// The reason, and what to do about it.
@@ -122,10 +119,6 @@ impl Report {
 
     /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets. `sudo`: the command to repeat as
     /// root where processes of other users cannot be reached for lack of rights; said once for all of them.
-    ///
-    /// # Errors
-    ///
-    /// When the output cannot be written.
     pub fn write(&self, out: &mut dyn Write, sudo: Option<&str>) -> io::Result<()> {
         self.own.write(out)?;
         writeln!(out)?;
@@ -277,23 +270,9 @@ impl Diagnosis {
 
 /// Writes a text wrapped at [`WIDTH`] and indented, with a mark before its first line.
 fn paragraph(out: &mut dyn Write, mark: &str, indent: usize, text: &str) -> io::Result<()> {
-    let mut line = String::new();
-    let mut begun = mark;
     let most = table::columns().map_or(WIDTH, |columns| columns.min(WIDTH));
-    let room = most.saturating_sub(indent + mark.len());
-    let later = " ".repeat(mark.len());
-    for word in text.split(' ') {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
-            writeln!(out, "{:indent$}{begun}{line}", "")?;
-            begun = &later;
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    writeln!(out, "{:indent$}{begun}{line}", "")
+    let indent = indent + mark.len();
+    writeln!(out, "{mark:>indent$}{}", table::beside(text, indent, most))
 }
 
 #[cfg(test)]
@@ -302,41 +281,28 @@ mod tests {
 
     fn diagnosis(pid: u32, verdict: &'static str, ok: bool) -> Diagnosis {
         Diagnosis {
-            kind: "diagnosis",
             pid: Some(pid),
-            ns_pid: Some(1),
             name: "Shop".to_owned(),
-            uid: Some(1000),
             runtime: Some("8.0.1".to_owned()),
-            socket: None,
             verdict,
             ok,
             detail: (!ok).then(|| "a long word ".repeat(20).trim_end().to_owned()),
             remedy: (!ok).then(|| "do this and that ".repeat(10).trim_end().to_owned()),
+            ..Diagnosis::default()
         }
     }
 
     fn own() -> SelfRecord {
         SelfRecord {
-            kind: "gcwatch",
             version: "1",
             pid: 7,
             uid: Some(0),
-            gid: Some(0),
             capabilities: Some(vec!["SYS_PTRACE"]),
-            missing_capabilities: Some(vec!["DAC_OVERRIDE"]),
             host_pid_namespace: Some(true),
-            host_user_namespace: None,
-            processes_hidden: Some(false),
             seccomp: Some("filter"),
             no_new_privileges: Some(true),
-            security_label: None,
-            file_descriptors_needed: 5256,
-            file_descriptors_allowed: Some(20_000),
-            requests: None,
-            ok: false,
             detail: Some("it cannot connect".to_owned()),
-            remedy: None,
+            ..SelfRecord::default()
         }
     }
 

@@ -13,10 +13,6 @@ use crate::units::{Bytes, Count, Span, UNKNOWN, plural};
 const MAX_STEPS: usize = 12;
 
 /// Writes a survey. `only`: who holds these types, and nothing else.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, survey: &Survey, only: Option<&str>, top: usize) -> io::Result<()> {
     let heap = &survey.heap;
     let stops: Vec<String> = heap.stopped_ns.iter().map(|ns| Span(*ns).to_string()).collect();
@@ -159,10 +155,6 @@ fn notes(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {
 }
 
 /// Writes what grew, largest first.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_growth(out: &mut dyn Write, growth: &[Growth], top: usize) -> io::Result<()> {
     for (is_root, own, heading) in [(false, "own", "type"), (true, "reached", "held by")] {
         let rows: Vec<&Growth> = growth.iter().filter(|one| one.root.is_some() == is_root).collect();

@@ -11,6 +11,7 @@
 //!
 //! # Invariants
 //!
+//! * **An error is the writer's**: what writes a table fails where the output cannot be written, and nowhere else.
 //! * **Unknown is `-`** in a table and null in a record, never 0.
 //! * **Foreign text is shown, not obeyed**: names of processes and types have no control characters.
 

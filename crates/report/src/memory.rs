@@ -44,10 +44,6 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
 }
 
 /// Writes it as one line, which begins with `when`.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, when: &str, ledger: &Ledger) -> io::Result<()> {
     let lines = [
         ("live", ledger.live),

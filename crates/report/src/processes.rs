@@ -8,10 +8,9 @@ use crate::table::{self, Column, FAINT, GAP, MARK, head, left, right, row, wrapp
 use crate::units::UNKNOWN;
 
 /// `kind: "process"`: a .NET process, or a socket that one left behind.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(tag = "kind", rename = "process")]
 pub struct ProcessRecord {
-    /// Always `process`.
-    pub kind: &'static str,
     /// Pid on this host.
     pub pid: u32,
     /// Pid in its own namespace.
@@ -56,10 +55,6 @@ const WIDE: usize = 140;
 
 /// Writes the headings and a line per process. `sudo`: the command to repeat as root where processes of other users
 /// cannot be reached for lack of rights; said once, before the table.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str>) -> io::Result<()> {
     if processes.is_empty() {
         return writeln!(out, "no .NET process on this host that this user can see");
@@ -105,10 +100,6 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
 }
 
 /// One sentence for all processes of other users; nothing where there is none.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn permission(out: &mut dyn Write, others: usize, command: &str) -> io::Result<()> {
     match others {
         0 => Ok(()),

@@ -6,7 +6,7 @@ use gc_requests::request::Request;
 
 use crate::table::{Column, FAINT, head, left, right, row};
 use crate::units::{Count, Millis, Percent, Span, UNKNOWN, plural};
-use api::request::hex;
+use api::event::hex;
 
 /// Requests in the table.
 const WORST: usize = 10;
@@ -23,10 +23,6 @@ const COLUMNS: [Column; 6] = [
 ];
 
 /// Writes what requests lost in all, and a line for each of those that lost most.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     let mut hit: Vec<(i64, &Request)> = requests
         .iter()

@@ -14,9 +14,8 @@ use strict_yaml::reference::paragraph as wrapped;
 
 /// `kind: "problem"`: an error or a warning in a rule file.
 #[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename = "problem")]
 pub struct ProblemRecord<'a> {
-    /// Always `problem`.
-    pub kind: &'static str,
     /// The file.
     pub file: &'a str,
     /// The line, from 1.
@@ -32,7 +31,6 @@ pub struct ProblemRecord<'a> {
 impl<'a> From<&'a Problem> for ProblemRecord<'a> {
     fn from(problem: &'a Problem) -> Self {
         Self {
-            kind: "problem",
             file: &problem.file,
             line: problem.line,
             column: problem.column,
@@ -44,9 +42,8 @@ impl<'a> From<&'a Problem> for ProblemRecord<'a> {
 
 /// `kind: "rules_check"`: the result, last.
 #[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename = "rules_check")]
 pub struct CheckRecord {
-    /// Always `rules_check`.
-    pub kind: &'static str,
     /// Files that were read.
     pub files: usize,
     /// Rules in them; 0 where there are errors.
@@ -175,10 +172,6 @@ impl<'a> ShowRecord<'a> {
 }
 
 /// Writes one rule.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()> {
     let rule = &record.rule;
     writeln!(out, "{}: {}", rule.id, rule.title)?;
@@ -211,10 +204,6 @@ fn folded(text: &str) -> String {
 }
 
 /// Writes a line per problem, and the number of rules.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_check(out: &mut dyn Write, problems: &[Problem], check: &CheckRecord) -> io::Result<()> {
     for problem in problems {
         match problem.severity {
@@ -245,10 +234,6 @@ fn plural(count: usize, what: &str) -> String {
 }
 
 /// Writes the headings and a line per rule.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<()> {
     if rules.is_empty() {
         return writeln!(out, "no rules");

@@ -15,10 +15,6 @@ const MAX_FRAMES: usize = 12;
 const MAX_NAMED: usize = 8;
 
 /// Writes equal stacks together, those of most threads first. `names`: of threads, as the system has them.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(
     out: &mut dyn Write,
     stacks: &ThreadStacks,

@@ -27,10 +27,6 @@ const COLUMNS: [Column; 9] = [
 const IMPORTANCE: [u8; 9] = [9, 8, 6, 2, 3, 4, 7, 5, 1];
 
 /// Writes the summary of one process that was observed for `observed_ns`.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observed_ns: i64) -> io::Result<()> {
     let shown = fitting(&COLUMNS, &IMPORTANCE, 0);
     let columns = chosen(&shown, &COLUMNS);
@@ -144,10 +140,6 @@ const MOST_REASONS: usize = 5;
 
 /// Writes what the collections of a process have in common: how their pauses are spread, the mean pause, the largest
 /// heap, how many code asked for, and why their generations were condemned.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Result<()> {
     let pauses: Vec<i64> = collections.iter().filter_map(|one| one.pause_ns).collect();
     if let (Some(shortest), Some(longest), Some(bars)) = (pauses.iter().min(), pauses.iter().max(), histogram(&pauses))

@@ -96,32 +96,19 @@ pub fn chosen<T: Clone>(shown: &[usize], all: &[T]) -> Vec<T> {
 
 /// Words in lines that fit beside `indent` characters; no word is broken, and each further line is indented.
 pub fn wrapped(text: &str, indent: usize) -> String {
-    let most = WIDTH.load(Ordering::Relaxed);
-    let room = most.saturating_sub(indent);
-    if most == 0 || text.chars().count() <= room {
-        return text.to_owned();
-    }
-    // Beside a wide table there is no room: below it there is.
-    let (mut out, indent, room) = if room < 24 {
-        (format!("\n{:4}", ""), 4, most.saturating_sub(4))
-    } else {
-        (String::new(), indent, room)
-    };
-    let mut length = 0;
-    for word in text.split(' ') {
-        let of_word = word.chars().count();
-        if length > 0 && length + 1 + of_word > room {
-            out.push_str(&format!("\n{:indent$}", ""));
-            length = 0;
+    match columns() {
+        // Beside a wide table there is no room: below it there is.
+        Some(most) if most < indent + 24 && text.chars().count() + indent > most => {
+            format!("\n{:4}{}", "", beside(text, 4, most))
         }
-        if length > 0 {
-            out.push(' ');
-            length += 1;
-        }
-        out.push_str(word);
-        length += of_word;
+        Some(most) => beside(text, indent, most),
+        None => text.to_owned(),
     }
-    out
+}
+
+/// The same in lines of `most` characters.
+pub(crate) fn beside(text: &str, indent: usize, most: usize) -> String {
+    folded(text, most.saturating_sub(indent)).replace('\n', &format!("\n{:indent$}", ""))
 }
 
 /// A line in lines of at most so many characters, further ones indented as the first; broken between words alone. What
@@ -166,15 +153,13 @@ pub fn folded(line: &str, most: usize) -> String {
 }
 
 /// The words of a last column in lines that fit beside the other columns, where there is room for a few words.
-fn beside(text: &str, columns: &[Column], most: Option<usize>) -> String {
+fn last_cell(text: &str, columns: &[Column], most: Option<usize>) -> String {
     let before = columns.iter().rev().skip(1);
     let indent: usize = before
         .map(|column| column.width.max(column.name.chars().count()) + GAP)
         .sum();
-    match most.map(|most| most.saturating_sub(indent)) {
-        Some(room) if room >= LEAST_WORDS && !text.contains('\n') => {
-            folded(text, room).replace('\n', &format!("\n{:indent$}", ""))
-        }
+    match most {
+        Some(most) if most >= indent + LEAST_WORDS && !text.contains('\n') => beside(text, indent, most),
         _ => text.to_owned(),
     }
 }
@@ -375,10 +360,6 @@ pub const BAD: Paint = Paint(AnsiColor::Red.on_default().bold());
 pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
 
 /// Writes the headings.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
     let names: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
     write!(out, "{HEADING}")?;
@@ -387,10 +368,6 @@ pub fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
 }
 
 /// Writes one row. A last column of words is not padded.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn row(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Result<()> {
     cells(out, columns, texts)?;
     writeln!(out)
@@ -411,7 +388,11 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
             continue;
         }
         let is_words = column.width == 0 && index + 1 == columns.len();
-        let text = if is_words { &beside(text, columns, most) } else { text };
+        let text = if is_words {
+            &last_cell(text, columns, most)
+        } else {
+            text
+        };
         write!(out, "{:1$}{text}", "", owed + gap + before)?;
         owed = after;
     }
@@ -450,7 +431,7 @@ mod tests {
         assert_eq!(folded("pid   name    what", 14), "pid   name\nwhat");
         assert_eq!(folded("", 5), "");
         let columns = [right("gc", 4), left("type", 6), left("notes", 0)];
-        let notes = |most| beside("one two three four", &columns, most);
+        let notes = |most| last_cell("one two three four", &columns, most);
         assert_eq!(notes(Some(31)), format!("one two three\n{:14}four", ""));
         assert_eq!(notes(Some(20)), notes(None));
         let mut out = Folding::new(Vec::new(), Some(8), Escape::Replaced);

@@ -12,10 +12,6 @@ const WIDTH: usize = 48;
 
 /// Writes the suspensions of a collection, a bar each: `s` suspending the threads, `#` its own part, `.` the part of
 /// other collections in a shared suspension.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     if gc.pauses.is_empty() {
         return writeln!(out, "none");
@@ -83,10 +79,6 @@ fn fill(cells: &mut [char], from: usize, to: usize, with: char) {
 }
 
 /// Writes named durations as bars of one scale.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn bars(out: &mut dyn Write, spans: &[(&str, i64)]) -> io::Result<()> {
     let longest = spans.iter().map(|(_, ns)| *ns).max().unwrap_or(0).max(1);
     // Beside the name and the length, so that no bar begins on the next line.

@@ -15,4 +15,4 @@ mod state;
 
 pub use draw::draw;
 pub use record::{Overview, Process};
-pub use state::{Action, Connection, Key, Screen, View};
+pub use state::{Action, Connection, Screen, View};

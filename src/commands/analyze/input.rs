@@ -6,7 +6,7 @@ use clr_gc::stream::Scope;
 
 use crate::commands::output::say;
 use recording::Recording;
-use recording::source::Source;
+use recording::source::{Source, SourceError};
 use report::units::plural;
 
 /// The files, and those in directories, in the order of their names; what is no recording by its name is left out.
@@ -61,14 +61,13 @@ pub(super) const SCOPE: Scope = Scope::CollectionsAnd(gc_requests::session::PROV
 
 /// Opens and reads a recording; reports its errors.
 pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
-    let mut source = match Source::open(file) {
-        Ok(source) => source,
-        Err(error) => {
-            say(error);
-            return None;
-        }
-    };
+    let mut source = opened(Source::open(file))?;
     Some(Recording::read(&mut source, scope, |_| ()))
+}
+
+/// A recording that was opened; `None`: it was not, which is reported.
+pub(crate) fn opened(opened: Result<Source, SourceError>) -> Option<Source> {
+    opened.map_err(say).ok()
 }
 
 /// Reports what a recording lacks. `false`: it could not be read to its end.

@@ -68,7 +68,7 @@ pub(super) fn html(
 
 /// Writes the page of the recording on standard input to standard output, by the shipped rules, without the command
 /// line: what [`rendered`](evidence::black_box::page::rendered) starts.
-pub fn of_standard_input(name: &str) -> ExitCode {
+pub(crate) fn of_standard_input(name: &str) -> ExitCode {
     match rendered(name) {
         Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,
         // Nobody wants it any more.

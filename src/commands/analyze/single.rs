@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clr_gc::stream::Scope;
 
-use super::input::complain;
+use super::input::{complain, opened};
 use super::start_time;
 use crate::commands::cli::Format;
 use crate::commands::output::{Output, say};
@@ -23,12 +23,8 @@ const MAX_KEPT_BYTES: u64 = 1 << 30;
 /// One collection in full. The first pass finds it, the second collects its events, which a table lists when asked.
 pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -> anyhow::Result<bool> {
     let input = Twice::of(file).context("cannot read standard input")?;
-    let mut source = match input.open() {
-        Ok(source) => source,
-        Err(error) => {
-            say(error);
-            return Ok(false);
-        }
+    let Some(mut source) = opened(input.open()) else {
+        return Ok(false);
     };
     let recording = Recording::read(&mut source, Scope::Collections, |_| ());
     let mut fine = complain(&recording);
@@ -43,17 +39,13 @@ pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -
             }
             found = true;
             let mut wanted = Detail::of(*subject, collection, &history.collections, place);
-            let mut again = match input.open() {
-                Ok(source) => source,
-                Err(error) => {
-                    say(error);
-                    return Ok(false);
-                }
+            let Some(mut again) = opened(input.open()) else {
+                return Ok(false);
             };
             let _same_as_before = Recording::read(&mut again, Scope::Everything, |observed| wanted.observe(observed));
             wanted.finish();
             let start = start_time(&recording, collection);
-            match output.format() {
+            match output.format {
                 Format::Table => detail::write(output.text(), collection, &wanted, start.as_deref(), events)?,
                 Format::Ndjson => {
                     output.record(&GcRecord::new(*subject, collection, start))?;

@@ -9,7 +9,7 @@ use super::value::{FormatArgs, duration};
 
 /// How the results of a burst are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EvidenceFormat {
+pub(crate) enum EvidenceFormat {
     /// Tables for reading
     Table,
     /// One JSON object per line; names do not change
@@ -25,59 +25,55 @@ pub enum EvidenceFormat {
 
 /// What bursts have in common.
 #[derive(Debug, Args)]
-pub struct BurstArgs {
+pub(crate) struct BurstArgs {
     /// Duration, such as 10s [default: 10s, of allocations 5s]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// Do not wait for another burst on this host, replace files, and ignore what else would refuse it
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Folder of the lock that one burst on the host takes
     #[arg(long, value_name = "DIR", hide = true, default_value = "/run/gcwatch")]
-    pub lease_folder: PathBuf,
+    pub(crate) lease_folder: PathBuf,
     /// Output format [default: table on a terminal, otherwise ndjson]
     #[arg(long, value_enum)]
-    pub format: Option<EvidenceFormat>,
+    pub(crate) format: Option<EvidenceFormat>,
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Also keep the recording that the answer comes from, which this command reads too
     #[arg(long, value_name = "FILE")]
-    pub keep: Option<PathBuf>,
+    pub(crate) keep: Option<PathBuf>,
     /// Rows of a table
     #[arg(long, value_name = "N", default_value_t = 15)]
-    pub top: usize,
+    pub(crate) top: usize,
     /// Stacks in the table, not only the method
     #[arg(long)]
-    pub stacks: bool,
+    pub(crate) stacks: bool,
 }
 
 /// A process, or a recording of one.
 #[derive(Debug, Args)]
-pub struct SubjectArgs {
+pub(crate) struct SubjectArgs {
     /// The process, or a recording with stacks
     #[arg(value_name = "PID|FILE", required_unless_present = "pid")]
-    pub source: Option<PathBuf>,
+    pub(crate) source: Option<PathBuf>,
     /// The process
     #[arg(long, value_name = "PID", conflicts_with = "source", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
 }
 
-/// `gcwatch callers`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  sudo gcwatch callers 4711\n  sudo gcwatch callers 4711 --duration 30s --stacks\n  gcwatch callers app.nettrace"
 )]
-pub struct CallersArgs {
-    /// What is looked at.
+pub(crate) struct CallersArgs {
     #[command(flatten)]
-    pub subject: SubjectArgs,
-    /// What bursts have in common.
+    pub(crate) subject: SubjectArgs,
     #[command(flatten)]
-    pub burst: BurstArgs,
+    pub(crate) burst: BurstArgs,
 }
 
-/// `gcwatch allocations`
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -86,41 +82,36 @@ pub struct CallersArgs {
     .NET 10 and later: samples by chance, unbiased, with 95 % intervals. The burst ends at 2,000 samples.\n\
     .NET 9 and older: --tick, which costs the process more and is biased; see docs/evidence.md."
 )]
-pub struct AllocationsArgs {
-    /// What is looked at.
+pub(crate) struct AllocationsArgs {
     #[command(flatten)]
-    pub subject: SubjectArgs,
+    pub(crate) subject: SubjectArgs,
     /// Before .NET 10: allow a Verbose session, which costs an allocating process 10-15 % while it lasts
     #[arg(long)]
-    pub tick: bool,
-    /// What bursts have in common.
+    pub(crate) tick: bool,
     #[command(flatten)]
-    pub burst: BurstArgs,
-    /// What else there is.
+    pub(crate) burst: BurstArgs,
     #[command(subcommand)]
-    pub command: Option<AllocationsCommand>,
+    pub(crate) command: Option<AllocationsCommand>,
 }
 
 /// What else there is of allocations.
 #[derive(Debug, Subcommand)]
-pub enum AllocationsCommand {
+pub(crate) enum AllocationsCommand {
     /// Compare two ndjson outputs, per second: what grew, by type and site
     Diff(AllocationsDiffArgs),
 }
 
-/// `gcwatch allocations diff`
 #[derive(Debug, Args)]
-pub struct AllocationsDiffArgs {
+pub(crate) struct AllocationsDiffArgs {
     /// The earlier output
     #[arg(value_name = "A")]
-    pub before: PathBuf,
+    pub(crate) before: PathBuf,
     /// The later output
     #[arg(value_name = "B")]
-    pub after: PathBuf,
-    /// The output format.
+    pub(crate) after: PathBuf,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
     /// Rows of a table
     #[arg(long, value_name = "N", default_value_t = 15)]
-    pub top: usize,
+    pub(crate) top: usize,
 }

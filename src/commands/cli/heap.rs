@@ -10,7 +10,7 @@ use super::value::{FormatArgs, duration};
 
 /// How what lives is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HeapFormat {
+pub(crate) enum HeapFormat {
     /// Tables for reading
     Table,
     /// One JSON object per line; names do not change
@@ -26,7 +26,6 @@ pub enum HeapFormat {
     Svg,
 }
 
-/// `gcwatch heap`
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -36,83 +35,76 @@ pub enum HeapFormat {
     .NET 10), and takes memory beside the heap until it is read. The command prints the price first and refuses\n\
     what is dangerous; see docs/heap.md."
 )]
-pub struct HeapArgs {
-    /// What is looked at.
+pub(crate) struct HeapArgs {
     #[command(flatten)]
-    pub subject: SubjectArgs,
+    pub(crate) subject: SubjectArgs,
     /// Count objects and bytes by type only: half the price from .NET 10 on, without what holds them
     #[arg(long)]
-    pub histogram: bool,
+    pub(crate) histogram: bool,
     /// Show what holds objects whose type name contains this
     #[arg(long = "type", value_name = "T", conflicts_with = "histogram")]
-    pub only: Option<String>,
+    pub(crate) only: Option<String>,
     /// Take two dumps this far apart [default: 1m] and print what grew
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1m", value_parser = duration)]
-    pub diff: Option<Duration>,
+    pub(crate) diff: Option<Duration>,
     /// Print the price and stop
     #[arg(long)]
-    pub price: bool,
+    pub(crate) price: bool,
     /// .NET 11: take only 16 MB in the process, which pauses it longer because it waits for the reader
     #[arg(long, conflicts_with = "histogram")]
-    pub small_buffer: bool,
+    pub(crate) small_buffer: bool,
     /// Run despite a refusal, and replace files
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Memory limit of the graph in megabytes [default: 512, at most half of the free memory]
     #[arg(long, value_name = "MB")]
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// Folder of the lock that one dump on the host takes
     #[arg(long, value_name = "DIR", hide = true, default_value = "/run/gcwatch")]
-    pub lease_folder: PathBuf,
+    pub(crate) lease_folder: PathBuf,
     /// Output format [default: by the file's name, else table on a terminal, otherwise ndjson]
     #[arg(long, value_enum)]
-    pub format: Option<HeapFormat>,
+    pub(crate) format: Option<HeapFormat>,
     /// Output file, such as heap.pb.gz, heap.heapsnapshot, heap.ndjson [default: standard output]
     #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Also keep the recording that the answer comes from, which this command reads too
     #[arg(long, value_name = "FILE")]
-    pub keep: Option<PathBuf>,
+    pub(crate) keep: Option<PathBuf>,
     /// Rows of a table
     #[arg(long, value_name = "N", default_value_t = 15)]
-    pub top: usize,
-    /// What else there is.
+    pub(crate) top: usize,
     #[command(subcommand)]
-    pub command: Option<HeapCommand>,
+    pub(crate) command: Option<HeapCommand>,
 }
 
 /// What else there is of heaps.
 #[derive(Debug, Subcommand)]
-pub enum HeapCommand {
+pub(crate) enum HeapCommand {
     /// Compare two dumps, ndjson outputs or recordings: what grew, by type and by what holds it
     Diff(HeapDiffArgs),
 }
 
-/// `gcwatch heap diff`
 #[derive(Debug, Args)]
-pub struct HeapDiffArgs {
+pub(crate) struct HeapDiffArgs {
     /// The earlier one
     #[arg(value_name = "A")]
-    pub before: PathBuf,
+    pub(crate) before: PathBuf,
     /// The later one
     #[arg(value_name = "B")]
-    pub after: PathBuf,
-    /// The output format.
+    pub(crate) after: PathBuf,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
     /// Rows of a table
     #[arg(long, value_name = "N", default_value_t = 15)]
-    pub top: usize,
+    pub(crate) top: usize,
 }
 
-/// `gcwatch stacks`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  sudo gcwatch stacks 4711\n  sudo gcwatch stacks 4711 --duration 1s --stacks")]
-pub struct StacksArgs {
-    /// What is looked at.
+pub(crate) struct StacksArgs {
     #[command(flatten)]
-    pub subject: SubjectArgs,
-    /// What bursts have in common.
+    pub(crate) subject: SubjectArgs,
     #[command(flatten)]
-    pub burst: BurstArgs,
+    pub(crate) burst: BurstArgs,
 }

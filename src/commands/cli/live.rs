@@ -8,86 +8,79 @@ use clap::{Args, ValueEnum};
 use super::value::{FormatArgs, PidArgs, duration};
 use config::flags::ConfigFlags;
 
-/// `gcwatch top`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  sudo gcwatch top\n  gcwatch top --connect http://node7:9464\n\n\
     Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. If none is \
                   running, it attaches to the processes directly. Press ? for the keys."
 )]
-pub struct TopArgs {
+pub(crate) struct TopArgs {
     /// The listener of a daemon, also of another host
     #[arg(long, value_name = "URL")]
-    pub connect: Option<String>,
+    pub(crate) connect: Option<String>,
     /// File with the token of web.token_from
     #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// Refresh interval
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// Print once and exit
     #[arg(long)]
-    pub once: bool,
+    pub(crate) once: bool,
     /// Show where memory is, first the processes with most that is reserved and not needed
     #[arg(long)]
-    pub memory: bool,
+    pub(crate) memory: bool,
 }
 
-/// `gcwatch mcp`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  claude mcp add gcwatch -- gcwatch mcp\n  gcwatch mcp --connect http://node7:9464\n  gcwatch mcp before.nettrace after.nettrace\n\n\
     Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. With FILEs no daemon is\n\
     asked. An agent begins it and speaks to it; see docs/mcp.md."
 )]
-pub struct McpArgs {
+pub(crate) struct McpArgs {
     /// Answer about these recordings alone
     #[arg(value_name = "FILE", conflicts_with_all = ["connect", "token_file", "allow_bursts"])]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// The listener of a daemon, also of another host
     #[arg(long, value_name = "URL")]
-    pub connect: Option<String>,
+    pub(crate) connect: Option<String>,
     /// File with the token of web.token_from
     #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// Offer tools that cost a process of this host something, each after its price was confirmed
     #[arg(long, conflicts_with = "connect")]
-    pub allow_bursts: bool,
+    pub(crate) allow_bursts: bool,
 }
 
-/// `gcwatch ps`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  sudo gcwatch ps\n  sudo gcwatch ps --format ndjson | jq .name")]
-pub struct PsArgs {
+pub(crate) struct PsArgs {
     /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
     #[arg(long, value_name = "PATH")]
-    pub sockets: Vec<PathBuf>,
-    /// The output format.
+    pub(crate) sockets: Vec<PathBuf>,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }
 
-/// `gcwatch doctor`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  sudo gcwatch doctor\n  sudo gcwatch doctor --pid 4711\n\n\
     Exit codes: 0 no action needed, 1 a process cannot be attached to or is missing, 2 wrong usage."
 )]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Only this process (repeatable) [default: all that look like .NET, and those that the configuration names]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: Vec<u32>,
-    /// The output format.
+    pub(crate) pid: Vec<u32>,
     #[command(flatten)]
-    pub format: FormatArgs,
-    /// What is configured.
+    pub(crate) format: FormatArgs,
     #[command(flatten)]
-    pub config: ConfigFlags,
+    pub(crate) config: ConfigFlags,
 }
 
 /// Which events a recording holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
+pub(crate) enum Profile {
     /// Every collection; the cost to the process is not measurable
     Gc,
     /// Also allocation ticks, pins, finalized objects, joins, memory pressure: costs an allocating process 10-15 %
@@ -100,31 +93,29 @@ pub enum Profile {
     Requests,
 }
 
-/// `gcwatch record`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  sudo gcwatch record 4711 -o app.nettrace --duration 30s\n  sudo gcwatch record 4711 -o app.nettrace --profile gc-verbose"
 )]
-pub struct RecordArgs {
-    /// The process.
+pub(crate) struct RecordArgs {
     #[command(flatten)]
-    pub process: PidArgs,
+    pub(crate) process: PidArgs,
     /// Output file, FILE.partial until it is complete; - for standard output
     #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Replace FILE if it exists, and an interrupted FILE.partial
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Write into a FIFO, when it has a reader
     #[arg(long)]
-    pub allow_fifo: bool,
+    pub(crate) allow_fifo: bool,
     /// Events to record
     #[arg(long, value_enum, default_value_t = Profile::Gc)]
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     /// Duration, such as 30s or 5m [default: until Ctrl-C or until the process exits]
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// Maximum buffer in the process; a small buffer loses events [default: 16, with gc-verbose 64]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub buffer_mb: Option<u32>,
+    pub(crate) buffer_mb: Option<u32>,
 }

@@ -8,30 +8,28 @@ use clap::{Args, ValueEnum};
 use super::value::{FormatArgs, duration, severity};
 use gc_rules::rule::Severity;
 
-/// `gcwatch events`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch events app.nettrace --name GCStart --to 5s")]
-pub struct EventsArgs {
+pub(crate) struct EventsArgs {
     /// The recording
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Only events with this name, such as GCStart, in upper or lower case (repeatable)
     #[arg(long, value_name = "NAME")]
-    pub name: Vec<String>,
+    pub(crate) name: Vec<String>,
     /// Only events at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub from: Option<Duration>,
+    pub(crate) from: Option<Duration>,
     /// Only events before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub to: Option<Duration>,
-    /// The output format.
+    pub(crate) to: Option<Duration>,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }
 
 /// How collections are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AnalyzeFormat {
+pub(crate) enum AnalyzeFormat {
     /// Tables for reading
     Table,
     /// One JSON object per line; names do not change
@@ -43,7 +41,7 @@ pub enum AnalyzeFormat {
 
 /// What collections are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// By start time
     Time,
     /// Longest pause first
@@ -56,67 +54,64 @@ pub enum Sort {
     Promoted,
 }
 
-/// `gcwatch analyze`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gcwatch analyze app.nettrace\n  gcwatch analyze app.nettrace --sort pause --top 20\n  gcwatch analyze app.nettrace --gc 31 --events\n  gcwatch analyze --html report.html before.nettrace after.nettrace"
 )]
-pub struct AnalyzeArgs {
+pub(crate) struct AnalyzeArgs {
     /// The recordings; of a directory, the .nettrace files in it
     #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Show one collection in full, by its number
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
-    pub gc: Option<u32>,
+    pub(crate) gc: Option<u32>,
     /// With --gc: also its events
     #[arg(long, requires = "gc")]
-    pub events: bool,
+    pub(crate) events: bool,
     /// Only collections that start at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub from: Option<Duration>,
+    pub(crate) from: Option<Duration>,
     /// Only collections that start before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub to: Option<Duration>,
+    pub(crate) to: Option<Duration>,
     /// Sort order
     #[arg(long, value_enum, default_value_t = Sort::Time)]
-    pub sort: Sort,
+    pub(crate) sort: Sort,
     /// Only the first N of each process
     #[arg(long, value_name = "N")]
-    pub top: Option<usize>,
+    pub(crate) top: Option<usize>,
     /// Do not evaluate rules: only collections, no anomalies
     #[arg(long)]
-    pub no_rules: bool,
+    pub(crate) no_rules: bool,
     /// Rule files or directories, read after the shipped rules (repeatable)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
-    pub rules: Vec<PathBuf>,
+    pub(crate) rules: Vec<PathBuf>,
     /// Exit with 1 if there is an anomaly of this or a higher severity
     #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
-    pub fail_on: Option<Severity>,
+    pub(crate) fail_on: Option<Severity>,
     /// Write the recordings as a page to send to somebody: a single file, opened without a network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gc", "from", "to", "sort", "top", "format"])]
-    pub html: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
     /// Show the process's command line in the page of --html; it may hold secrets
     #[arg(long, requires = "html")]
-    pub with_command_line: bool,
+    pub(crate) with_command_line: bool,
     /// Overwrite the file of --html
     #[arg(long, requires = "html")]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Output format [default: table on a terminal, otherwise ndjson]
     #[arg(long, value_enum)]
-    pub format: Option<AnalyzeFormat>,
+    pub(crate) format: Option<AnalyzeFormat>,
 }
 
-/// `gcwatch diff`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch diff before.nettrace after.nettrace")]
-pub struct DiffArgs {
+pub(crate) struct DiffArgs {
     /// The earlier recording
     #[arg(value_name = "A")]
-    pub before: PathBuf,
+    pub(crate) before: PathBuf,
     /// The later recording
     #[arg(value_name = "B")]
-    pub after: PathBuf,
-    /// The output format.
+    pub(crate) after: PathBuf,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }

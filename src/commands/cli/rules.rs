@@ -6,20 +6,18 @@ use clap::{Args, Subcommand};
 
 use super::value::FormatArgs;
 
-/// `gcwatch rules`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gcwatch rules list\n  gcwatch rules show time.stopped\n  gcwatch rules check mine.yaml && gcwatch rules test mine.test.yaml"
 )]
-pub struct RulesArgs {
-    /// What to do with rules.
+pub(crate) struct RulesArgs {
     #[command(subcommand)]
-    pub command: RulesCommand,
+    pub(crate) command: RulesCommand,
 }
 
 /// What to do with rules.
 #[derive(Debug, Subcommand)]
-pub enum RulesCommand {
+pub(crate) enum RulesCommand {
     /// Check rule files: every error with file, line and column
     Check(RulesCheckArgs),
     /// List rules
@@ -34,75 +32,66 @@ pub enum RulesCommand {
     Schema(RulesSchemaArgs),
 }
 
-/// `gcwatch rules check`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Files are read in the given order; a later file may override rules of earlier ones.\n\
     Exit codes: 0 valid, 1 errors, 2 wrong usage."
 )]
-pub struct RulesCheckArgs {
+pub(crate) struct RulesCheckArgs {
     /// Files, directories (*.yaml and *.yml, not *.test.yaml), or - for standard input [default: the shipped rules]
     #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Read the shipped rules before the files, as the daemon does
     #[arg(long)]
-    pub with_shipped: bool,
+    pub(crate) with_shipped: bool,
     /// Treat warnings as errors
     #[arg(long)]
-    pub lint_fatal: bool,
-    /// The output format.
+    pub(crate) lint_fatal: bool,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }
 
-/// `gcwatch rules list`
 #[derive(Debug, Args)]
-pub struct RulesListArgs {
+pub(crate) struct RulesListArgs {
     /// Files, directories, or - for standard input [default: the shipped rules]
     #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Read the shipped rules before the files, as the daemon does
     #[arg(long)]
-    pub with_shipped: bool,
-    /// The output format.
+    pub(crate) with_shipped: bool,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }
 
-/// `gcwatch rules show`
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 found, 1 no such rule or invalid files, 2 wrong usage.")]
-pub struct RulesShowArgs {
+pub(crate) struct RulesShowArgs {
     /// The id of the rule
     #[arg(value_name = "ID")]
-    pub id: String,
+    pub(crate) id: String,
     /// Files, directories, or - for standard input [default: the shipped rules]
     #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Read the shipped rules before the files, as the daemon does
     #[arg(long)]
-    pub with_shipped: bool,
-    /// The output format.
+    pub(crate) with_shipped: bool,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }
 
-/// `gcwatch rules test`
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 all tests passed, 1 a test failed or could not be run, 2 wrong usage.")]
-pub struct RulesTestArgs {
+pub(crate) struct RulesTestArgs {
     /// Test files, or directories with *.test.yaml files
     #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
-    /// The output format.
+    pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub(crate) format: FormatArgs,
 }
 
-/// `gcwatch rules schema`
 #[derive(Debug, Args)]
-pub struct RulesSchemaArgs {
+pub(crate) struct RulesSchemaArgs {
     /// The schema of test files instead
     #[arg(long)]
-    pub tests: bool,
+    pub(crate) tests: bool,
 }

@@ -10,7 +10,7 @@ use strict_yaml::units::HumanDuration;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// Tables for reading
     Table,
     /// One JSON object per line; names do not change
@@ -20,15 +20,15 @@ pub enum Format {
 
 /// The output format.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct FormatArgs {
+pub(crate) struct FormatArgs {
     /// Output format [default: table on a terminal, otherwise ndjson]
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub(crate) format: Option<Format>,
 }
 
 /// A process, as PID or --pid PID.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct PidArgs {
+pub(crate) struct PidArgs {
     /// The process
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), required_unless_present = "named")]
     plain: Option<u32>,
@@ -42,7 +42,7 @@ pub struct PidArgs {
 
 impl PidArgs {
     /// The pid. One of the two is given, or clap refuses the command; 0 is no process.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.named.or(self.plain).unwrap_or(0)
     }
 }

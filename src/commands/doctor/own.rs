@@ -70,7 +70,6 @@ pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRec
     }
     let text = |parts: Vec<String>| (!parts.is_empty()).then(|| parts.join("; "));
     SelfRecord {
-        kind: "gcwatch",
         version: env!("GCWATCH_VERSION"),
         pid: std::process::id(),
         uid: credentials.uid,

@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
-use dotnet_diagnostics::message::ProcessInfo;
-use dotnet_diagnostics::text::shown;
-use dotnet_diagnostics::{Client, Deadlines, Endpoint};
-
 use tokio::task::spawn_blocking;
 
 use super::Looked;
+use crate::commands::look::{ask, runtime_version};
 use report::doctor::Diagnosis;
 use targets::exporting::{exports_runtime, hint};
 use targets::facts::Facts;
@@ -27,7 +24,6 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         foreign,
     } = looked;
     let mut diagnosis = Diagnosis {
-        kind: "diagnosis",
         pid: Some(process.pid),
         ns_pid: Some(process.ns_pid),
         name: eligibility.name,
@@ -39,19 +35,14 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         detail: foreign,
         remedy: None,
     };
-    let version = || process.visible.then(|| scan.runtime_library(process.pid)).flatten();
     if !eligibility.wanted && process.evidence.is_some() {
         diagnosis.verdict = "excluded";
         diagnosis.detail = Some("excluded by configuration (targets.include, targets.exclude)".to_owned());
         return diagnosis;
     }
-    match ask(&process).await {
+    match ask(&process, ANSWER_WITHIN).await {
         Ok(info) => {
-            // The answer of a process is not trusted.
-            let answered = info
-                .and_then(|info| info.runtime_version)
-                .map(|version| shown(&version));
-            diagnosis.runtime = answered.or_else(|| version()?.version().map(str::to_owned));
+            diagnosis.runtime = runtime_version(&process, info);
             if let Some(holder) = eligibility.holder {
                 diagnosis.verdict = "attached";
                 diagnosis.detail = Some(format!("read by {holder}"));
@@ -67,7 +58,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
             }
         }
         Err(mut obstacle) => {
-            diagnosis.runtime = version().and_then(|library| Some(library.version()?.to_owned()));
+            diagnosis.runtime = runtime_version(&process, None);
             if obstacle.reason == Reason::Silent
                 && let Some((why, remedy)) =
                     silent(&process, eligibility.holder.is_some(), diagnosis.runtime.as_deref()).await
@@ -130,12 +121,6 @@ async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<
     spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }
 
-async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
-    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
-    let client = Client::with_deadlines(endpoint, Deadlines::uniform(ANSWER_WITHIN));
-    client.probe().await.map_err(|error| error.obstacle())
-}
-
 /// The remedy for an obstacle that has none of its own.
 fn remedy(reason: Reason) -> &'static str {
     match reason {
@@ -159,33 +144,22 @@ pub(super) fn not_looked_at(pid: u32, obstacle: Obstacle) -> Diagnosis {
         _ => obstacle.remedy,
     };
     Diagnosis {
-        kind: "diagnosis",
         pid: Some(pid),
-        ns_pid: None,
         name: "-".to_owned(),
-        uid: None,
-        runtime: None,
-        socket: None,
         verdict: obstacle.reason.as_str(),
-        ok: false,
         detail: Some(obstacle.detail),
         remedy: Some(remedy).filter(|remedy| !remedy.is_empty()),
+        ..Diagnosis::default()
     }
 }
 
 /// The verdict on something that is expected and missing; `name` is the setting that expects it.
 pub(super) fn nothing_there(name: String, detail: String, remedy: &str) -> Diagnosis {
     Diagnosis {
-        kind: "diagnosis",
-        pid: None,
-        ns_pid: None,
         name,
-        uid: None,
-        runtime: None,
-        socket: None,
         verdict: "not-found",
-        ok: false,
         detail: Some(detail),
         remedy: Some(remedy.to_owned()),
+        ..Diagnosis::default()
     }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use dotnet_diagnostics::{Client, Session};
 
+use crate::commands::burst::Signals;
+use crate::commands::record::END_WITHIN;
 use crate::commands::record::output::Output;
 use crate::commands::record::progress::Progress;
-use crate::commands::record::{END_WITHIN, Signals};
 
 const READ_BYTES: usize = 64 * 1024;
 

@@ -10,17 +10,9 @@ use rule_language::load::{SourceFile, shipped, shipped_tests};
 use rule_language::page::catalogue;
 
 /// Shows one rule; `false`: there is none of that id, or the files are invalid.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
 pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
-    let loaded = match super::read(&args.files, args.with_shipped).loaded {
-        Ok(loaded) => loaded,
-        Err(problems) => {
-            problems.iter().for_each(say);
-            return Ok(false);
-        }
+    let Some(loaded) = super::read(&args.files, args.with_shipped).valid() else {
+        return Ok(false);
     };
     let Some(rule) = loaded.rules.rule(&args.id) else {
         let ids = loaded.rules.rules.iter().map(|rule| &*rule.id);
@@ -41,7 +33,7 @@ pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
     }
     let record = ShowRecord::new(rule, &loaded.rules.groups, catalogue::tests_of(&rule.id, &tests), ships);
     let mut output = Output::stdout(args.format);
-    match output.format() {
+    match output.format {
         Format::Table => rules::write_rule(output.text(), &record)?,
         Format::Ndjson => output.record(&record)?,
     }

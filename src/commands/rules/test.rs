@@ -22,8 +22,8 @@ const ENDING: &str = ".test.yaml";
 
 /// `kind: "rules_test"`: one test.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "rules_test")]
 struct TestRecord<'a> {
-    kind: &'static str,
     file: &'a str,
     line: usize,
     name: &'a str,
@@ -41,10 +41,6 @@ struct Tally {
 }
 
 /// Runs the tests of rule files. `false`: a test failed or could not be run, or there were no tests.
-///
-/// # Errors
-///
-/// When standard output cannot be written.
 pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
     let mut output = Output::stdout(args.format);
     let mut tally = Tally::default();
@@ -56,7 +52,7 @@ pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
         say(format_args!("no tests found; names of test files end with {ENDING}"));
         tally.problems += 1;
     }
-    if output.format() == Format::Table && tally.tests > 0 {
+    if output.format == Format::Table && tally.tests > 0 {
         let passed = tally.tests - tally.failed;
         let (tests, files) = (plural(tally.tests, "test"), plural(tally.files, "file"));
         writeln!(
@@ -133,9 +129,8 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
         };
         let ok = differences.is_empty();
         tally.failed += u64::from(!ok);
-        match output.format() {
+        match output.format {
             Format::Ndjson => output.record(&TestRecord {
-                kind: "rules_test",
                 file: &file.name,
                 line: at.line,
                 name: &test.name,
@@ -162,7 +157,7 @@ fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> any
         if problem.severity == Level::Error {
             tally.problems += 1;
         }
-        match output.format() {
+        match output.format {
             Format::Table => writeln!(output.text(), "{problem}")?,
             Format::Ndjson => say(problem),
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::{getpid, kill_process};
-use tokio::runtime::Builder;
 
+use crate::commands::executor;
 use crate::daemon::Signals;
 
 /// How long the daemon may take to end after a signal, whatever hangs: its own deadlines sum up to less.
@@ -20,10 +20,7 @@ const END_STACK: usize = 128 << 10;
 /// Ends the process [`END_WITHIN`] of SIGTERM or SIGINT, also when the executor hangs. On a thread of its own, which
 /// waits for nothing else.
 pub(super) fn end_at_last() -> anyhow::Result<()> {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = executor()?;
     let context = runtime.enter();
     let mut signals = Signals::new()?;
     drop(context);

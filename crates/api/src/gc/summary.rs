@@ -56,8 +56,8 @@ struct OtherStopsRecord {
 
 /// `kind: "summary"`: totals of all collections of a process.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "summary")]
 pub struct SummaryRecord {
-    kind: &'static str,
     #[serde(flatten)]
     subject: Subject,
     observed_ns: i64,
@@ -98,7 +98,6 @@ impl SummaryRecord {
             stopped_ns: other.stopped_ns,
         };
         Self {
-            kind: "summary",
             subject,
             observed_ns,
             count: Some(totals.count),

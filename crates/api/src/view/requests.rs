@@ -5,7 +5,7 @@ use gc_rules::time::UnixBase;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::request::hex;
+use crate::event::hex;
 
 /// What collections did to requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -10,8 +10,8 @@ use api::gc::Subject;
 
 /// `kind: "gc_detail"`: what `analyze --gc N` adds to the record of the collection.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "gc_detail")]
 pub struct DetailRecord<'d> {
-    kind: &'static str,
     #[serde(flatten)]
     subject: Subject,
     number: u32,
@@ -58,7 +58,6 @@ impl<'d> DetailRecord<'d> {
                 .collect()
         };
         Self {
-            kind: "gc_detail",
             subject,
             number,
             marks: detail

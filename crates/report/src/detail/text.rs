@@ -17,10 +17,6 @@ use api::gc::type_name;
 
 /// Writes everything known of a collection; `start` is its GCStart as RFC 3339. `events`: its events as well, else how
 /// to list them.
-///
-/// # Errors
-///
-/// When the output cannot be written.
 pub fn write(
     out: &mut dyn Write,
     gc: &Collection,

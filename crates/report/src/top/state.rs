@@ -2,32 +2,9 @@
 
 use std::cmp::Ordering;
 
-use crate::top::record::{Overview, Process, Row};
+use ratatui::crossterm::event::KeyCode;
 
-/// A key that means something here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
-    /// A character.
-    Char(char),
-    /// One row up.
-    Up,
-    /// One row down.
-    Down,
-    /// A page up.
-    PageUp,
-    /// A page down.
-    PageDown,
-    /// To the first row.
-    Home,
-    /// To the last row.
-    End,
-    /// Opens what is chosen.
-    Enter,
-    /// Back.
-    Escape,
-    /// Deletes a character of the filter.
-    Backspace,
-}
+use crate::top::record::{Overview, Process, Row};
 
 /// What follows from a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +163,7 @@ impl Screen {
     }
 
     /// Takes a key.
-    pub fn key(&mut self, key: Key) -> Action {
+    pub fn key(&mut self, key: KeyCode) -> Action {
         if self.typing {
             return self.type_key(key);
         }
@@ -195,22 +172,22 @@ impl Screen {
             return Action::Draw;
         }
         match key {
-            Key::Char('q') => return Action::Quit,
-            Key::Char('?') => self.help = true,
-            Key::Escape if self.view != View::Overview => return self.back(),
-            Key::Backspace | Key::Char('o') if self.view != View::Overview => return self.back(),
-            Key::Escape => self.filter.clear(),
+            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('?') => self.help = true,
+            KeyCode::Esc if self.view != View::Overview => return self.back(),
+            KeyCode::Backspace | KeyCode::Char('o') if self.view != View::Overview => return self.back(),
+            KeyCode::Esc => self.filter.clear(),
             _ if self.view != View::Overview => self.scroll_key(key),
-            Key::Char('/') => self.typing = true,
-            Key::Char('x') => self.all = !self.all,
-            Key::Enter => {
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char('x') => self.all = !self.all,
+            KeyCode::Enter => {
                 let rows = self.rows();
                 if let Some(pid) = rows.get(self.place(&rows)).map(|row| row.pid) {
                     return self.open(pid);
                 }
             }
             // The process of an incident, by its place in the list.
-            Key::Char(digit @ '1'..='9') => {
+            KeyCode::Char(digit @ '1'..='9') => {
                 let mut open = self
                     .overview
                     .incidents
@@ -221,7 +198,7 @@ impl Screen {
                     return self.open(pid);
                 }
             }
-            Key::Char(letter) if !matches!(letter, 'j' | 'k') => {
+            KeyCode::Char(letter) if !matches!(letter, 'j' | 'k') => {
                 if let Some((_, sort, ..)) = SORTS.iter().find(|(known, ..)| *known == letter) {
                     self.sort = *sort;
                 }
@@ -244,46 +221,46 @@ impl Screen {
         Action::Ask
     }
 
-    fn type_key(&mut self, key: Key) -> Action {
+    fn type_key(&mut self, key: KeyCode) -> Action {
         match key {
-            Key::Char(letter) if self.filter.chars().count() < 40 => self.filter.push(letter),
-            Key::Backspace => {
+            KeyCode::Char(letter) if self.filter.chars().count() < 40 => self.filter.push(letter),
+            KeyCode::Backspace => {
                 self.filter.pop();
             }
-            Key::Escape => {
+            KeyCode::Esc => {
                 self.filter.clear();
                 self.typing = false;
             }
-            Key::Enter => self.typing = false,
+            KeyCode::Enter => self.typing = false,
             _ => {}
         }
         Action::Draw
     }
 
-    fn move_key(&mut self, key: Key) {
+    fn move_key(&mut self, key: KeyCode) {
         let rows = self.rows();
         let last = rows.len().saturating_sub(1);
         let place = self.place(&rows);
         let to = match key {
-            Key::Up | Key::Char('k') => place.saturating_sub(1),
-            Key::Down | Key::Char('j') => (place + 1).min(last),
-            Key::PageUp => place.saturating_sub(PAGE),
-            Key::PageDown => (place + PAGE).min(last),
-            Key::Home => 0,
-            Key::End => last,
+            KeyCode::Up | KeyCode::Char('k') => place.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => (place + 1).min(last),
+            KeyCode::PageUp => place.saturating_sub(PAGE),
+            KeyCode::PageDown => (place + PAGE).min(last),
+            KeyCode::Home => 0,
+            KeyCode::End => last,
             _ => place,
         };
         self.chosen = rows.get(to).map(|row| row.pid);
     }
 
-    fn scroll_key(&mut self, key: Key) {
+    fn scroll_key(&mut self, key: KeyCode) {
         let page = u16::try_from(PAGE).unwrap_or(1);
         self.scroll = match key {
-            Key::Up | Key::Char('k') => self.scroll.saturating_sub(1),
-            Key::Down | Key::Char('j') => self.scroll.saturating_add(1),
-            Key::PageUp => self.scroll.saturating_sub(page),
-            Key::PageDown => self.scroll.saturating_add(page),
-            Key::Home => 0,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll.saturating_add(1),
+            KeyCode::PageUp => self.scroll.saturating_sub(page),
+            KeyCode::PageDown => self.scroll.saturating_add(page),
+            KeyCode::Home => 0,
             _ => self.scroll,
         };
     }

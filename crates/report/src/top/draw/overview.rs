@@ -8,7 +8,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
 
 use super::figure::{age, allocated_per_second, bars, bytes, duration, percent, rate, share};
 use super::{BOLD, DIM};
-use crate::top::record::{Incident, Row};
+use crate::top::record::{Incident, Minute, Reserved, Row};
 use crate::top::state::{Screen, Sort};
 
 /// Incidents that are listed above the processes.
@@ -108,136 +108,64 @@ fn right(text: String) -> Cell<'static> {
     Cell::new(Text::from(text).right_aligned())
 }
 
+const fn column(name: &'static str, width: u16, from: u16, cell: fn(&Row) -> Cell<'static>) -> Column {
+    Column {
+        name,
+        width,
+        from,
+        cell,
+    }
+}
+
+fn of_minute<T>(row: &Row, figure: impl Fn(&Minute) -> Option<T>) -> Option<T> {
+    row.minute.as_ref().and_then(figure)
+}
+
+fn of_memory(row: &Row, figure: impl Fn(&Reserved) -> Option<u64>) -> Cell<'static> {
+    right(bytes(row.memory.as_ref().and_then(figure)))
+}
+
 const COLUMNS: [Column; 10] = [
-    Column {
-        name: "pid",
-        width: 7,
-        from: 0,
-        cell: |row| right(row.pid.to_string()),
-    },
-    Column {
-        name: "stop %",
-        width: 6,
-        from: 0,
-        cell: |row| right(percent(row.minute.and_then(|minute| minute.stopped_share))),
-    },
-    Column {
-        name: "longest",
-        width: 8,
-        from: 0,
-        cell: |row| right(duration(row.minute.and_then(|minute| minute.longest_ns))),
-    },
-    Column {
-        name: "p99",
-        width: 8,
-        from: 92,
-        cell: |row| right(duration(row.minute.and_then(|minute| minute.p99_ns))),
-    },
-    Column {
-        name: "GC/s",
-        width: 5,
-        from: 0,
-        cell: |row| right(rate(row.minute.and_then(|minute| minute.rate(minute.collections())))),
-    },
-    Column {
-        name: "gen2/s",
-        width: 6,
-        from: 118,
-        cell: |row| {
-            right(rate(
-                row.minute
-                    .and_then(|minute| minute.rate(minute.gen2 + minute.background)),
-            ))
-        },
-    },
-    Column {
-        name: "heap",
-        width: 9,
-        from: 0,
-        cell: |row| right(bytes(row.heap_after)),
-    },
-    Column {
-        name: "of limit",
-        width: 8,
-        from: 104,
-        cell: |row| right(percent(share(row.heap_after, row.heap_limit))),
-    },
-    Column {
-        name: "alloc/s",
-        width: 9,
-        from: 0,
-        cell: |row| right(allocated_per_second(row.minute.as_ref())),
-    },
-    Column {
-        name: "half an hour",
-        width: 20,
-        from: 100,
-        cell: |row| {
-            Cell::new(
-                row.spark
-                    .as_ref()
-                    .map_or_else(String::new, |spark| bars(&spark.stopped, 20)),
-            )
-        },
-    },
+    column("pid", 7, 0, |row| right(row.pid.to_string())),
+    column("stop %", 6, 0, |row| {
+        right(percent(of_minute(row, |minute| minute.stopped_share)))
+    }),
+    column("longest", 8, 0, |row| {
+        right(duration(of_minute(row, |minute| minute.longest_ns)))
+    }),
+    column("p99", 8, 92, |row| {
+        right(duration(of_minute(row, |minute| minute.p99_ns)))
+    }),
+    column("GC/s", 5, 0, |row| {
+        right(rate(of_minute(row, |minute| minute.rate(minute.collections()))))
+    }),
+    column("gen2/s", 6, 118, |row| {
+        right(rate(of_minute(row, |minute| {
+            minute.rate(minute.gen2 + minute.background)
+        })))
+    }),
+    column("heap", 9, 0, |row| right(bytes(row.heap_after))),
+    column("of limit", 8, 104, |row| {
+        right(percent(share(row.heap_after, row.heap_limit)))
+    }),
+    column("alloc/s", 9, 0, |row| right(allocated_per_second(row.minute.as_ref()))),
+    column("half an hour", 20, 100, |row| {
+        let spark = row.spark.as_ref();
+        Cell::new(spark.map_or_else(String::new, |spark| bars(&spark.stopped, 20)))
+    }),
 ];
 
 /// Where memory is, ranked by what is reserved and not needed.
 const MEMORY_COLUMNS: [Column; 9] = [
-    Column {
-        name: "pid",
-        width: 7,
-        from: 0,
-        cell: |row| right(row.pid.to_string()),
-    },
-    Column {
-        name: "spare",
-        width: 9,
-        from: 0,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.spare()))),
-    },
-    Column {
-        name: "limit",
-        width: 9,
-        from: 0,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.limit))),
-    },
-    Column {
-        name: "peak",
-        width: 9,
-        from: 0,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.peak))),
-    },
-    Column {
-        name: "used",
-        width: 9,
-        from: 92,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.usage))),
-    },
-    Column {
-        name: "objects",
-        width: 9,
-        from: 0,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.objects()))),
-    },
-    Column {
-        name: "free",
-        width: 9,
-        from: 102,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.free))),
-    },
-    Column {
-        name: "unused",
-        width: 9,
-        from: 0,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.committed_unused))),
-    },
-    Column {
-        name: "native",
-        width: 9,
-        from: 112,
-        cell: |row| right(bytes(row.memory.and_then(|memory| memory.native))),
-    },
+    column("pid", 7, 0, |row| right(row.pid.to_string())),
+    column("spare", 9, 0, |row| of_memory(row, Reserved::spare)),
+    column("limit", 9, 0, |row| of_memory(row, |memory| memory.limit)),
+    column("peak", 9, 0, |row| of_memory(row, |memory| memory.peak)),
+    column("used", 9, 92, |row| of_memory(row, |memory| memory.usage)),
+    column("objects", 9, 0, |row| of_memory(row, Reserved::objects)),
+    column("free", 9, 102, |row| of_memory(row, |memory| memory.free)),
+    column("unused", 9, 0, |row| of_memory(row, |memory| memory.committed_unused)),
+    column("native", 9, 112, |row| of_memory(row, |memory| memory.native)),
 ];
 
 fn processes(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
