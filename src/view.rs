@@ -127,8 +127,14 @@ fn process(
     let known = collections.iter().filter_map(|one| one.pause_ns);
     let (count, sum) = known.fold((0_i64, 0_i64), |(count, sum), ns| (count + 1, sum.saturating_add(ns)));
     let heaps = collections.iter();
-    let ledger = memory::newest(collections).map(|(_, ledger)| ledger);
-    let summary = SummaryRecord::new(subject, &history.totals, &history.other_stops, observed_ns).with(ledger);
+    let summary = SummaryRecord {
+        subject,
+        totals: &history.totals,
+        others: &history.other_stops,
+        observed_ns,
+        ledger: memory::newest(collections).map(|(_, ledger)| ledger),
+        is_known: true,
+    };
     ReportedProcess {
         name,
         collector: collector(recording, collections),
@@ -154,22 +160,15 @@ fn process(
 
 /// What a process is called: by its command line where the recording has it.
 pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
-    let pid = pid_name(subject, several);
-    match recording.program.name(subject.pid) {
-        Some(name) => format!("{name}, {pid}"),
-        None => pid,
-    }
-}
-
-fn pid_name(subject: Subject, several: bool) -> String {
-    let pid = subject
-        .pid
-        .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
-    match subject.clr_instance {
-        // It distinguishes runtimes of one process, and is no version.
-        Some(instance) if several => format!("{pid}, ClrInstanceID {instance}"),
-        _ => pid,
-    }
+    let pid = subject.pid.map(|pid| format!("pid {pid}"));
+    // It distinguishes runtimes of one process, and is no version.
+    let instance = subject.clr_instance.filter(|_| several);
+    let parts = [
+        recording.program.name(subject.pid),
+        Some(pid.unwrap_or_else(|| "unknown process".to_owned())),
+        instance.map(|instance| format!("ClrInstanceID {instance}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// How the collector is set up, where the recording says it, and its heaps: without the former, their number shows
@@ -194,7 +193,7 @@ fn requests(all: &[Request], base: UnixBase) -> ReportedRequests {
     for request in all {
         tally.observe(request, base);
     }
-    tally.into_record()
+    tally.record().clone()
 }
 
 fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {

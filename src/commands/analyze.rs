@@ -3,7 +3,6 @@
 mod input;
 mod judged;
 pub(super) mod page;
-mod reported;
 mod single;
 
 use std::cmp::Reverse;
@@ -18,7 +17,7 @@ use self::input::{SCOPE, expanded};
 pub(crate) use self::input::{complain, opened, read};
 use self::judged::{incident_subject, passes, reviews, rules, time_base};
 use self::page::html;
-pub(crate) use self::reported::reported;
+pub(crate) use self::page::reported;
 use self::single::one;
 use crate::commands::cli::{AnalyzeArgs, AnalyzeFormat, Format, FormatArgs, Sort};
 use crate::commands::output::Output;
@@ -121,11 +120,14 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                     }
                     output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;
                 }
-                let observed = recording.observed_ns;
-                let summary = SummaryRecord::new(*subject, &history.totals, &history.other_stops, observed)
-                    .known_if(recording.has_gc_events);
-                let ledger = memory::newest(&history.collections).map(|(_, ledger)| ledger);
-                output.record(&summary.with(ledger))?;
+                output.record(&SummaryRecord {
+                    subject: *subject,
+                    totals: &history.totals,
+                    others: &history.other_stops,
+                    observed_ns: recording.observed_ns,
+                    ledger: memory::newest(&history.collections).map(|(_, ledger)| ledger),
+                    is_known: recording.has_gc_events,
+                })?;
             }
             for request in recording.requests.iter().flatten() {
                 output.record(&RequestRecord::new(request, recording.header.as_ref()))?;

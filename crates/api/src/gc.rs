@@ -7,14 +7,14 @@ mod collection;
 mod summary;
 
 pub use collection::GcRecord;
-pub use summary::{GroupRecord, SummaryRecord, share};
+pub use summary::{SummaryRecord, share};
 
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Suspension};
 use serde::Serialize;
 
 /// The runtime in a process that a record is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Subject {
     /// The pid that the stream names: the target's own.
     pub pid: Option<u64>,

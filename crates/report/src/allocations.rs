@@ -10,7 +10,7 @@ use clr_evidence::site::place;
 use dotnet_diagnostics::text::shown;
 
 use crate::table::{Column, FAINT, HEADING, head, left, more, right, row};
-use crate::units::{Bytes, plural};
+use crate::units::{Bytes, known, plural};
 
 /// Frames of a stack that are shown.
 const MAX_FRAMES: usize = 12;
@@ -85,7 +85,7 @@ pub fn write(
 
 fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
     let rate = |bytes: u64| Bytes((bytes as f64 / seconds).round() as u64).to_string();
-    let limit = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), rate);
+    let limit = |bytes: Option<u64>| known(bytes.map(rate));
     [
         rate(amount.estimate),
         limit(amount.low),

@@ -6,7 +6,7 @@ use clr_gc::gc::{Collection, Missing};
 
 use crate::intervals::Interval;
 use crate::table::{Column, FAINT, MARK, chosen, fitting, head, left, right, row, wrapped};
-use crate::units::{Mebibytes, Millis, Percent, Seconds, UNKNOWN};
+use crate::units::{Mebibytes, Millis, Percent, Seconds, known};
 use api::gc::type_name;
 
 const COLUMNS: [Column; 17] = [
@@ -96,7 +96,6 @@ pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c C
 }
 
 fn line(collection: &Collection, interval: Interval) -> [String; 17] {
-    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
     let part = |of: Option<u64>, whole: Option<u64>| {
         let part = of.zip(whole.filter(|whole| *whole > 0));
         Percent(part.map(|(of, whole)| of as f64 / whole as f64)).to_string()
@@ -106,9 +105,9 @@ fn line(collection: &Collection, interval: Interval) -> [String; 17] {
     [
         Seconds(collection.start).to_string(),
         collection.number.to_string(),
-        or_unknown(collection.generation.map(|generation| generation.to_string())),
-        or_unknown(collection.gc_type.map(type_name)),
-        or_unknown(collection.reason.map(|reason| reason.to_string())),
+        known(collection.generation),
+        known(collection.gc_type.map(type_name)),
+        known(collection.reason),
         Millis(collection.pause_ns).to_string(),
         Millis(collection.suspend_ns).to_string(),
         Mebibytes(collection.heap_before()).to_string(),

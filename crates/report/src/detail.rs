@@ -14,10 +14,9 @@ use clr_gc::gc::Collection;
 use clr_gc::stream::Observed;
 
 pub use self::record::DetailRecord;
-use self::sums::MAX_TYPES;
-pub use self::sums::{JoinSum, LohCompaction, TypeSum, TypeSums};
+use self::sums::{JoinSum, LohCompaction, MAX_TYPES, TypeSum, TypeSums};
 pub use self::text::write;
-use crate::units::UNKNOWN;
+use crate::units::known;
 use api::event;
 use api::gc::Subject;
 
@@ -28,7 +27,7 @@ const MAX_EVENTS: usize = 2_000;
 const MAX_FINALIZED: usize = 1_000_000;
 
 /// What the events around one collection add to its record.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Detail {
     subject: Subject,
     number: u32,
@@ -41,22 +40,18 @@ pub struct Detail {
     type_names: BTreeMap<u64, String>,
     finalized_ids: Vec<u64>,
     /// Bytes marked by root kind and heap.
-    pub marks: BTreeMap<(RootKind, u32), u64>,
-    /// Joins by heap.
-    pub joins: BTreeMap<u32, JoinSum>,
+    marks: BTreeMap<(RootKind, u32), u64>,
+    joins: BTreeMap<u32, JoinSum>,
     open_joins: BTreeMap<u64, i64>,
-    /// Pinned objects by type.
-    pub pinned: TypeSums,
+    pinned: TypeSums,
     /// What was allocated since the previous collection, by type, as sampled by allocation ticks.
-    pub allocated: TypeSums,
+    allocated: TypeSums,
     /// Objects finalized from this collection until the next, by type.
-    pub finalized: TypeSums,
-    /// LOH compaction by heap.
-    pub loh_compaction: Vec<LohCompaction>,
+    finalized: TypeSums,
+    loh_compaction: Vec<LohCompaction>,
     /// Its events in order: nanoseconds since its first, and as lines.
-    pub events: Vec<(i64, String)>,
-    /// Events beyond the list.
-    pub more_events: u64,
+    events: Vec<(i64, String)>,
+    more_events: u64,
 }
 
 impl Detail {
@@ -97,17 +92,7 @@ impl Detail {
             next_start,
             previous_end,
             stops,
-            type_names: BTreeMap::new(),
-            finalized_ids: Vec::new(),
-            marks: BTreeMap::new(),
-            joins: BTreeMap::new(),
-            open_joins: BTreeMap::new(),
-            pinned: TypeSums::default(),
-            allocated: TypeSums::default(),
-            finalized: TypeSums::default(),
-            loh_compaction: Vec::new(),
-            events: Vec::new(),
-            more_events: 0,
+            ..Self::default()
         }
     }
 
@@ -119,7 +104,7 @@ impl Detail {
         match decoded {
             ClrEvent::AllocationTick(tick) if (self.previous_end..self.start).contains(&at) => {
                 let bytes = tick.allocation_amount64.unwrap_or(u64::from(tick.allocation_amount));
-                let name = tick.type_name.map_or_else(|| UNKNOWN.to_owned(), |name| name.to_text());
+                let name = known(tick.type_name.map(|name| name.to_text()));
                 self.allocated.add(name, Some(bytes));
             }
             ClrEvent::AllocationSampled(sample) if (self.previous_end..self.start).contains(&at) => {

@@ -7,7 +7,7 @@ use clr_gc::gc::{Group, PauseQuantiles, Totals};
 use serde::Serialize;
 
 use crate::table::{Column, HEADING, head, left, right, row};
-use crate::units::{Bytes, Millis, Percent, Span, UNKNOWN};
+use crate::units::{Bytes, Millis, Percent, Span, UNKNOWN, known};
 use api::gc::{share, type_name};
 
 /// One side of a comparison: the totals of a recording.
@@ -171,11 +171,7 @@ pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Di
         }
         let name = match (difference.generation, &difference.gc_type) {
             (None, None) => "all".to_owned(),
-            (generation, gc_type) => format!(
-                "gen{} {}",
-                generation.map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string()),
-                gc_type.as_deref().unwrap_or(UNKNOWN),
-            ),
+            (generation, gc_type) => format!("gen{} {}", known(generation), gc_type.as_deref().unwrap_or(UNKNOWN),),
         };
         writeln!(out, "{HEADING}{name}{HEADING:#}")?;
         for figure in &difference.figures {

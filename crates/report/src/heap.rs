@@ -7,7 +7,7 @@ use clr_heap::diff::Growth;
 use clr_heap::survey::{Survey, root_shown};
 
 use crate::table::{Column, FAINT, HEADING, head, left, more, right, row};
-use crate::units::{Bytes, Count, Span, UNKNOWN, plural};
+use crate::units::{Bytes, Count, Span, known, plural};
 
 /// Steps of a path that are shown.
 const MAX_STEPS: usize = 12;
@@ -49,10 +49,7 @@ fn types(out: &mut dyn Write, survey: &Survey, top: usize) -> io::Result<()> {
     for one in survey.types.iter().take(top) {
         let mut cells = Vec::new();
         if is_graph {
-            cells.push(
-                one.retained
-                    .map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string()),
-            );
+            cells.push(known(one.retained.map(Bytes)));
         }
         cells.extend([
             Bytes(one.bytes).to_string(),
@@ -168,7 +165,7 @@ pub fn write_growth(out: &mut dyn Write, growth: &[Growth], top: usize) -> io::R
             left(heading, 20),
         ];
         head(out, &columns)?;
-        let bytes = |change: Option<i64>| change.map_or_else(|| UNKNOWN.to_owned(), signed_bytes);
+        let bytes = |change: Option<i64>| known(change.map(signed_bytes));
         for one in rows.iter().take(top) {
             let sign = if one.objects < 0 { "-" } else { "+" };
             let name = one.r#type.as_ref().or(one.root.as_ref());

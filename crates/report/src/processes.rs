@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::table::{self, Column, FAINT, GAP, MARK, head, left, right, row, wrapped};
-use crate::units::UNKNOWN;
+use crate::units::known;
 
 /// `kind: "process"`: a .NET process, or a socket that one left behind.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -67,7 +67,6 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
     let narrow = table::columns().is_some_and(|columns| columns < WIDE);
     head(out, if narrow { &COLUMNS[..4] } else { &COLUMNS })?;
     for process in processes {
-        let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
         let attach = match process.reason {
             None => "yes".to_owned(),
             Some(reason) if narrow || refused(process) => format!("{MARK}{reason}{MARK:#}"),
@@ -81,8 +80,8 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
             .unwrap_or_default();
         let cells = [
             process.pid.to_string(),
-            or_unknown(&process.name),
-            or_unknown(&process.runtime),
+            known(process.name.as_ref()),
+            known(process.runtime.as_ref()),
             attach,
             detail,
         ];

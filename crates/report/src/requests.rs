@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use gc_requests::request::Request;
 
 use crate::table::{Column, FAINT, head, left, right, row};
-use crate::units::{Count, Millis, Percent, Span, UNKNOWN, plural};
+use crate::units::{self, Count, Millis, Percent, Span, plural};
 use api::event::hex;
 
 /// Requests in the table.
@@ -62,16 +62,13 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     writeln!(out)?;
     head(out, &COLUMNS)?;
     for (ns, request) in hit.into_iter().take(WORST) {
-        let share = request
-            .share()
-            .map_or_else(|| UNKNOWN.to_owned(), |share| format!("{:.1}", share * 100.0));
         let cells = [
             Millis(request.duration_ns()).to_string(),
             Millis(Some(ns)).to_string(),
-            share,
+            units::known(request.share().map(|share| format!("{:.1}", share * 100.0))),
             bar(request),
             collections(request),
-            request.ended.trace_id.map_or_else(|| UNKNOWN.to_owned(), |id| hex(&id)),
+            units::known(request.ended.trace_id.map(|id| hex(&id))),
         ];
         row(out, &COLUMNS, &cells)?;
     }

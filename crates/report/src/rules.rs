@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 use crate::table::{self, BAD, FAINT, GAP, MARK, head, left, row};
 use gc_rules::rule::{Group, Rule, Severity};
@@ -57,127 +57,126 @@ pub struct CheckRecord {
 }
 
 /// `kind: "rule"`: one rule.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub struct RuleRecord<'a> {
-    /// Always `rule`.
-    pub kind: &'static str,
-    /// Its id.
-    pub id: &'a str,
-    /// What it detects, in a few words.
-    pub title: &'a str,
-    /// `info`, `warning`, `error`, `critical`.
-    pub severity: &'static str,
-    /// `stable`, `test`, `experimental`, `deprecated`.
-    pub status: &'static str,
-    /// `gc`, `process`.
-    pub on: &'static str,
-    /// The group that it belongs to.
-    pub group: Option<&'a str>,
-    /// Whether it is evaluated.
-    pub enabled: bool,
-    /// How long the condition must hold before it fires.
-    pub for_ns: u64,
-    /// How long the alert fires after the condition held last.
-    pub keep_firing_for_ns: u64,
-    /// How long it cannot fire again after an alert ended.
-    pub cooldown_ns: u64,
-    /// What the anomaly means and what causes it.
-    pub description: &'a str,
-    /// What to do about it.
-    pub remedy: &'a str,
-    /// Source of its threshold.
-    pub source: &'a str,
-    /// File, line and column.
-    pub location: &'a str,
+    rule: &'a Rule,
+    group: Option<&'a str>,
 }
 
 impl<'a> RuleRecord<'a> {
     /// The record of a rule; `groups` are those of its set.
     pub fn new(rule: &'a Rule, groups: &'a [Group]) -> Self {
+        let group = rule.group.and_then(|place| groups.get(place));
         Self {
-            kind: "rule",
-            id: &rule.id,
-            title: &rule.title,
-            severity: rule.severity.name(),
-            status: rule.status.name(),
-            on: rule.on.name(),
-            group: rule.group.and_then(|place| groups.get(place)).map(|group| &*group.name),
-            enabled: rule.enabled,
-            for_ns: rule.hold_ns,
-            keep_firing_for_ns: rule.keep_firing_ns,
-            cooldown_ns: rule.cooldown_ns,
-            description: &rule.description,
-            remedy: &rule.remedy,
-            source: &rule.source,
-            location: &rule.location,
+            rule,
+            group: group.map(|group| &*group.name),
         }
     }
 
     /// The file of its location.
     fn file(&self) -> &'a str {
-        let mut parts = self.location.rsplitn(3, ':');
-        parts.nth(2).unwrap_or(self.location)
+        let mut parts = self.rule.location.rsplitn(3, ':');
+        parts.nth(2).unwrap_or(&self.rule.location)
+    }
+
+    fn title(&self) -> String {
+        let Rule { title, enabled, .. } = self.rule;
+        format!("{title}{}", if *enabled { "" } else { " (not enabled)" })
+    }
+
+    fn entries<M: SerializeMap>(&self, map: &mut M, kind: &str) -> Result<(), M::Error> {
+        let rule = self.rule;
+        map.serialize_entry("kind", kind)?;
+        map.serialize_entry("id", &*rule.id)?;
+        map.serialize_entry("title", &*rule.title)?;
+        map.serialize_entry("severity", rule.severity.name())?;
+        map.serialize_entry("status", rule.status.name())?;
+        map.serialize_entry("on", rule.on.name())?;
+        map.serialize_entry("group", &self.group)?;
+        map.serialize_entry("enabled", &rule.enabled)?;
+        // How long the condition must hold before it fires.
+        map.serialize_entry("for_ns", &rule.hold_ns)?;
+        // How long the alert fires after the condition held last.
+        map.serialize_entry("keep_firing_for_ns", &rule.keep_firing_ns)?;
+        // How long it cannot fire again after an alert ended.
+        map.serialize_entry("cooldown_ns", &rule.cooldown_ns)?;
+        map.serialize_entry("description", &*rule.description)?;
+        map.serialize_entry("remedy", &*rule.remedy)?;
+        map.serialize_entry("source", &*rule.source)?;
+        // File, line and column.
+        map.serialize_entry("location", &*rule.location)
+    }
+}
+
+impl Serialize for RuleRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.entries(&mut map, "rule")?;
+        map.end()
     }
 }
 
 /// `kind: "rule_page"`: one rule whole.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct ShowRecord<'a> {
-    /// The same as in a list, with another `kind`.
-    #[serde(flatten)]
-    pub rule: RuleRecord<'a>,
-    /// The condition under which the processes are selected; `None`: all.
-    pub select: Option<&'a str>,
-    /// The condition.
-    pub when: &'a str,
-    /// The condition under which the alert ends; `None`: `when` is false.
-    pub clear: Option<&'a str>,
-    /// Windows by name: keys and values.
-    #[serde(rename = "let")]
-    pub windows: BTreeMap<&'a str, &'a str>,
-    /// Parameters by name.
-    pub params: BTreeMap<&'a str, &'a str>,
-    /// Names of its exceptions.
-    pub exceptions: Vec<&'a str>,
+    rule: RuleRecord<'a>,
+    tests: Vec<String>,
     /// Its page: `runbook_url`, or for a shipped rule its place in the catalogue of a release.
-    pub runbook: Option<String>,
-    /// Tests that name it.
-    pub tests: Vec<String>,
-    #[serde(skip)]
-    condition: String,
+    runbook: Option<String>,
 }
 
 impl<'a> ShowRecord<'a> {
     /// The record of a rule; `groups` are those of its set, `tests` those that name it; `ships`: it is a shipped one.
     pub fn new(rule: &'a Rule, groups: &'a [Group], tests: Vec<String>, ships: bool) -> Self {
-        let text = |text: &'a str| Some(text).filter(|text| !text.is_empty());
-        let pairs = |pairs: &'a [(Arc<str>, Arc<str>)]| pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
         let page = || ships.then(|| catalogue::place(&rule.id));
         Self {
-            rule: RuleRecord {
-                kind: "rule_page",
-                ..RuleRecord::new(rule, groups)
-            },
-            select: text(&rule.texts.select),
-            when: &rule.texts.when,
-            clear: text(&rule.texts.clear),
-            windows: pairs(&rule.texts.windows),
-            params: rule.params.iter().map(|param| (&*param.name, &*param.value)).collect(),
-            exceptions: rule.exceptions.iter().map(|exception| &*exception.name).collect(),
-            runbook: rule.runbook_url.as_deref().map(str::to_owned).or_else(page),
+            rule: RuleRecord::new(rule, groups),
             tests,
-            condition: catalogue::condition(rule),
+            runbook: rule.runbook_url.as_deref().map(str::to_owned).or_else(page),
         }
+    }
+
+    fn exceptions(&self) -> Vec<&'a str> {
+        let exceptions = self.rule.rule.exceptions.iter();
+        exceptions.map(|exception| &*exception.name).collect()
+    }
+}
+
+impl Serialize for ShowRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rule = self.rule.rule;
+        let some = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
+        let windows: BTreeMap<_, _> = rule
+            .texts
+            .windows
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        let params = rule.params.iter().map(|param| (&*param.name, &*param.value));
+        let mut map = serializer.serialize_map(None)?;
+        self.rule.entries(&mut map, "rule_page")?;
+        // The condition under which the processes are selected; null: all.
+        map.serialize_entry("select", &some(&rule.texts.select))?;
+        map.serialize_entry("when", &*rule.texts.when)?;
+        // The condition under which the alert ends; null: `when` is false.
+        map.serialize_entry("clear", &some(&rule.texts.clear))?;
+        map.serialize_entry("let", &windows)?;
+        map.serialize_entry("params", &params.collect::<BTreeMap<_, _>>())?;
+        map.serialize_entry("exceptions", &self.exceptions())?;
+        map.serialize_entry("runbook", &self.runbook)?;
+        map.serialize_entry("tests", &self.tests)?;
+        map.end()
     }
 }
 
 /// Writes one rule.
 pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()> {
-    let rule = &record.rule;
+    let RuleRecord { rule, group } = record.rule;
     writeln!(out, "{}: {}", rule.id, rule.title)?;
-    let group = rule.group.map_or_else(String::new, |group| format!(", group {group}"));
+    let group = group.map_or_else(String::new, |group| format!(", group {group}"));
     let enabled = if rule.enabled { "" } else { ", not enabled" };
-    writeln!(out, "{} on {}, {}{group}{enabled}", rule.severity, rule.on, rule.status)?;
+    let (severity, on, status) = (rule.severity.name(), rule.on.name(), rule.status.name());
+    writeln!(out, "{severity} on {on}, {status}{group}{enabled}")?;
     let mut paragraph = |heading: &str, text: &str| -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -185,13 +184,13 @@ pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()
         writeln!(out, "\n{heading}")?;
         text.lines().try_for_each(|line| writeln!(out, "  {line}"))
     };
-    paragraph("What it means", &folded(rule.description))?;
-    paragraph("Condition", &record.condition)?;
-    paragraph("Exceptions", &record.exceptions.join("\n"))?;
-    paragraph("What to do", &folded(rule.remedy))?;
-    paragraph("Source of the thresholds", &folded(rule.source))?;
+    paragraph("What it means", &folded(&rule.description))?;
+    paragraph("Condition", &catalogue::condition(rule))?;
+    paragraph("Exceptions", &record.exceptions().join("\n"))?;
+    paragraph("What to do", &folded(&rule.remedy))?;
+    paragraph("Source of the thresholds", &folded(&rule.source))?;
     paragraph("Tests", &record.tests.join("\n"))?;
-    paragraph("Where", rule.location)?;
+    paragraph("Where", &rule.location)?;
     paragraph("Page", record.runbook.as_deref().unwrap_or_default())
 }
 
@@ -240,10 +239,10 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
     }
     let widest = |text: fn(&RuleRecord<'_>) -> usize| rules.iter().map(text).max().unwrap_or_default();
     let (id, words) = (
-        widest(|rule| rule.id.chars().count()),
-        widest(|rule| title(rule).chars().count()),
+        widest(|record| record.rule.id.chars().count()),
+        widest(|record| record.title().chars().count()),
     );
-    let file = widest(|rule| rule.file().chars().count());
+    let file = widest(|record| record.file().chars().count());
     let all = [
         left("id", id),
         left("severity", 8),
@@ -259,19 +258,19 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
         all.to_vec()
     };
     head(out, &columns)?;
-    for rule in rules {
-        let bad = rule.severity == Severity::Error.name() || rule.severity == Severity::Critical.name();
-        let severity = match (bad, rule.enabled) {
-            // Padded here: the column counts the style's characters too.
-            (true, true) if rule.severity == Severity::Critical.name() => format!("{BAD}{:<8}{BAD:#}", rule.severity),
-            (true, true) => format!("{MARK}{:<8}{MARK:#}", rule.severity),
-            _ => rule.severity.to_owned(),
+    for record in rules {
+        let rule = record.rule;
+        let name = rule.severity.name();
+        // Padded here: the column counts the style's characters too.
+        let severity = match rule.severity {
+            Severity::Critical if rule.enabled => format!("{BAD}{name:<8}{BAD:#}"),
+            Severity::Error if rule.enabled => format!("{MARK}{name:<8}{MARK:#}"),
+            _ => name.to_owned(),
         };
-        let mut texts = vec![rule.id.to_owned(), severity];
-        if narrow {
-            texts.push(title(rule));
-        } else {
-            texts.extend([rule.on.to_owned(), title(rule), rule.file().to_owned()]);
+        let mut texts = vec![rule.id.to_string(), severity, record.title()];
+        if !narrow {
+            texts.insert(2, rule.on.name().to_owned());
+            texts.push(record.file().to_owned());
         }
         row(out, &columns, &texts)?;
     }
@@ -279,12 +278,4 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
         writeln!(out, "{FAINT}not shown, the terminal is too narrow: on, file{FAINT:#}")?;
     }
     Ok(())
-}
-
-fn title(rule: &RuleRecord<'_>) -> String {
-    if rule.enabled {
-        rule.title.to_owned()
-    } else {
-        format!("{} (not enabled)", rule.title)
-    }
 }

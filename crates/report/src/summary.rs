@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use clr_gc::gc::{Collection, OtherStops, PauseQuantiles, Totals};
 
 use crate::table::{Column, FAINT, HEADING, MARK, chosen, fitting, head, left, right, row};
-use crate::units::{Bytes, Count, Millis, Percent, Span, UNKNOWN, plural};
+use crate::units::{Bytes, Count, Millis, Percent, Span, known, plural};
 use api::gc::is_induced;
 use api::gc::{StreamRecord, share, type_name};
 
@@ -53,11 +53,7 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
         ]
     };
     for group in &totals.groups {
-        let generation = group
-            .generation
-            .map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string());
-        let gc_type = group.gc_type.map_or_else(|| UNKNOWN.to_owned(), type_name);
-        let name = format!("gen{generation} {gc_type}");
+        let name = format!("gen{} {}", known(group.generation), known(group.gc_type.map(type_name)));
         let cells = cells(
             name,
             group.count,
@@ -134,7 +130,7 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
 /// Characters of the histogram of pauses.
 const BINS: usize = 24;
 /// Heights of its columns.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+pub(crate) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Reasons in the line of condemned generations.
 const MOST_REASONS: usize = 5;
 

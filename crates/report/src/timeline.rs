@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clr_gc::gc::{Collection, Pause};
 
 use crate::table::{FAINT, columns};
-use crate::units::{Millis, Span, UNKNOWN};
+use crate::units::{Millis, Span};
 
 /// Characters of a bar.
 const WIDTH: usize = 48;
@@ -63,10 +63,7 @@ fn bar(gc: &Collection, pause: &Pause) -> String {
             fill(&mut cells, 0, place(pause.edges.suspend_end.unwrap_or(begin)), 's');
         }
         let bar: String = cells.iter().collect();
-        let end = pause
-            .edges
-            .restart_begin
-            .map_or_else(|| UNKNOWN.to_owned(), |restart| ms(Some(end - restart)));
+        let end = ms(pause.edges.restart_begin.map(|restart| end - restart));
         line.push_str(&format!("\n         [{bar}]  restart {end} ms"));
     }
     line

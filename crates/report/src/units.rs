@@ -5,16 +5,18 @@ use std::fmt;
 /// Text of an unknown value.
 pub const UNKNOWN: &str = "-";
 
+/// A value, or `-` where it is unknown.
+pub fn known(value: Option<impl fmt::Display>) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
+}
+
 /// Nanoseconds as milliseconds with three decimals.
 #[derive(Debug, Clone, Copy)]
 pub struct Millis(pub Option<i64>);
 
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(ns) => f.pad(&format!("{:.3}", ns as f64 / 1e6)),
-            None => f.pad(UNKNOWN),
-        }
+        f.pad(&known(self.0.map(|ns| format!("{:.3}", ns as f64 / 1e6))))
     }
 }
 
@@ -24,10 +26,7 @@ pub struct Seconds(pub Option<i64>);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(ns) => f.pad(&format!("{:.3}", ns as f64 / 1e9)),
-            None => f.pad(UNKNOWN),
-        }
+        f.pad(&known(self.0.map(|ns| format!("{:.3}", ns as f64 / 1e9))))
     }
 }
 
@@ -52,10 +51,7 @@ pub struct Percent(pub Option<f64>);
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(part) => f.pad(&format!("{:.2} %", part * 100.0)),
-            None => f.pad(UNKNOWN),
-        }
+        f.pad(&known(self.0.map(|part| format!("{:.2} %", part * 100.0))))
     }
 }
 

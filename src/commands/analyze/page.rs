@@ -1,4 +1,4 @@
-//! Recordings as a page: `--html`, and what the daemon serves of the recording of an incident.
+//! Recordings as a page: `--html`, and what the daemon serves of the recording of an incident, and agents are answered.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,17 @@ use anyhow::Context as _;
 
 use super::input::{SCOPE, complain, read};
 use super::judged::{found, passes, reviews, time_base};
-use super::reported::reported;
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::view;
+use api::view::{ReportedRecording, Unseen};
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::Wall;
 use processes::files::Beside;
+use recording::Recording;
 use recording::source::Source;
 use report::units::Bytes;
+use rule_language::load::{load, shipped};
 
 /// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
 pub(super) fn html(
@@ -84,4 +86,24 @@ fn rendered(name: &str) -> anyhow::Result<String> {
     let source = Source::from_reader(name.to_owned(), Box::new(std::io::stdin()))?;
     let reported = reported(source).map_err(anyhow::Error::msg)?;
     Ok(web::report::page(&view::page(vec![reported]))?)
+}
+
+/// All of a recording, with what the shipped rules find in it and without its command line; a sentence, when it is
+/// none.
+pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> {
+    let recording = Recording::read(&mut source, SCOPE, |_| ());
+    if recording.header.is_none() {
+        let error = recording.error.map(|error| error.to_string());
+        return Err(error.unwrap_or_else(|| format!("{} was cut before its stream began", source.name())));
+    }
+    let rules = load(&shipped()).map_err(|problems| problems.iter().map(ToString::to_string).collect::<String>())?;
+    let reviews = reviews(Some(&Arc::new(rules.rules)), &recording);
+    let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
+    let mut record = view::recorded(&recording, time_base(&recording).unix(Wall::UNIX), found, false, 1);
+    let rest = recording.error.map(|error| error.to_string()).or(recording.cut);
+    record.unseen.extend(rest.map(|why| Unseen {
+        what: "the rest of the stream".to_owned(),
+        why,
+    }));
+    Ok(record)
 }

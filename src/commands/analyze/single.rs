@@ -49,12 +49,10 @@ pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -
                 Format::Table => detail::write(output.text(), collection, &wanted, start.as_deref(), events)?,
                 Format::Ndjson => {
                     output.record(&GcRecord::new(*subject, collection, start))?;
-                    output.record(&DetailRecord::new(
-                        *subject,
-                        number,
-                        &wanted,
-                        memory::ledger(collection),
-                    ))?;
+                    output.record(&DetailRecord {
+                        detail: &wanted,
+                        ledger: memory::ledger(collection),
+                    })?;
                 }
             }
         }

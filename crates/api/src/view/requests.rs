@@ -84,11 +84,6 @@ impl RequestTally {
     pub fn record(&self) -> &ReportedRequests {
         &self.record
     }
-
-    /// The same without a copy.
-    pub fn into_record(self) -> ReportedRequests {
-        self.record
-    }
 }
 
 impl ReportedRequests {

@@ -1,40 +1,28 @@
 //! The record of a collection's detail.
 
-use std::collections::BTreeMap;
-
 use gc_rules::ledger::Ledger;
 use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
-use super::{Detail, JoinSum, LohCompaction, TypeSum, TypeSums};
-use api::gc::Subject;
+use super::{Detail, TypeSum, TypeSums};
 
 /// `kind: "gc_detail"`: what `analyze --gc N` adds to the record of the collection.
-#[derive(Debug, Serialize)]
-#[serde(tag = "kind", rename = "gc_detail")]
+#[derive(Debug)]
 pub struct DetailRecord<'d> {
-    #[serde(flatten)]
-    subject: Subject,
-    number: u32,
-    marks: Vec<MarkRecord>,
-    joins: &'d BTreeMap<u32, JoinSum>,
-    loh_compaction: &'d [LohCompaction],
-    pinned: Vec<TypeRecord<'d>>,
-    allocated: Vec<TypeRecord<'d>>,
-    finalized: Vec<TypeRecord<'d>>,
-    events: Vec<LineRecord<'d>>,
-    more_events: u64,
+    /// What the events around it add to its record.
+    pub detail: &'d Detail,
     /// Where the heap's memory was after it.
-    ledger: Option<Ledger>,
+    pub ledger: Option<Ledger>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct MarkRecord {
     root: String,
     heap: u32,
     bytes: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct TypeRecord<'d> {
     #[serde(rename = "type")]
     name: &'d str,
@@ -42,48 +30,43 @@ struct TypeRecord<'d> {
     sum: TypeSum,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct LineRecord<'d> {
     after_ns: i64,
     text: &'d str,
 }
 
-impl<'d> DetailRecord<'d> {
-    /// The record of `detail`, which is of collection `number`; `ledger`: of the heap after it.
-    pub fn new(subject: Subject, number: u32, detail: &'d Detail, ledger: Option<Ledger>) -> Self {
-        let types = |sums: &'d TypeSums| {
-            sums.top()
-                .into_iter()
-                .map(|(name, sum)| TypeRecord { name, sum })
-                .collect()
-        };
-        Self {
-            subject,
-            number,
-            marks: detail
-                .marks
-                .iter()
-                .map(|(&(root, heap), &bytes)| MarkRecord {
-                    root: root.to_string(),
-                    heap,
-                    bytes,
-                })
-                .collect(),
-            joins: &detail.joins,
-            loh_compaction: &detail.loh_compaction,
-            pinned: types(&detail.pinned),
-            allocated: types(&detail.allocated),
-            finalized: types(&detail.finalized),
-            events: detail
-                .events
-                .iter()
-                .map(|(after_ns, line)| LineRecord {
-                    after_ns: *after_ns,
-                    text: line.trim_start(),
-                })
-                .collect(),
-            more_events: detail.more_events,
-            ledger,
-        }
+fn types(sums: &TypeSums) -> Vec<TypeRecord<'_>> {
+    let top = sums.top().into_iter();
+    top.map(|(name, sum)| TypeRecord { name, sum }).collect()
+}
+
+impl Serialize for DetailRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let detail = self.detail;
+        let marks = detail.marks.iter().map(|(&(root, heap), &bytes)| MarkRecord {
+            root: root.to_string(),
+            heap,
+            bytes,
+        });
+        let events = detail.events.iter().map(|(after_ns, line)| LineRecord {
+            after_ns: *after_ns,
+            text: line.trim_start(),
+        });
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", "gc_detail")?;
+        map.serialize_entry("pid", &detail.subject.pid)?;
+        map.serialize_entry("clr_instance", &detail.subject.clr_instance)?;
+        map.serialize_entry("number", &detail.number)?;
+        map.serialize_entry("marks", &marks.collect::<Vec<_>>())?;
+        map.serialize_entry("joins", &detail.joins)?;
+        map.serialize_entry("loh_compaction", &detail.loh_compaction)?;
+        map.serialize_entry("pinned", &types(&detail.pinned))?;
+        map.serialize_entry("allocated", &types(&detail.allocated))?;
+        map.serialize_entry("finalized", &types(&detail.finalized))?;
+        map.serialize_entry("events", &events.collect::<Vec<_>>())?;
+        map.serialize_entry("more_events", &detail.more_events)?;
+        map.serialize_entry("ledger", &self.ledger)?;
+        map.end()
     }
 }

@@ -12,16 +12,15 @@ pub(super) const MAX_TYPES: usize = 10_000;
 
 /// The objects of a type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct TypeSum {
-    /// Number of events.
-    pub count: u64,
+pub(super) struct TypeSum {
+    pub(super) count: u64,
     /// Total size; `None` where the events do not contain it.
-    pub bytes: Option<u64>,
+    pub(super) bytes: Option<u64>,
 }
 
 /// Sums by type name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TypeSums {
+pub(super) struct TypeSums {
     sums: BTreeMap<String, TypeSum>,
 }
 
@@ -40,7 +39,7 @@ impl TypeSums {
     }
 
     /// The largest, by bytes and then by count.
-    pub fn top(&self) -> Vec<(&str, TypeSum)> {
+    pub(super) fn top(&self) -> Vec<(&str, TypeSum)> {
         let mut sums: Vec<(&str, TypeSum)> = self.sums.iter().map(|(name, sum)| (name.as_str(), *sum)).collect();
         sums.sort_by_key(|(name, sum)| (std::cmp::Reverse((sum.bytes, sum.count)), *name));
         sums.truncate(TOP_TYPES);
@@ -48,33 +47,33 @@ impl TypeSums {
     }
 
     /// Whether no event was observed.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.sums.is_empty()
     }
 }
 
 /// Waits of one heap's GC threads for each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct JoinSum {
+pub(super) struct JoinSum {
     /// Waits that were observed from start to end.
-    pub waits: u64,
+    pub(super) waits: u64,
     /// Total time, ns.
-    pub wait_ns: i64,
+    pub(super) wait_ns: i64,
     /// Longest wait, ns.
-    pub longest_ns: i64,
+    pub(super) longest_ns: i64,
 }
 
 /// LOH compaction of one heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct LohCompaction {
+pub(super) struct LohCompaction {
     /// Time to plan, microseconds.
-    pub plan_us: u32,
+    pub(super) plan_us: u32,
     /// Time to move objects, microseconds.
-    pub compact_us: u32,
+    pub(super) compact_us: u32,
     /// Time to update references, microseconds.
-    pub relocate_us: u32,
+    pub(super) relocate_us: u32,
     /// References that were visited.
-    pub total_refs: u64,
+    pub(super) total_refs: u64,
     /// Null references among them.
-    pub zero_refs: u64,
+    pub(super) zero_refs: u64,
 }

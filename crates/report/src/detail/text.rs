@@ -12,7 +12,7 @@ use crate::account;
 use crate::memory;
 use crate::table::{Column, FAINT, HEADING, MARK, head, left, right, row};
 use crate::timeline;
-use crate::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, plural};
+use crate::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, known, plural};
 use api::gc::type_name;
 
 /// Writes everything known of a collection; `start` is its GCStart as RFC 3339. `events`: its events as well, else how
@@ -72,9 +72,7 @@ fn section(out: &mut dyn Write, name: &str) -> io::Result<()> {
 }
 
 fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&str>) -> io::Result<()> {
-    let generation = gc
-        .generation
-        .map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string());
+    let generation = known(gc.generation);
     let gc_type = gc.gc_type.map(type_name).unwrap_or_default();
     let reason = gc.reason.map(|reason| format!(" · {reason}")).unwrap_or_default();
     let pid = detail
@@ -88,7 +86,7 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
         "{HEADING}GC {} · gen{generation} {gc_type}{reason}{HEADING:#}{pid}{start}",
         gc.number
     )?;
-    let span = |ns: Option<i64>| ns.map_or_else(|| UNKNOWN.to_owned(), |ns| Span(ns).to_string());
+    let span = |ns: Option<i64>| known(ns.map(Span));
     let (duration, pause, suspend) = (span(gc.duration_ns()), span(gc.pause_ns), span(gc.suspend_ns));
     let stops = plural(gc.pauses.len() as u64, "stop");
     writeln!(
@@ -110,8 +108,7 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
             out,
             "{} · memory load {} % · latency mode {} · {}",
             plural(global.heap_count.into(), "heap"),
-            gc.memory_load_percent()
-                .map_or_else(|| UNKNOWN.to_owned(), |percent| percent.to_string()),
+            known(gc.memory_load_percent()),
             global.pause_mode,
             mechanisms.join(" "),
         )?;
@@ -207,18 +204,14 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
             counted(gc.handles().map(u64::from), "handle"),
             counted(gc.sync_blocks().map(u64::from), "sync block"),
             counted(gc.finalization_promoted_count(), "object"),
-            gc.finalization_promoted_bytes()
-                .map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string()),
+            known(gc.finalization_promoted_bytes().map(Bytes)),
         )?;
     }
     Ok(())
 }
 
 fn counted(count: Option<u64>, of: &str) -> String {
-    match count {
-        Some(count) => plural(count, of),
-        None => format!("{UNKNOWN} {of}s"),
-    }
+    count.map_or_else(|| format!("{UNKNOWN} {of}s"), |count| plural(count, of))
 }
 
 fn phases(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
@@ -252,9 +245,7 @@ fn marks(out: &mut dyn Write, detail: &Detail) -> io::Result<()> {
         write!(out, "{:<16} {:>10}", root.to_string(), Bytes(total).to_string())?;
         if heaps.len() > 1 {
             for heap in &heaps {
-                let bytes = by_heap
-                    .get(heap)
-                    .map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(*bytes).to_string());
+                let bytes = known(by_heap.get(heap).copied().map(Bytes));
                 write!(out, "   heap {heap} {bytes:>10}")?;
             }
         }
@@ -306,9 +297,7 @@ fn types(out: &mut dyn Write, name: &str, sums: &TypeSums) -> io::Result<()> {
     }
     section(out, name)?;
     for (name, sum) in sums.top() {
-        let bytes = sum
-            .bytes
-            .map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string());
+        let bytes = known(sum.bytes.map(Bytes));
         writeln!(out, "{:>8} {bytes:>10}  {name}", Count(sum.count).to_string())?;
     }
     Ok(())

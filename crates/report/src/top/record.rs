@@ -33,7 +33,6 @@ pub struct Overview {
     pub(super) processes: Vec<Row>,
 }
 
-/// An incident.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Incident {
@@ -77,7 +76,6 @@ pub(super) struct Evidence {
     pub(super) text: String,
 }
 
-/// A process.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Row {
@@ -152,7 +150,6 @@ impl Reserved {
     }
 }
 
-/// Its last minute.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Minute {
@@ -262,7 +259,6 @@ pub(super) struct Cause {
     pub(super) longest_ns: Option<u64>,
 }
 
-/// One collection.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Line {
@@ -279,7 +275,6 @@ pub(super) struct Line {
     pub(super) heap_after: Option<u64>,
 }
 
-/// What was not seen.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Unseen {

@@ -18,18 +18,20 @@ pub enum Action {
 }
 
 /// What is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
     /// All processes.
+    #[default]
     Overview,
     /// One.
     Process(u32),
 }
 
 /// Whether what is shown is the present.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Connection {
     /// Nothing was received yet.
+    #[default]
     Waiting,
     /// The last answer came.
     Live,
@@ -38,8 +40,9 @@ pub enum Connection {
 }
 
 /// What rows are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Sort {
+    #[default]
     Stopped,
     Longest,
     Collections,
@@ -65,7 +68,7 @@ pub(super) const SORTS: [(char, Sort, &str, &str); 7] = [
 const PAGE: usize = 10;
 
 /// All that decides a frame.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Screen {
     /// What is shown.
     pub view: View,
@@ -94,18 +97,8 @@ impl Screen {
     /// Before the first answer.
     pub fn new(address: String) -> Self {
         Self {
-            view: View::Overview,
-            overview: Overview::default(),
-            process: None,
-            connection: Connection::Waiting,
             address,
-            sort: Sort::Stopped,
-            filter: String::new(),
-            typing: false,
-            help: false,
-            all: false,
-            chosen: None,
-            scroll: 0,
+            ..Self::default()
         }
     }
 

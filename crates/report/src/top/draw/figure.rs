@@ -1,11 +1,8 @@
 //! Figures as texts: shares, durations, rates, sizes, ages, and small charts.
 
+use crate::summary::BARS;
 use crate::top::record::Minute;
-
-pub(super) const UNKNOWN: &str = "-";
-
-/// Bars of a small chart.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+use crate::units::UNKNOWN;
 
 pub(super) fn bars(values: &[Option<u64>], columns: usize) -> String {
     let most = values.iter().flatten().max().copied().unwrap_or(0).max(10);

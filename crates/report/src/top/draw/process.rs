@@ -6,12 +6,13 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Sparkline, Wrap};
 
-use super::figure::{UNKNOWN, allocated_per_second, bytes, duration, percent, rate, share};
+use super::figure::{allocated_per_second, bytes, duration, percent, rate, share};
 use super::overview::incident_line;
 use super::{BOLD, DIM};
 use crate::table::folded;
 use crate::top::record::{Process, Row};
 use crate::top::state::Screen;
+use crate::units::{UNKNOWN, known};
 
 /// Characters of the bar of a limit.
 const BAR: usize = 14;
@@ -250,9 +251,7 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
             .as_deref()
             .and_then(|start| start.get(11..19))
             .unwrap_or(UNKNOWN);
-        let generation = line
-            .generation
-            .map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string());
+        let generation = known(line.generation);
         let pause = line.pause_ns.and_then(|ns| u64::try_from(ns).ok());
         lines.push(Line::from(format!(
             "{at:<9} {:>7} {generation:<4} {:<10} {:<14} {:>9} {:>10} {:>10}",
