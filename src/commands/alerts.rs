@@ -66,10 +66,10 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     webhooks.alertmanagers.clear();
     let answers = executor()?.block_on(async {
         let (alertmanagers, webhooks) = (Notifier::start(&alertmanagers)?, Notifier::start(&webhooks)?);
-        let test = TestIncident::new();
-        let (mut answers, of_webhooks) = tokio::join!(test.ask(&alertmanagers), test.ask(&webhooks));
+        let (began, ended) = incident();
+        let (mut answers, of_webhooks) = tokio::join!(ask(&alertmanagers, &began), ask(&webhooks, &began));
         answers.extend(of_webhooks);
-        test.end(&webhooks);
+        webhooks.notify(&Resource::default(), ended.as_slice(), Wall::UNIX);
         tokio::join!(alertmanagers.shutdown(WITHIN), webhooks.shutdown(WITHIN));
         anyhow::Ok(answers)
     })?;
@@ -89,52 +89,38 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     Ok(all)
 }
 
-/// The incident: its beginning, and its end.
-struct TestIncident {
-    notices: Vec<IncidentNotice>,
-    ended: Option<IncidentNotice>,
+/// The beginning of the incident, and its end.
+fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
+    let run = RunKey {
+        pid: std::process::id(),
+        start_time: now_unix_ns(),
+    };
+    let notice = |change| IncidentNotice {
+        run,
+        process: Arc::from("gcwatch"),
+        change,
+        span: None,
+    };
+    let changes = sample(Wall::UNIX.moment(now_unix_ns()));
+    let mut notices: Vec<IncidentNotice> = changes.into_iter().map(notice).collect();
+    let ended = notices.pop();
+    (notices, ended)
 }
 
-impl TestIncident {
-    fn new() -> Self {
-        let run = RunKey {
-            pid: std::process::id(),
-            start_time: now_unix_ns(),
-        };
-        let notice = |change| IncidentNotice {
-            run,
-            process: Arc::from("gcwatch"),
-            change,
-            span: None,
-        };
-        let mut notices: Vec<IncidentNotice> = sample(Wall::UNIX.moment(now_unix_ns()))
-            .into_iter()
-            .map(notice)
-            .collect();
-        let ended = notices.pop();
-        Self { notices, ended }
-    }
-
-    /// Its beginning, and what each receiver answers.
-    async fn ask(&self, notifier: &Notifier) -> Vec<AnswerRecord> {
-        notifier.notify(&Resource::default(), &self.notices, Wall::UNIX);
-        let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
-        let answered =
-            |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
-        let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
-        let answer = |(receiver, stats): (String, ReceiverStats)| {
-            let silent = || format!("no answer within {} s", WITHIN.as_secs());
-            let accepted = stats.sent > 0;
-            AnswerRecord {
-                receiver,
-                accepted,
-                error: (!accepted).then(|| stats.last_error.unwrap_or_else(silent)),
-            }
-        };
-        notifier.stats().into_iter().map(answer).collect()
-    }
-
-    fn end(&self, notifier: &Notifier) {
-        notifier.notify(&Resource::default(), self.ended.as_slice(), Wall::UNIX);
-    }
+/// What each receiver answers to it.
+async fn ask(notifier: &Notifier, notices: &[IncidentNotice]) -> Vec<AnswerRecord> {
+    notifier.notify(&Resource::default(), notices, Wall::UNIX);
+    let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
+    let answered = |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
+    let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
+    let answer = |(receiver, stats): (String, ReceiverStats)| {
+        let silent = || format!("no answer within {} s", WITHIN.as_secs());
+        let accepted = stats.sent > 0;
+        AnswerRecord {
+            receiver,
+            accepted,
+            error: (!accepted).then(|| stats.last_error.unwrap_or_else(silent)),
+        }
+    };
+    notifier.stats().into_iter().map(answer).collect()
 }

@@ -28,9 +28,9 @@ const MAX_OUTPUT_BYTES: u64 = 256 << 20;
 /// The first record.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "allocations")]
-struct AllocationsRecord {
+struct AllocationsRecord<'a> {
     #[serde(flatten)]
-    facts: Facts,
+    facts: &'a Facts,
     method: Method,
     /// Of all: `samples`, `estimate`, `low`, `high`.
     #[serde(flatten)]
@@ -49,22 +49,22 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
         return Ok(true);
     };
     // Of a process that allocates little none is an answer; a recording without them says nothing.
-    if gathered.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
+    if gathered.facts.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
         say(format_args!(
             "{} has no allocation events; record them with `gcwatch record --profile gc-verbose`, or keep a burst with \
              `gcwatch allocations PID --keep FILE`",
-            gathered.name
+            gathered.facts.name
         ));
         return Ok(false);
     }
-    if gathered.stopped_by == StoppedBy::PinnedObjects {
+    if gathered.facts.stopped_by == StoppedBy::PinnedObjects {
         say(format_args!(
             "{} has more than {MAX_PINNED_FOR_VERBOSE} pinned objects, each of which is an event of every collection \
              while this goes on: the burst was ended; --force goes on",
-            gathered.name
+            gathered.facts.name
         ));
     }
-    let is_refused = gathered.stopped_by == StoppedBy::PinnedObjects;
+    let is_refused = gathered.facts.stopped_by == StoppedBy::PinnedObjects;
     Ok(write(&gathered, output, args)? && !is_refused)
 }
 
@@ -96,7 +96,7 @@ fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &Allocat
     match output.format {
         EvidenceFormat::Ndjson => {
             output.record(&AllocationsRecord {
-                facts: gathered.facts(),
+                facts: &gathered.facts,
                 method: allocations.method,
                 total: allocations.total,
                 without_place: allocations.without_place,
@@ -108,12 +108,12 @@ fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &Allocat
             gathered.write_stacks(&mut output, (Weight::Allocated, Unit::Bytes), "Bytes allocated")?;
         }
         EvidenceFormat::Pprof => {
-            let facts = burst.facts();
+            let facts = &gathered.facts.of_burst;
             let time = facts.window.length().unwrap_or(0);
             // When a recording was made is not known here.
-            let began = gathered.pid.map(|_| now_unix_ns().saturating_sub(time));
+            let began = gathered.facts.pid.map(|_| now_unix_ns().saturating_sub(time));
             let began = began.and_then(|began| i64::try_from(began).ok());
-            let profile = pprof::encode(&burst.stacked(), &facts, began, allocations.method == Method::Tick);
+            let profile = pprof::encode(&burst.stacked(), facts, began, allocations.method == Method::Tick);
             let mut packed = GzEncoder::new(output.raw(), Compression::default());
             packed.write_all(&profile)?;
             packed.finish()?;
@@ -122,7 +122,7 @@ fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &Allocat
             report::write(
                 output.text(),
                 &allocations,
-                &burst.facts(),
+                &gathered.facts.of_burst,
                 args.burst.top,
                 args.burst.stacks,
             )?;

@@ -17,6 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::executor;
+use crate::commands::look::major;
 use crate::commands::output::{Output, private_file, say};
 use evidence::burst::{Done, Question, StoppedBy};
 use evidence::lock::Turn;
@@ -48,13 +49,7 @@ pub(crate) fn gather(
 /// A burst, or what a recording has of one.
 pub(crate) struct Gathered {
     pub(crate) burst: Burst,
-    /// The host's pid; `None`: a recording.
-    pub(crate) pid: Option<u32>,
-    /// Of the process, or the file.
-    pub(crate) name: String,
-    pub(crate) runtime: Option<String>,
-    pub(crate) stopped_by: StoppedBy,
-    pub(crate) stop_took: Option<Duration>,
+    pub(crate) facts: Facts,
     /// The command did all that it was asked for.
     pub(crate) is_whole: bool,
 }
@@ -62,31 +57,19 @@ pub(crate) struct Gathered {
 /// The facts of a burst that its first record has.
 #[derive(Debug, Serialize)]
 pub(crate) struct Facts {
-    pid: Option<u32>,
-    name: String,
+    /// The host's pid; `None`: a recording.
+    pub(crate) pid: Option<u32>,
+    /// Of the process, or the file.
+    pub(crate) name: String,
     runtime: Option<String>,
-    stopped_by: StoppedBy,
+    pub(crate) stopped_by: StoppedBy,
     /// From the request to stop to the end of the stream.
     stop_ns: Option<u64>,
     #[serde(flatten)]
-    facts: BurstFacts,
+    pub(crate) of_burst: BurstFacts,
 }
 
 impl Gathered {
-    pub(crate) fn facts(&self) -> Facts {
-        let stop_ns = self
-            .stop_took
-            .map(|took| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        Facts {
-            pid: self.pid,
-            name: self.name.clone(),
-            runtime: self.runtime.clone(),
-            stopped_by: self.stopped_by,
-            stop_ns,
-            facts: self.burst.facts(),
-        }
-    }
-
     /// Writes stacks and what they weigh, as text or as a flame graph. `what`: the title of that.
     pub(crate) fn write_stacks(
         &self,
@@ -98,7 +81,7 @@ impl Gathered {
         if output.format == EvidenceFormat::Folded {
             return folded::write(output.text(), &stacks);
         }
-        let title = format!("{what}: {}", self.name);
+        let title = format!("{what}: {}", self.facts.name);
         let svg = flame::svg(&title, &stacks, unit, &self.burst.framework());
         output.text().write_all(svg.as_bytes())
     }
@@ -128,30 +111,33 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     let mut source = Source::open(file)?;
     let mut burst = Burst::new(Origin::File);
     let mut buffer = vec![0; source.read_size()];
-    let mut is_whole = true;
+    let mut faults = Vec::new();
     loop {
         let read = source.read(&mut buffer)?;
         if read == 0 {
             break;
         }
         if let Err(error) = burst.push(buffer.get(..read).unwrap_or_default()) {
-            say(format_args!("{}: {error}; what came before is reported", source.name()));
-            is_whole = false;
+            faults.push(error);
             break;
         }
     }
-    if let Err(error) = burst.finish() {
-        say(format_args!("{}: {error}; what came before is reported", source.name()));
-        is_whole = false;
+    faults.extend(burst.finish().err());
+    for fault in &faults {
+        say(format_args!("{}: {fault}; what came before is reported", source.name()));
     }
-    Ok(Gathered {
-        burst,
+    let facts = Facts {
         pid: None,
         name: source.name().to_owned(),
         runtime: None,
         stopped_by: StoppedBy::EndOfFile,
-        stop_took: None,
-        is_whole,
+        stop_ns: None,
+        of_burst: burst.facts(),
+    };
+    Ok(Gathered {
+        burst,
+        facts,
+        is_whole: faults.is_empty(),
     })
 }
 
@@ -175,9 +161,9 @@ impl Asked {
         })
     }
 
-    /// The first number of its version; `None`: .NET Core 3, or unknown.
+    /// `None`: .NET Core 3, or unknown.
     pub(crate) fn major(&self) -> Option<u32> {
-        self.runtime.as_deref()?.split('.').next()?.parse().ok()
+        self.runtime.as_deref().and_then(major)
     }
 
     /// Runs a burst when it is its turn. `None`: it was stopped before.
@@ -232,13 +218,17 @@ impl Asked {
                 "process {pid} may go on making the events of this burst while another session is open: {problem}"
             ));
         }
-        Ok(Some(Gathered {
-            burst,
+        let facts = Facts {
             pid: Some(pid),
             name: self.process.name,
             runtime: self.runtime,
             stopped_by,
-            stop_took: Some(stop_took),
+            stop_ns: Some(u64::try_from(stop_took.as_nanos()).unwrap_or(u64::MAX)),
+            of_burst: burst.facts(),
+        };
+        Ok(Some(Gathered {
+            burst,
+            facts,
             is_whole: cut.is_none() && not_healed.is_none() && is_kept,
         }))
     }

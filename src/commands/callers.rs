@@ -17,9 +17,9 @@ const TIME: Duration = Duration::from_secs(10);
 /// The first record.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "callers")]
-struct CallersRecord {
+struct CallersRecord<'a> {
     #[serde(flatten)]
-    facts: Facts,
+    facts: &'a Facts,
     triggers: u64,
     collections: u64,
     stopped_ns: Option<i64>,
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CallersArgs) -> anyhow::Result<bool> {
     match output.format {
         EvidenceFormat::Ndjson => {
             output.record(&CallersRecord {
-                facts: gathered.facts(),
+                facts: &gathered.facts,
                 triggers: callers.triggers,
                 collections: callers.collections,
                 stopped_ns: callers.stopped_ns,
@@ -55,8 +55,8 @@ pub(crate) fn run(args: &CallersArgs) -> anyhow::Result<bool> {
             gathered.write_stacks(&mut output, of, "Time stopped by callers of the collector")?;
         }
         EvidenceFormat::Table | EvidenceFormat::Pprof => {
-            let facts = gathered.burst.facts();
-            report::write(output.text(), &callers, &facts, args.burst.top, args.burst.stacks)?;
+            let facts = &gathered.facts.of_burst;
+            report::write(output.text(), &callers, facts, args.burst.top, args.burst.stacks)?;
         }
     }
     output.finish()?;

@@ -180,10 +180,7 @@ impl Cli {
     }
 
     /// Reads the arguments; where a word is no command, the error names the one that was meant.
-    ///
-    /// # Errors
-    ///
-    /// The error of clap, for `--help` and `--version` too.
+    /// `--help` and `--version` are errors of clap, too.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let read = Self::grouped().try_get_matches_from(arguments);
         read.and_then(|matches| Self::from_arg_matches(&matches))

@@ -152,12 +152,8 @@ async fn named(
     let diagnosed = &report.diagnoses;
     let has_one = |path: &PathBuf| {
         let path = path.display().to_string();
-        diagnosed.iter().any(|diagnosis| {
-            diagnosis
-                .socket
-                .as_ref()
-                .is_some_and(|socket| socket.strip_prefix(&path).is_some())
-        })
+        let mut sockets = diagnosed.iter().filter_map(|diagnosis| diagnosis.socket.as_ref());
+        sockets.any(|socket| socket.starts_with(&path))
     };
     let empty: Vec<Diagnosis> = options
         .sockets

@@ -264,13 +264,7 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
             say("a dump cannot be cancelled: reading it to the end, so that the process gets its memory back");
         }
     });
-    let dump = Dump {
-        asked: &asked,
-        client: &client,
-        price: &price,
-        args,
-    };
-    let (first, mut is_whole) = dump.take(&target).await?;
+    let (first, mut is_whole) = dump(&asked, &client, &price, args, &target).await?;
     let Some(apart) = args.diff else {
         target.finish(&first.survey, args)?;
         return Ok(is_whole);
@@ -279,64 +273,61 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         say(format_args!("the second one comes in {:.0} s", apart.as_secs_f64()));
     }
     tokio::time::sleep(apart).await;
-    let (second, is_second_whole) = dump.take(&target).await?;
+    let (second, is_second_whole) = dump(&asked, &client, &price, args, &target).await?;
     is_whole &= is_second_whole;
     target.growth(&second.survey, &diff(&first.survey, &second.survey), args.top)?;
     Ok(is_whole)
 }
 
-struct Dump<'a> {
-    asked: &'a Asked,
-    client: &'a Client,
-    price: &'a Price,
-    args: &'a HeapArgs,
-}
-
-impl Dump<'_> {
-    async fn take(&self, target: &Destination) -> anyhow::Result<(Answer, bool)> {
-        let (pid, args) = (self.asked.process.pid, self.args);
-        let what = target.what(args, Some(pid));
-        let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
-        let mut computing = Computing::start(&what, target.sink()).context("cannot start a process for the graph")?;
-        let asked = session::Asked {
-            buffer_mb: self.price.buffer_mb,
-            histogram: args.histogram,
-            small_buffer: args.small_buffer,
-        };
-        let done = session::run(self.client, asked, |bytes| {
-            kept.write(bytes);
-            if args.small_buffer {
-                computing.feed_at_once(bytes)
-            } else {
-                computing.feed(bytes)
-            }
-        });
-        let done = match done.await {
-            Ok(done) => done,
-            Err(error) => {
-                computing.give_up();
-                return Err(error.into());
-            }
-        };
-        let is_kept = kept.complete();
-        if let Some(problem) = &done.not_healed {
-            say(format_args!(
-                "process {pid}: the session that makes its runtime forget this one failed ({problem}): the next dump \
-                 may have no names of types"
-            ));
+async fn dump(
+    asked: &Asked,
+    client: &Client,
+    price: &Price,
+    args: &HeapArgs,
+    target: &Destination,
+) -> anyhow::Result<(Answer, bool)> {
+    let pid = asked.process.pid;
+    let what = target.what(args, Some(pid));
+    let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
+    let mut computing = Computing::start(&what, target.sink()).context("cannot start a process for the graph")?;
+    let wanted = session::Asked {
+        buffer_mb: price.buffer_mb,
+        histogram: args.histogram,
+        small_buffer: args.small_buffer,
+    };
+    let done = session::run(client, wanted, |bytes| {
+        kept.write(bytes);
+        if args.small_buffer {
+            computing.feed_at_once(bytes)
+        } else {
+            computing.feed(bytes)
         }
-        let finished = tokio::task::spawn_blocking(move || computing.finish()).await?;
-        let mut answer = finished.map_err(|sentence| match &done.cut {
-            Some(cut) => anyhow::anyhow!("process {pid}: {cut}"),
-            None => anyhow::anyhow!("process {pid}: {sentence}"),
-        })?;
-        let heap = &mut answer.survey.heap;
-        heap.pid = Some(pid);
-        heap.process = Some(self.asked.process.name.clone());
-        heap.runtime.clone_from(&self.asked.runtime);
-        let is_whole = done.cut.is_none() && done.not_healed.is_none() && is_kept;
-        Ok((answer, is_whole))
+    });
+    let done = match done.await {
+        Ok(done) => done,
+        Err(error) => {
+            computing.give_up();
+            return Err(error.into());
+        }
+    };
+    let is_kept = kept.complete();
+    if let Some(problem) = &done.not_healed {
+        say(format_args!(
+            "process {pid}: the session that makes its runtime forget this one failed ({problem}): the next dump \
+             may have no names of types"
+        ));
     }
+    let finished = tokio::task::spawn_blocking(move || computing.finish()).await?;
+    let mut answer = finished.map_err(|sentence| match &done.cut {
+        Some(cut) => anyhow::anyhow!("process {pid}: {cut}"),
+        None => anyhow::anyhow!("process {pid}: {sentence}"),
+    })?;
+    let heap = &mut answer.survey.heap;
+    heap.pid = Some(pid);
+    heap.process = Some(asked.process.name.clone());
+    heap.runtime.clone_from(&asked.runtime);
+    let is_whole = done.cut.is_none() && done.not_healed.is_none() && is_kept;
+    Ok((answer, is_whole))
 }
 
 /// What a dump will cost.

@@ -13,7 +13,6 @@ const MOST_BYTES: usize = 64 << 20;
 /// Where the daemon of this host listens, unless it is configured otherwise.
 const THIS_HOST: &str = "http://127.0.0.1:9464";
 
-/// A listener.
 #[derive(Debug)]
 pub(crate) struct Listener {
     client: Client,
@@ -24,10 +23,6 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// The one at a URL, or else of this host. `token_file`: the token of `web.token_from`.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read, or the URL is none of http or https.
     pub(crate) fn new(connect: Option<&str>, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let token = token_file.map(|path| {
             let text = std::fs::read_to_string(path);

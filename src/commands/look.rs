@@ -10,16 +10,12 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
-/// Limit of one look.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// Limit of looks at once. One that does not return keeps its thread until the command ends, and counts no more.
 const AT_ONCE: usize = 64;
 
-/// What `looking`, which may block, returns.
-///
-/// # Errors
-///
-/// [`Reason::Silent`] when it has not returned in time, [`Reason::Failed`] when it panicked.
+/// What `looking`, which may block, returns; [`Reason::Silent`] when it has not in time, [`Reason::Failed`] when it
+/// panicked.
 pub(crate) async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, Obstacle> {
     match timeout(LOOK_WITHIN, spawn_blocking(looking)).await {
         Ok(Ok(found)) => Ok(found),
@@ -56,6 +52,11 @@ pub(crate) async fn ask(process: &Process, within: Duration) -> Result<Option<Pr
     let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
     let client = Client::with_deadlines(endpoint, Deadlines::uniform(within));
     client.probe().await.map_err(|error| error.obstacle())
+}
+
+/// The first number of a runtime's version.
+pub(crate) fn major(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
 }
 
 /// The version of its runtime. The answer of a process is not trusted; .NET Core 3.x does not report its version: the

@@ -13,7 +13,6 @@ use crate::commands::cli::{EvidenceFormat, Format, FormatArgs};
 use processes::files::Beside;
 use report::table::{self, Escape, Folding};
 
-/// Size of the buffer.
 const WRITE_BYTES: usize = 64 * 1024;
 
 /// Results as a table, as records, or in another format.
@@ -156,7 +155,6 @@ fn note_records() {
     }
 }
 
-/// Columns of a terminal.
 pub(crate) fn terminal_width(terminal: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)

@@ -16,6 +16,7 @@ use dotnet_diagnostics::{Client, Endpoint, Session};
 use crate::commands::burst::{Signals, guarded};
 use crate::commands::cli::RecordArgs;
 use crate::commands::executor;
+use crate::commands::look::major;
 use crate::commands::output::say;
 use crate::commands::ps;
 use crate::commands::record::output::Output;
@@ -41,7 +42,8 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
         ..SessionConfig::default()
     };
     let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    if runtime_version.is_some_and(chooses_rundown) {
+    // From .NET 9 on a session chooses its rundown.
+    if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
         // How the collector is set up, in two small events; older runtimes would send all methods.
         config.rundown = Rundown::Keyword(KEYWORD_GC);
         config
@@ -61,8 +63,9 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
             return Err(error);
         }
     };
-    let version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    let version = version.map(|version| format!(", .NET {version}")).unwrap_or_default();
+    let version = runtime_version
+        .map(|version| format!(", .NET {version}"))
+        .unwrap_or_default();
     let command = Command::CollectTracing(session.version());
     say(format_args!(
         "recording process {} ({name}{version}) with {command}; press Ctrl-C to stop",
@@ -99,12 +102,6 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let name = output.complete()?;
     say(progress.summary(&name, stopping));
     Ok(true)
-}
-
-/// Whether a runtime of this version lets a session choose its rundown: .NET 9 and later.
-fn chooses_rundown(version: &str) -> bool {
-    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    major.is_some_and(|major| major >= 9)
 }
 
 /// Begins the session. A command that is under way is not abandoned at once: its session would stay in the process.

@@ -1,12 +1,11 @@
 //! `gcwatch run`: the daemon.
 
 mod end;
-mod options;
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use tracing::{error, info, warn};
 
 use crate::commands::cli::RunArgs;
 use crate::commands::run::end::{end_at_last, end_with_stdin};
-pub(crate) use crate::commands::run::options::options;
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
@@ -27,13 +25,15 @@ use config::options::LogOptions;
 use config::options::{Options, RuleSources};
 use config::problem::Problems;
 use config::rule_files;
-use config::{self, Config, Loaded};
+use config::{self, Config, Loaded, texts};
+use delivery::clock::now_unix_ns;
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
+use processes::RunKey;
 use rule_language::load;
 use targets::descriptors::{self, Descriptors};
 use targets::guard::Guard;
-use targets::{FileReading, Readers, Rounds};
+use targets::{FileReading, Readers, Rounds, own_identity};
 
 /// The name of the thread that reads all streams, as `top -H` shows it.
 const READING_THREAD: &str = "reading";
@@ -122,6 +122,27 @@ async fn serve(
     Ok(daemon::run(options, services, signals, reload, readers).await)
 }
 
+/// When this process began, near enough: the same at every reload, so that one that changes nothing changes nothing.
+static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);
+
+/// The options of a configuration, with the identity of this process as the daemon's own resource.
+pub(crate) fn options(config: &Config) -> Options {
+    let own = &config.self_telemetry;
+    let run = RunKey {
+        pid: std::process::id(),
+        start_time: *STARTED,
+    };
+    let mut own_resource = own_identity(&own.service_name, run);
+    for given in texts(own.attributes.clone()) {
+        own_resource.retain(|known| known.key != given.key);
+        own_resource.push(given);
+    }
+    Options {
+        own_resource,
+        ..config.options.clone()
+    }
+}
+
 fn greet(options: &Options, services: &Services) {
     info!("gcwatch {}", env!("GCWATCH_VERSION"));
     match services.address() {
@@ -184,11 +205,8 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
     Ok(Some(loaded))
 }
 
-/// Checks the rule files as the daemon loads them, and counts the rules that would be in force.
-///
-/// # Errors
-///
-/// When they are invalid: each error was written to `out`.
+/// Checks the rule files as the daemon loads them, and counts the rules that would be in force. Each of their errors is
+/// written to `out`.
 fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::Result<String> {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
     let mut problems = Vec::new();

@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_millis(300);
 #[serde(tag = "kind", rename = "stacks")]
 struct StacksRecord<'a> {
     #[serde(flatten)]
-    facts: Facts,
+    facts: &'a Facts,
     samples: u64,
     threads: usize,
     finalizer: Option<u64>,
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &StacksArgs) -> anyhow::Result<bool> {
     }
     if output.format == EvidenceFormat::Ndjson {
         output.record(&StacksRecord {
-            facts: gathered.facts(),
+            facts: &gathered.facts,
             samples: stacks.samples,
             threads: stacks.groups.iter().map(|group| group.threads.len()).sum(),
             finalizer: stacks.finalizer,
@@ -60,15 +60,8 @@ pub(crate) fn run(args: &StacksArgs) -> anyhow::Result<bool> {
         })?;
         output.records(&stacks.groups)?;
     } else {
-        let facts = gathered.burst.facts();
-        report::write(
-            output.text(),
-            &stacks,
-            &names,
-            &facts,
-            args.burst.top,
-            args.burst.stacks,
-        )?;
+        let facts = &gathered.facts.of_burst;
+        report::write(output.text(), &stacks, &names, facts, args.burst.top, args.burst.stacks)?;
     }
     output.finish()?;
     Ok(gathered.is_whole)

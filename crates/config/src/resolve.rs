@@ -188,7 +188,6 @@ pub(crate) fn resource(resolver: &mut Resolver<'_>, document: &Document) -> Vec<
     attributes.into_iter().collect()
 }
 
-/// Options of the log.
 pub(crate) fn log(document: &Document) -> LogOptions {
     LogOptions {
         filter: document.log.level.to_string(),

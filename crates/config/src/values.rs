@@ -50,7 +50,6 @@ pub(crate) const FORMATS: [Format; 7] = [
     },
 ];
 
-/// Log levels.
 pub(crate) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// A string that is never written: it serializes as `<redacted>`.
@@ -189,11 +188,7 @@ pub(crate) struct LinkUrl(String);
 pub(crate) const PLACES: [&str; 3] = ["{node}", "{host}", "{pod}"];
 
 impl LinkUrl {
-    /// With each place replaced by what `of` says of it.
-    ///
-    /// # Errors
-    ///
-    /// The place of which that is not known.
+    /// With each place replaced by what `of` says of it; else the place of which that is not known.
     pub(crate) fn at(&self, of: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
         PLACES.into_iter().try_fold(self.0.clone(), |url, place| {
             if !url.contains(place) {

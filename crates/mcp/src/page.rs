@@ -13,11 +13,8 @@ pub(super) const UNITS: &str = "sizes bytes, _ns nanoseconds, _ms Unix milliseco
 
 /// A part of a list, and the key behind which the next part begins; `None`: this is its end.
 ///
-/// A cursor is the key of the last row: what is new at the beginning moves nothing.
-///
-/// # Errors
-///
-/// When the row of the cursor is not in the list any more.
+/// A cursor is the key of the last row: what is new at the beginning moves nothing. It is refused when that row is not
+/// in the list any more.
 pub(super) fn page<'l, T>(
     all: &'l [T],
     key: impl Fn(&T) -> String,
@@ -94,10 +91,6 @@ pub(super) fn text<'v>(record: &'v Value, name: &str) -> Option<&'v str> {
 }
 
 /// A time, RFC 3339 or so long before `now_ms`: `2027-01-15T08:00:00Z`, `10m`.
-///
-/// # Errors
-///
-/// When it is neither.
 pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Ok(u64::try_from(time.as_millisecond()).unwrap_or(0));

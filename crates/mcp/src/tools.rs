@@ -58,11 +58,7 @@ pub(super) async fn answer<S: Source>(
     Some(answer)
 }
 
-/// The arguments of a tool.
-///
-/// # Errors
-///
-/// When one has another name or type.
+/// The arguments of a tool, refused when one has another name or type.
 pub(super) fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Refusal> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Refusal::new(format!("the arguments: {error}"), "see the input schema of the tool"))

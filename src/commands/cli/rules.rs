@@ -51,6 +51,7 @@ pub(crate) struct RulesCheckArgs {
     pub(crate) format: FormatArgs,
 }
 
+/// Rules, and how they are written.
 #[derive(Debug, Args)]
 pub(crate) struct RulesListArgs {
     /// Files, directories, or - for standard input [default: the shipped rules]
@@ -69,14 +70,8 @@ pub(crate) struct RulesShowArgs {
     /// The id of the rule
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Files, directories, or - for standard input [default: the shipped rules]
-    #[arg(value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-    /// Read the shipped rules before the files, as the daemon does
-    #[arg(long)]
-    pub(crate) with_shipped: bool,
     #[command(flatten)]
-    pub(crate) format: FormatArgs,
+    pub(crate) rules: RulesListArgs,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
 use tokio::task::spawn_blocking;
 
 use super::Looked;
-use crate::commands::look::{ask, runtime_version};
+use crate::commands::look::{ask, major, runtime_version};
 use report::doctor::Diagnosis;
 use targets::exporting::{exports_runtime, hint};
 use targets::facts::Facts;
@@ -74,15 +74,10 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
                 _ if obstacle.remedy.is_empty() => remedy(obstacle.reason).to_owned(),
                 _ => obstacle.remedy,
             };
-            let notes = [diagnosis
-                .detail
-                .take()
-                .filter(|_| obstacle.reason != Reason::OtherArchitecture)];
-            let detail = notes
-                .into_iter()
-                .flatten()
-                .fold(obstacle.detail, |detail, note| format!("{detail}; {note}"));
-            diagnosis.detail = Some(detail);
+            let note = diagnosis.detail.take();
+            let note = note.filter(|_| obstacle.reason != Reason::OtherArchitecture);
+            let note = note.map_or_else(String::new, |note| format!("; {note}"));
+            diagnosis.detail = Some(obstacle.detail + &note);
             diagnosis.remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
         }
     }
@@ -91,7 +86,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
 
 /// Whether it exports the metrics of its runtime itself; `None`: nothing says so.
 async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
-    let major = major(version);
+    let major = version.and_then(major);
     let process = process.clone();
     let read = move || {
         let facts = Facts::of(&process);
@@ -110,13 +105,9 @@ async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     spawn_blocking(read).await.ok()?
 }
 
-fn major(version: Option<&str>) -> Option<u32> {
-    version?.split('.').next()?.parse().ok()
-}
-
 /// Why it does not respond.
 async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
-    let major = major(version);
+    let major = version.and_then(major);
     let process = process.clone();
     spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }

@@ -16,7 +16,6 @@ use mcp::source::{Printed, Refusal};
 const WITHIN: Duration = Duration::from_secs(90);
 /// Records of each kind that are kept, the first ones: commands write the largest first.
 const MOST_OF_A_KIND: usize = 8;
-/// The longest record.
 const MOST_RECORD_BYTES: u64 = 1 << 20;
 /// What it may say.
 const MOST_SAID_BYTES: u64 = 16 << 10;

@@ -48,12 +48,8 @@ struct Partial {
 }
 
 impl Output {
-    /// Opens what `path` names; `-` is standard output. Waits for the reader of a FIFO.
-    ///
-    /// # Errors
-    ///
-    /// When it exists already and `force` is not given, when it is something else than a regular file (a FIFO needs
-    /// `allow_fifo`), or when it cannot be made.
+    /// Opens what `path` names; `-` is standard output. Waits for the reader of a FIFO, which needs `allow_fifo`. What
+    /// exists needs `force`, and is a regular file.
     pub(super) async fn open(path: &Path, force: bool, allow_fifo: bool) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             let out = io::stdout().as_fd().try_clone_to_owned();
@@ -108,11 +104,7 @@ impl Output {
     }
 
     /// Gives a piece to be written. Waits while too many wait; cancel safe: the piece is taken from `piece` when there
-    /// is room.
-    ///
-    /// # Errors
-    ///
-    /// The error of the write that failed before.
+    /// is room. Fails with the error of the write that failed before.
     pub(super) async fn write(&mut self, piece: &mut Vec<u8>) -> io::Result<()> {
         if let Some(pieces) = &self.pieces
             && let Ok(room) = pieces.reserve().await
@@ -124,11 +116,7 @@ impl Output {
         Err(self.written().await.err().unwrap_or(io::ErrorKind::BrokenPipe.into()))
     }
 
-    /// Waits until all is written. Cancel safe.
-    ///
-    /// # Errors
-    ///
-    /// The error of the write that failed.
+    /// Waits until all is written. Fails with the error of the write that failed. Cancel safe.
     pub(super) async fn written(&mut self) -> io::Result<()> {
         self.pieces = None;
         match (&mut self.done).await {
@@ -137,11 +125,8 @@ impl Output {
         }
     }
 
-    /// It is complete: the file gets its name. Gives the name.
-    ///
-    /// # Errors
-    ///
-    /// When there is a file of this name now; the recording stays where it is.
+    /// It is complete: the file gets its name. Gives the name. When there is a file of this name now, that is an error,
+    /// and the recording stays where it is.
     pub(super) fn complete(&self) -> anyhow::Result<String> {
         let Some(partial) = &self.partial else {
             return Ok(self.name.clone());

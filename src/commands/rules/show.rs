@@ -11,7 +11,7 @@ use rule_language::page::catalogue;
 
 /// Shows one rule; `false`: there is none of that id, or the files are invalid.
 pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
-    let Some(loaded) = super::read(&args.files, args.with_shipped).valid() else {
+    let Some(loaded) = super::read(&args.rules.files, args.rules.with_shipped).valid() else {
         return Ok(false);
     };
     let Some(rule) = loaded.rules.rule(&args.id) else {
@@ -27,12 +27,12 @@ pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
     let ships = shipped()
         .iter()
         .any(|file| rule.location.starts_with(&format!("{}:", file.name)));
-    let mut tests = tests_beside(&args.files);
-    if args.files.is_empty() || args.with_shipped {
+    let mut tests = tests_beside(&args.rules.files);
+    if args.rules.files.is_empty() || args.rules.with_shipped {
         tests.extend(shipped_tests());
     }
     let record = ShowRecord::new(rule, &loaded.rules.groups, catalogue::tests_of(&rule.id, &tests), ships);
-    let mut output = Output::stdout(args.format);
+    let mut output = Output::stdout(args.rules.format);
     match output.format {
         Format::Table => rules::write_rule(output.text(), &record)?,
         Format::Ndjson => output.record(&record)?,

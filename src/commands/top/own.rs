@@ -28,11 +28,7 @@ pub(super) struct OwnDaemon {
 }
 
 impl OwnDaemon {
-    /// Starts it, and waits until it listens.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started, or ends: with the last line of its log.
+    /// Starts it, and waits until it listens. Where it ends, the error has the last line of its log.
     pub(super) fn start() -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);

@@ -148,10 +148,7 @@ async fn next(notifications: &Changes) -> io::Result<()> {
 }
 
 /// The YAML files of a directory, sorted by name, except hidden ones. A mounted ConfigMap is a directory of links.
-///
-/// # Errors
-///
-/// When it is not a directory, cannot be read, or has too many files.
+/// Too many are an error.
 pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {

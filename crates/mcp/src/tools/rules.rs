@@ -45,7 +45,6 @@ struct Arguments {
     after: Option<String>,
 }
 
-/// Values of a list.
 const MOST: usize = 5;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
