@@ -19,7 +19,7 @@ const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one f
                         Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
                         tools that ask it for something, stop gcwatch's events, which the daemon then logs; gcwatch \
                         stops theirs when it attaches later, and when it leaves. Exclude their processes with \
-                        requests.exclude, or use requests.mode otlp";
+                        requests.exclude";
 
 /// What this gcwatch can access. Blocking, but reads only `/proc`.
 pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRecord {
