@@ -4,9 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use nettrace::encode::{Encoder, EventRecord, Label, ThreadRecord};
 use nettrace::limits::Limits;
-use nettrace::{
-    Decoder, Ending, Error, Format, Item, Metadata, Options, Order, Stats, TraceHeader,
-};
+use nettrace::{Decoder, Ending, Error, Format, Item, Metadata, Options, Order, Stats, TraceHeader};
 
 /// A stream with every kind of block.
 fn whole(format: Format, compressed: bool) -> Option<Vec<u8>> {
