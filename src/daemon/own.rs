@@ -73,7 +73,6 @@ pub struct Sources {
     pub exporter: Exporter,
     /// Sends alerts.
     pub notifier: Notifier,
-    /// The rule files.
     pub rules: Arc<RuleFiles>,
     /// The pods of this node.
     pub pods: Arc<Pods>,
@@ -103,7 +102,6 @@ pub struct Own {
 pub struct RunParts {
     /// The guard of its sessions.
     pub guard: Guard,
-    /// Its log.
     pub log: LogQueue,
     /// When the parts that read were alive last.
     pub alive: Arc<Alive>,
@@ -123,7 +121,6 @@ impl Own {
         }
     }
 
-    /// Its resource.
     pub fn resource(&self) -> Arc<Origin> {
         Arc::clone(&self.resource)
     }

@@ -24,7 +24,6 @@ pub struct RuleStatus {
     pub files: Vec<String>,
     /// `ok`; `err`: the files are invalid, and the previous rules are in force.
     pub health: &'static str,
-    /// Their errors.
     pub errors: Vec<String>,
     /// Warnings about those in force.
     pub warnings: Vec<String>,
@@ -59,7 +58,6 @@ pub struct RuleFiles {
 }
 
 impl RuleFiles {
-    /// Their state.
     pub fn status(&self) -> RuleStatus {
         self.lock().clone()
     }

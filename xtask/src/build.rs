@@ -49,7 +49,6 @@ impl Machine {
     }
 }
 
-/// A program.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,

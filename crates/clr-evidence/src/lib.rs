@@ -38,7 +38,7 @@
 //! * Unknown is `None`.
 
 // Time is a value, and state has one owner: no clock, no lock (clippy.toml).
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocations;
 pub mod budget;

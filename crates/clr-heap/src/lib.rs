@@ -27,7 +27,7 @@
 //! * Nothing is dropped silently, and unknown is `None`.
 
 // Time is a value, and state has one owner: no clock, no lock (clippy.toml).
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod cost;
 pub mod diff;

@@ -70,7 +70,6 @@ pub struct Sources<'a> {
     pub file: Option<(&'a str, &'a str)>,
     /// The environment, all of it.
     pub environment: &'a Environment,
-    /// The flags.
     pub flags: &'a ConfigFlags,
     /// Reads the files that `headers_from` names.
     pub read_file: ReadFile<'a>,
@@ -88,7 +87,6 @@ impl fmt::Debug for Sources<'_> {
 /// A configuration with its warnings.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The configuration.
     pub config: Config,
     /// Reported at the start and at each reload: invalid environment variables, keys without effect.
     pub warnings: Vec<Problem>,

@@ -9,7 +9,6 @@ use strict_yaml::yaml::{Node, Position};
 /// The origin of a value; a later one overrides an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// The default.
     Default,
     /// The file.
     File {
@@ -20,7 +19,6 @@ pub enum Origin {
     },
     /// This environment variable.
     Environment(String),
-    /// This flag.
     Flag(&'static str),
 }
 

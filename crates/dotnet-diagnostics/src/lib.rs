@@ -67,7 +67,7 @@
 //! ```
 
 // Time is a value: only the modules that allow it ask a clock (clippy.toml).
-#![deny(clippy::disallowed_methods)]
+#![deny(missing_docs, clippy::disallowed_methods)]
 
 #[expect(clippy::disallowed_methods, reason = "every exchange with a runtime has a deadline")]
 mod client;

@@ -113,7 +113,6 @@ impl BlackBox {
         self.recordings.clone()
     }
 
-    /// The files.
     pub fn files(&self) -> &Arc<Files> {
         &self.files
     }

@@ -25,7 +25,6 @@ pub struct Ended {
     pub end_ticks: i64,
     /// When it began, Unix nanoseconds (of 100); `None`: it had no activity.
     pub start_unix_ns: Option<i64>,
-    /// Its trace.
     pub trace_id: Option<[u8; 16]>,
     /// Its own span.
     pub span_id: Option<[u8; 8]>,

@@ -13,7 +13,6 @@ pub struct Request {
     pub ended: Ended,
     /// Its start, nanoseconds since the sync point; `None`: it had no activity, or the clocks' distance is not known.
     pub start: Option<i64>,
-    /// Its end.
     pub end: i64,
     /// How long the collector stopped it; `None`: unknown, as its start is, or as events were lost in it, or as it began
     /// before the oldest stop that is known.

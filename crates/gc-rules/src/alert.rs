@@ -21,7 +21,6 @@ pub struct RunKey {
 /// An alert: a rule that fires for a process.
 #[derive(Debug, Clone)]
 pub struct Alert {
-    /// The rule.
     pub rule: Arc<Rule>,
     /// Number of the alert, unique in the run of the process.
     pub number: u64,
@@ -123,12 +122,10 @@ words! {
 pub enum Transition {
     /// An alert began to fire.
     Fired(Arc<Alert>),
-    /// An alert ended.
     Ended(Arc<Alert>, Ending),
 }
 
 impl Transition {
-    /// The alert.
     pub fn alert(&self) -> &Arc<Alert> {
         match self {
             Self::Fired(alert) | Self::Ended(alert, _) => alert,

@@ -18,7 +18,6 @@ use super::value::{Texts, Type, Value};
 /// A checked expression.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression {
-    /// Its type.
     pub kind: Type,
     /// The tree.
     pub node: Node,

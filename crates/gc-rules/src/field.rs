@@ -45,7 +45,6 @@ pub enum Root {
     Watcher,
 }
 
-/// One name.
 pub struct Field {
     /// `gc.pause_ms`.
     pub name: &'static str,
@@ -122,7 +121,6 @@ pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
 /// A collection, and what follows from the ones before it.
 #[derive(Debug, Clone, Copy)]
 pub struct GcFacts<'a> {
-    /// The collection.
     pub collection: &'a Collection,
     /// Nanoseconds from the last restart before it to its SuspendEEBegin; `None` for the first one, after a loss, and
     /// if an edge is missing.
@@ -155,7 +153,6 @@ pub trait WindowValues: fmt::Debug {
     fn value(&self, place: usize) -> Option<f64>;
 }
 
-/// No windows.
 #[derive(Debug, Clone, Copy)]
 pub struct NoWindows;
 

@@ -135,7 +135,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// The rule.
     pub fn rule(&self) -> &Arc<Rule> {
         &self.alert.rule
     }
@@ -209,7 +208,6 @@ impl Incident {
         self.members.first()
     }
 
-    /// Its harms.
     pub fn harms(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.is_harm())
     }
@@ -277,7 +275,6 @@ impl Incident {
 /// A change of an incident, with its state after it.
 #[derive(Debug, Clone)]
 pub enum IncidentChange {
-    /// It began.
     Began(Arc<Incident>),
     /// Its severity rose from this one.
     Worse(Arc<Incident>, Severity),
@@ -287,7 +284,6 @@ pub enum IncidentChange {
     Refreshed(Arc<Incident>),
     /// A burst found something, or there was none: for logs, not for people's receivers.
     Gathered(Arc<Incident>, Evidence),
-    /// It ended.
     Ended(Arc<Incident>),
 }
 

@@ -58,7 +58,6 @@ impl Repeated {
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is only one at a time")]
 pub enum HistoryStep<'a> {
-    /// A collection.
     Collection(&'a Collection),
     /// A suspension without a collection.
     Suspension(&'a Suspension),
@@ -75,7 +74,6 @@ pub enum HistoryStep<'a> {
 /// The last state of an alert.
 #[derive(Debug, Clone)]
 pub struct Reviewed {
-    /// The alert.
     pub alert: Arc<Alert>,
     /// Why it ended; `None`: it still fires.
     pub ending: Option<Ending>,

@@ -23,7 +23,6 @@ pub enum Extent {
 /// A window over what is sampled of one process. Windows that are equal are one, whichever rules use them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Window {
-    /// Its function.
     pub function: Function,
     /// What is sampled: a number. `None`: only that there is a sample (count, ratio, rate).
     pub of: Option<Expression>,
@@ -81,7 +80,6 @@ pub enum Form {
 /// An exception of a rule.
 #[derive(Debug, Clone)]
 pub struct Exception {
-    /// Its name.
     pub name: Arc<str>,
     /// When it applies. Unknown: it does not.
     pub when: Expression,
@@ -100,7 +98,6 @@ impl Exception {
 /// first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
     pub name: Arc<str>,
     /// Its description, one sentence.
     pub title: Arc<str>,
@@ -135,9 +132,7 @@ impl Default for Emit {
 /// A parameter of a rule, as it is written. Its values are in the expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its value.
     pub value: Arc<str>,
     /// Other values, each with the processes that it is for; the first that applies is used.
     pub others: Vec<(Arc<str>, Arc<str>)>,

@@ -19,7 +19,6 @@ pub struct RuleSet {
     pub(crate) plan: Plan,
     /// Which rules are evaluated when.
     pub(crate) turns: Turns,
-    /// Groups.
     pub groups: Vec<Group>,
 }
 

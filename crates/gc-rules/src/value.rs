@@ -32,13 +32,11 @@ impl Type {
 /// A known value. Unknown ones are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// A boolean.
     Bool(bool),
     /// An integer.
     Int(i64),
     /// A floating-point number; never NaN.
     Double(f64),
-    /// A string.
     Text(&'a str),
     /// Several strings.
     Texts(Texts<'a>),
@@ -56,7 +54,6 @@ pub enum Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Each of them.
     pub fn for_each(self, mut each: impl FnMut(&'a str)) {
         match self {
             Self::Condemned(reasons) => {
@@ -91,7 +88,6 @@ impl<'a> Texts<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Its type.
     pub fn kind(self) -> Type {
         match self {
             Self::Bool(_) => Type::Bool,

@@ -18,7 +18,6 @@ use gc_rules::time::{Moment, Wall};
 /// A rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]
 pub struct Anomaly<'a> {
-    /// The rule.
     pub rule: &'a Rule,
     /// The severity of the alert that began on this very collection, else that of the rule.
     pub severity: Severity,

@@ -14,7 +14,6 @@ pub struct Notice {
     pub run: RunKey,
     /// The name of the process.
     pub process: Arc<str>,
-    /// The rule's group.
     pub group: Option<Arc<str>>,
     /// What changed.
     pub transition: Transition,

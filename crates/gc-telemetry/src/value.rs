@@ -28,7 +28,6 @@ impl Attributes {
         self.add(attribute, value.map(|number| Value::IntValue(int(number.into()))))
     }
 
-    /// The list.
     pub fn into_list(self) -> Vec<KeyValue> {
         self.0
     }

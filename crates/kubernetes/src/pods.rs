@@ -12,7 +12,6 @@ use processes::surroundings::{Ended, Surroundings};
 /// Limit of pods that are kept: a node has a few hundred at most.
 pub(crate) const MAX_PODS: usize = 4096;
 
-/// All known pods.
 #[derive(Debug, Default)]
 pub struct Pods(RwLock<Known>);
 

@@ -24,7 +24,6 @@ words! {
 /// Where pod metadata comes from, and which of it is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The source.
     pub source: Source,
     /// The node whose pods are watched; `None`: those of all nodes, which is a heavy load on a large cluster.
     pub node: Option<String>,

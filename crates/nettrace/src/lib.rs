@@ -91,7 +91,7 @@
 //! its own, for which [`Options::interest`] is asked too. Labels other than that and activity ids are skipped.
 
 // Time is a value, and state has one owner: no clock, no lock (clippy.toml).
-#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod blob;
 mod capture;

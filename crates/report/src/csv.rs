@@ -99,7 +99,6 @@ fn name(path: &str) -> String {
     path.strip_prefix("heap/").unwrap_or(path).replace('/', "_")
 }
 
-/// Writes the header.
 pub fn header(out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<String> = std::iter::once("file".to_owned())
         .chain(PATHS.iter().map(|path| name(path)))

@@ -16,7 +16,6 @@ use strict_yaml::reference::paragraph as wrapped;
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename = "problem")]
 pub struct ProblemRecord<'a> {
-    /// The file.
     pub file: &'a str,
     /// The line, from 1.
     pub line: usize,
@@ -48,9 +47,7 @@ pub struct CheckRecord {
     pub files: usize,
     /// Rules in them; 0 where there are errors.
     pub rules: usize,
-    /// Number of errors.
     pub errors: usize,
-    /// Number of warnings.
     pub warnings: usize,
     /// Whether the exit code is 0.
     pub ok: bool,
@@ -169,7 +166,6 @@ impl Serialize for ShowRecord<'_> {
     }
 }
 
-/// Writes one rule.
 pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()> {
     let RuleRecord { rule, group } = record.rule;
     writeln!(out, "{}: {}", rule.id, rule.title)?;

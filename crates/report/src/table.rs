@@ -359,7 +359,6 @@ pub const BAD: Paint = Paint(AnsiColor::Red.on_default().bold());
 /// Style of text that needs attention.
 pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
 
-/// Writes the headings.
 pub fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
     let names: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
     write!(out, "{HEADING}")?;

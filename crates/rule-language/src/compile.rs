@@ -77,7 +77,6 @@ pub enum Wanted {
 /// A checked expression, and what it uses.
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// The expression.
     pub expression: Expression,
     /// What it measures, where it is a number.
     pub measure: Measure,

@@ -47,7 +47,6 @@ pub const MOST_FILES: usize = 500;
 pub struct SourceFile {
     /// Its name in messages.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 
@@ -100,7 +99,6 @@ impl fmt::Display for Problem {
 /// Rules that were loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// The rules.
     pub rules: RuleSet,
     /// Warnings, by file and line.
     pub warnings: Vec<Problem>,

@@ -111,7 +111,6 @@ pub struct Newest {
     pub bookkeeping: Option<u64>,
     /// Pinned objects that it found.
     pub pinned_objects: Option<u32>,
-    /// Number of heaps.
     pub heap_count: Option<u32>,
     /// Load of the machine's or the container's memory as the runtime sees it, percent.
     pub memory_load_percent: Option<u32>,

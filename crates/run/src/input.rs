@@ -18,7 +18,6 @@ use crate::settings::PipelineSettings;
 /// When something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
-    /// Now.
     pub now: Moment,
     /// What the wall clock shows at the instants of records from now on.
     pub wall: Wall,
@@ -38,14 +37,12 @@ pub enum Input {
     Learned {
         /// The runtime's version, if that is what is known.
         runtime: Option<String>,
-        /// Attributes.
         attributes: Vec<KeyValue>,
     },
     /// What an orchestrator knows of it from now on.
     Metadata(Vec<KeyValue>),
     /// A collection is complete, or never will be.
     Collection {
-        /// The collection.
         collection: Box<Collection>,
         /// Where its offsets lie.
         base: TimeBase,
@@ -61,7 +58,6 @@ pub enum Input {
     },
     /// Requests that ended.
     Requests {
-        /// The requests.
         requests: Vec<Request>,
         /// Where their offsets lie.
         base: TimeBase,
@@ -153,7 +149,6 @@ pub struct Attachment {
 pub struct Measured {
     /// Of its container; `None`: it could not be read.
     pub figures: Option<Figures>,
-    /// Of its memory.
     pub memory: MemoryFacts,
     /// Maximum bytes that its heap can commit, as far as that is seen from outside.
     pub heap_limit: Option<u64>,

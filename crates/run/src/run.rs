@@ -56,7 +56,6 @@ pub struct Run {
     has_no_such_limit: bool,
     /// Where its memory is.
     pub ledger: RunLedger,
-    /// Its requests.
     pub requests: RecentRequests,
     /// From the first attach on.
     pub rules: Option<RunRules>,

@@ -43,9 +43,7 @@ impl std::fmt::Debug for Format {
 /// A fault and the key that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The key.
     pub path: KeyPath,
-    /// Its fault.
     pub fault: Fault,
 }
 

@@ -36,7 +36,6 @@ pub struct Alive {
 /// A time without a word of the reading thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silence {
-    /// Its length.
     pub length: Duration,
     /// When it was over.
     pub ended: Instant,

@@ -11,7 +11,6 @@ use processes::{Identity, RunKey, RunState, StreamProgress};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} processes are attached already; this one waits until one of them exits")]
 pub struct Full {
-    /// The limit.
     pub limit: usize,
 }
 

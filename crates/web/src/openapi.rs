@@ -18,7 +18,6 @@ use gc_rules::incident::IncidentRecord;
 /// Where definitions are in the document.
 const DEFINITIONS: &str = "/components/schemas";
 
-/// The document.
 pub fn document() -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .for_serialize()

@@ -26,7 +26,6 @@
     reason = "a tool of tests: what fails here fails the test"
 )]
 #![allow(
-    missing_docs,
     missing_debug_implementations,
     reason = "read beside the tests that use it; nobody else can"
 )]

@@ -106,7 +106,6 @@ pub fn fired(pid: u32) -> Notice {
     }
 }
 
-/// Its end.
 pub fn ended(pid: u32) -> Notice {
     let fired = fired(pid);
     let alert = Alert {

@@ -154,7 +154,6 @@ impl Recorded {
         scopes.flat_map(|scope| scope.spans).collect()
     }
 
-    /// Their names.
     pub fn span_names(&self) -> Vec<String> {
         self.spans().into_iter().map(|span| span.name).collect()
     }

@@ -87,7 +87,6 @@ fn cache() -> &'static Path {
 }
 
 impl Runtime {
-    /// Its folder.
     pub fn folder(self) -> PathBuf {
         cache().join(self.name)
     }

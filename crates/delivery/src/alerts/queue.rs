@@ -77,7 +77,6 @@ pub struct UnsentChange {
     pub body: serde_json::Value,
 }
 
-/// One receiver.
 pub(crate) struct ReceiverQueue {
     /// `alertmanager host:9093`.
     pub(crate) name: String,

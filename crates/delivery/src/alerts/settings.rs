@@ -13,7 +13,6 @@ use crate::transport::receiver::{Receiver, Secret};
 pub struct AlertSettings {
     /// Alertmanagers; each gets all alerts of its severity.
     pub alertmanagers: Vec<Alertmanager>,
-    /// Webhooks.
     pub webhooks: Vec<Webhook>,
     /// Each change is a line on standard output.
     pub stdout: bool,
@@ -47,7 +46,6 @@ impl Default for AlertSettings {
     }
 }
 
-/// An Alertmanager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alertmanager {
     /// The endpoint is the URL that alerts are posted to (`…/api/v2/alerts`).

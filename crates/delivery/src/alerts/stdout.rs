@@ -13,7 +13,6 @@ use crate::alerts::stats::{Reason, ReceiverStats};
 /// StdoutWriter that wait.
 const MOST: usize = 1000;
 
-/// The writer.
 #[derive(Debug)]
 pub(crate) struct StdoutWriter {
     lines: Option<SyncSender<String>>,

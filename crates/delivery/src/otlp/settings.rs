@@ -52,11 +52,9 @@ pub struct DiskQueue {
 pub struct OtlpSettings {
     /// Spans.
     pub traces: Option<Receiver>,
-    /// Metrics.
     pub metrics: Option<Receiver>,
     /// Log records.
     pub logs: Option<Receiver>,
-    /// Profiles.
     pub profiles: Option<Receiver>,
     /// Metrics are changes since the export before: what is refused is missing in every sum, and is sent again once
     /// other requests are accepted.

@@ -7,7 +7,6 @@ use std::fmt;
 pub enum Signal {
     /// Spans.
     Traces,
-    /// Metrics.
     Metrics,
     /// Log records.
     Logs,

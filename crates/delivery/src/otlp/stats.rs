@@ -175,11 +175,9 @@ pub struct SignalStats {
 pub struct Stats {
     /// Spans.
     pub traces: SignalStats,
-    /// Metrics.
     pub metrics: SignalStats,
     /// Log records.
     pub logs: SignalStats,
-    /// Profiles.
     pub profiles: SignalStats,
     /// The queue on disk can be written; `None`: there is none.
     pub disk_works: Option<bool>,
@@ -206,7 +204,6 @@ pub struct Lost {
     pub points: u64,
     /// Log records.
     pub records: u64,
-    /// Profiles.
     pub profiles: u64,
 }
 

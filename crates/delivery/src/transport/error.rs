@@ -17,7 +17,6 @@ pub enum Error {
     /// A header that HTTP does not allow. Its value is never shown.
     #[error("the header {name:?} cannot be sent: its {part} contains characters that HTTP does not allow")]
     Header {
-        /// Its name.
         name: String,
         /// `name` or `value`.
         part: &'static str,

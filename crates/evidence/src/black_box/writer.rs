@@ -31,7 +31,6 @@ const MOST_SEEN: usize = 1024;
 /// Most recordings at a time; each takes a file and some memory.
 const MOST_OPEN: usize = 64;
 
-/// The writer.
 #[derive(Debug)]
 pub(super) struct Writer {
     boxes: Arc<BlackBoxes>,

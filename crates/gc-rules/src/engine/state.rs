@@ -29,7 +29,6 @@ words! {
 /// The state of a rule for one process; by default that of a rule that is not enabled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleState {
-    /// The state.
     pub state: State,
     /// Since when.
     pub since: Moment,

@@ -8,7 +8,6 @@ use crate::value::Value;
 pub struct ProcessFacts {
     /// Pid on the host; in a recording, the pid in the stream.
     pub pid: Option<u32>,
-    /// Its name.
     pub name: Option<Box<str>>,
     /// The runtime's version, as `10.0.1`.
     pub runtime: Option<Box<str>>,
@@ -18,13 +17,11 @@ pub struct ProcessFacts {
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FactValue {
-    /// A string.
     Text(Box<str>),
     /// An integer.
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// A boolean.
     Bool(bool),
 }
 

@@ -99,7 +99,6 @@ impl StoredIncident {
         }
     }
 
-    /// Its severity.
     pub fn severity(&self) -> Severity {
         self.severity
     }

@@ -112,7 +112,6 @@ pub struct Sources {
     pub group: Option<Memory>,
     /// Resident pages of the process.
     pub resident: Resident,
-    /// Of its heap.
     pub heap: HeapFigures,
 }
 

@@ -23,7 +23,6 @@ pub enum View {
     /// All processes.
     #[default]
     Overview,
-    /// One.
     Process(u32),
 }
 

@@ -7,7 +7,6 @@ use strict_yaml::check::nearest;
 pub enum Access {
     /// Its name in brackets: it is a string.
     Brackets,
-    /// This field.
     Field(&'static str),
     /// Nothing: it is no string, and no field has it.
     Nothing,

@@ -8,7 +8,6 @@ use gc_rules::value::Type;
 /// What a number measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure {
-    /// Its unit.
     pub unit: Unit,
     /// The smallest value that it can have; `None`: any.
     pub low: Option<f64>,

@@ -46,7 +46,6 @@ enum Open<'a> {
     Text,
     /// `?` without its `:`.
     Choice,
-    /// This bracket.
     Bracket(Token<'a>),
 }
 

@@ -13,9 +13,7 @@ pub(crate) const MOST_CAUSES: usize = 16;
 pub struct Cause {
     /// Why they began; `None`: not seen.
     pub reason: Option<GcReason>,
-    /// Their generation.
     pub generation: Option<u32>,
-    /// Their type.
     pub gc_type: Option<GcType>,
     /// A tool asked for them, for heap dumps.
     pub requested_by_tool: bool,

@@ -22,7 +22,6 @@ pub(crate) const MOST_PINNED_BYTES: usize = 1536;
 /// A collection that is remembered, with the time of its stream.
 #[derive(Debug, Clone)]
 pub struct Remembered {
-    /// The collection.
     pub collection: CompactCollection,
     /// Where its offsets lie.
     pub base: TimeBase,

@@ -10,13 +10,11 @@ use super::{MOST_MARK_BYTES, MOST_MARKS, length, type_of};
 /// A collection as a point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Its number.
     pub number: u64,
     /// When it began, milliseconds of the clock of [`Moment`]s.
     start_ms: u64,
     /// How long it stopped the process; `None`: not seen.
     pub pause_ns: Option<u64>,
-    /// Its generation.
     pub generation: Option<u64>,
     /// Its type; one that became blocking is blocking.
     gc_type: Option<u64>,
@@ -45,7 +43,6 @@ impl Mark {
         Moment::from_ns(self.start_ms.saturating_mul(1_000_000))
     }
 
-    /// Its type.
     pub fn gc_type(&self) -> Option<GcType> {
         self.gc_type.map(|code| GcType(code as u32))
     }

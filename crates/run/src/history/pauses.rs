@@ -22,7 +22,6 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Adds a bucket.
     pub fn add(&mut self, bucket: &Bucket) {
         self.stopped_ns = self.stopped_ns.saturating_add(bucket.stopped_ns);
         self.longest_ns = self.longest_ns.max(bucket.longest_ns);

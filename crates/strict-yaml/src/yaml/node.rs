@@ -5,9 +5,7 @@ use std::fmt;
 /// A position in a document: line and column from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The line.
     pub line: usize,
-    /// The column.
     pub column: usize,
 }
 
@@ -55,11 +53,9 @@ pub enum Kind {
 /// One key and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
     pub key: String,
     /// Where the key begins.
     pub at: Position,
-    /// Its value.
     pub value: Node,
 }
 
