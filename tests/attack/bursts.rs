@@ -49,7 +49,7 @@ fn found(daemon: &Daemon, pid: u32) -> Value {
 /// Guarantee: the daemon's memory grows by what one process may cost; the incident has what was counted in time; the
 /// neighbour loses nothing.
 fn a_hostile_burst_costs_the_daemon_its_share() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = start(&scene);
     let neighbour = neighbour(&scene, &daemon);
     let before = daemon.most_memory();
@@ -82,7 +82,7 @@ fn gcwatch(scene: &Scene, arguments: &[&str], pid: u32) -> Child {
 /// Scenario: commands ask the same process who allocates, and make tables, records, pictures, folded stacks, profiles.
 /// Guarantee: none takes more than a burst may, and each output has at most some megabytes.
 fn a_hostile_burst_costs_a_command_its_share() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let hostile = Runtime::start(&scene, "burst");
     for format in ["table", "ndjson", "svg", "folded", "pprof"] {
         let out = scene.path(format);
@@ -108,7 +108,7 @@ fn a_hostile_burst_costs_a_command_its_share() {
 /// Scenario: the daemon is killed in the middle of a burst; another one is started with the same state directory.
 /// Guarantee: it begins none of this process, and says why; of another process it does.
 fn who_died_in_a_burst_begins_none_again() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = start(&scene);
     let first = Runtime::start(&scene, "burst");
     let marks = scene.folder().join("state/bursts.json");
@@ -132,7 +132,7 @@ fn who_died_in_a_burst_begins_none_again() {
 /// ask who allocates.
 /// Guarantee: one burst that is late costs their service the turn; the last one has its burst.
 fn bursts_that_do_not_end_take_nobodys_turn() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = start(&scene);
     let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(&scene, "holds-bursts")).collect();
     await_that("a burst of one that holds it", || {
@@ -168,7 +168,7 @@ fn guard_sockets(pid: u32) -> Option<usize> {
 /// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it
 /// goes on, and ends.
 fn a_stopped_command_holds_nobody() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let runtime = Runtime::start(&scene, "well-behaved");
     let mut child = gcwatch(&scene, &["callers", "--duration", "10m"], runtime.pid());
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -204,7 +204,7 @@ pub(crate) fn need_root() -> Need {
 /// Guarantee: that user can open none of them; even of one that it can, left by an older gcwatch, the lock does not
 /// count: the process is read.
 fn a_lock_of_another_user_is_none() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     fs::set_permissions(scene.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let daemon = start(&scene);
     let runtime = Runtime::start(&scene, "well-behaved");

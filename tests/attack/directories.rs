@@ -134,7 +134,7 @@ impl Drop for Hung {
 fn a_hung_directory_costs_itself_alone() {
     let _alone = alone();
     let hung = Hung::mount().unwrap();
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let config = |rules: &str| {
         let hung = hung.folder.display();
         format!(

@@ -62,7 +62,7 @@ fn await_gone(daemon: &Daemon, pid: u32) {
 /// Guarantee: its first end is a note of the service, from the third on there is an alert of a loop; nothing fires for
 /// the processes that are gone.
 fn a_crash_loop_is_one_alert() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
     for round in 1..=4 {
         let mut target = full(&scene);
@@ -92,7 +92,7 @@ fn ask_to_end(target: &mut Target) {
 /// Scenario: the same processes are asked to end in their emergency, one after the other as in a rollout.
 /// Guarantee: nothing is said of the service.
 fn a_rollout_is_none() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
     let mut before = full(&scene);
     await_emergency(&daemon, before.pid());
@@ -128,7 +128,7 @@ fn stalls_said(said: &str) -> Vec<f64> {
 /// a count, and none has the length of that one.
 fn a_stall_is_gcwatchs_own() {
     let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
     let start = || {
         let mut start = scene.start(NET_10, "pressure");

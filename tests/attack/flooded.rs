@@ -121,7 +121,7 @@ pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
 /// Guarantee: the daemon's memory grows by at most 16 MB; what is too much is a session that is ended, with a reason;
 /// the neighbour loses nothing; SIGTERM ends the daemon in order while the process misbehaves.
 fn a_hostile_process_costs_itself(mode: &str) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = daemon(&scene, "");
     let neighbour = neighbour(&scene, &daemon);
     let before = daemon.most_memory();
@@ -162,7 +162,7 @@ fn a_hostile_process_costs_itself(mode: &str) {
 /// well. Guarantee: the daemon's memory grows by at most 64 MB beyond what each costs without being counted, and the
 /// neighbour loses nothing.
 fn many_at_once_cost_what_all_may() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = daemon(&scene, "");
     let neighbour = neighbour(&scene, &daemon);
     let before = daemon.most_memory();

@@ -46,7 +46,7 @@ fn thread(pid: u32, name: &str) -> u32 {
 /// Guarantee: the process has exited within ten seconds; meanwhile /livez names the thread; afterwards it is ok again,
 /// and another process is attached to as before.
 fn a_hung_reading_thread_holds_nobody() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let start = || scene.start(NET_10, "idle").start();
     let (mut ending, living) = (start(), start());
@@ -85,7 +85,7 @@ fn a_hung_reading_thread_holds_nobody() {
 /// the socket of a process fills; it is asked to end; then the group is thawed.
 /// Guarantee: the process has exited within ten seconds, and the daemon goes on.
 fn a_frozen_group_holds_nobody() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let mut ending = scene.start(NET_10, "idle").start();
     daemon.await_target(ending.pid(), "attached", attached);

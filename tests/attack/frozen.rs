@@ -117,7 +117,7 @@ fn newest(daemon: &Daemon, pid: u32) -> Option<u64> {
 /// Guarantee: the process has exited within ten seconds. The other one is attached to again, its state and the log say
 /// what happened, /livez is ok, and every collection from then on is reported.
 fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let start = || {
         // NativeAOT does not read its input, and collects by itself.
@@ -203,7 +203,7 @@ fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
 /// Scenario: the guard is killed; then the daemon is stopped, the socket fills, and the process gets SIGTERM.
 /// Guarantee: another guard is started and holds the session that it never saw begin: the process exits in time.
 fn a_guard_that_is_killed_comes_back() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let mut target = scene.start(NET_10, "idle").start();
     daemon.await_target(target.pid(), "attached", attached);
@@ -258,7 +258,7 @@ fn a_stopped_daemon_without_sessions_goes_on() {
 /// Guarantee: the daemon answers all the while and applies the change; the lines that did not fit are counted; it ends
 /// within ten seconds.
 fn a_log_that_nobody_reads_holds_nobody() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     // A port that was free a moment ago: the line that says which one it got is not read.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();

@@ -72,7 +72,7 @@ fn await_memory(target: &mut Target, kib: u64) {
 /// Guarantee: it is not attached to, it works on, gcwatch, `doctor` and `ps` say why; by the option it is attached to.
 #[tokio::main(flavor = "multi_thread")]
 async fn a_full_heap_is_left_alone() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     // The budget of generation 0 comes from the machine's cache: without a size of its own it takes what is left.
     let knobs = [("GCHeapHardLimit", LIMIT), ("GCgen0size", "0x400000")];
     let start = scene.start(NET_10, "nearlimit").knobs(&knobs);
@@ -109,7 +109,7 @@ async fn a_full_heap_is_left_alone() {
 /// Guarantee: it waits until then, and is attached to by itself.
 #[tokio::main(flavor = "multi_thread")]
 async fn what_has_memory_again_is_attached_to() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let group = Group::new("memory", scene.mark()).unwrap();
     group.write("memory.limit_in_bytes", 1 << 30);
     // It keeps so much that 4 % of it are enough for what it does meanwhile.

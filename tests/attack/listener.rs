@@ -154,7 +154,7 @@ fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Opti
 /// Guarantee: the first probe is answered within a second; of those beside the flood, never as many in a row are late
 /// as end a container.
 fn a_flood_does_not_take_health_over_tls_away() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (scene.path("tls.crt"), scene.path("tls.key"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();

@@ -91,7 +91,7 @@ impl Reader {
 
 /// A process with many pinned objects, in a scene of its own.
 fn pins(runtime: Runtime) -> (Target, Scene) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut target = scene.marked(Start::pins(runtime, PINNED)).spawn();
     target.await_socket();
     target.lines_from_now(5);

@@ -94,7 +94,7 @@ fn is_readable(path: &Path) -> bool {
 /// without a session; with `--force` the file is replaced when the recording is complete, and its link still leads to
 /// it.
 fn what_is_there_stays() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
     let at = |name: &str| folder.join(name);
@@ -145,7 +145,7 @@ fn what_is_there_stays() {
 /// recording beside the output.
 /// Guarantee: nothing is left, and nothing that was there before is gone.
 fn a_refused_session_leaves_and_deletes_nothing() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let folder = scene.folder();
     for mode in ["answers-garbage", "ends-at-once"] {
         let runtime = Runtime::start(&scene, mode);
@@ -165,7 +165,7 @@ fn a_refused_session_leaves_and_deletes_nothing() {
 /// Guarantee: what was received is in the partial file, which `gcwatch analyze` reads; it is not overwritten without
 /// `--force`, and nothing has the name of a complete recording before it is one.
 fn what_was_received_is_found_after_kill() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
     let (file, partial) = (folder.join("a.nettrace"), folder.join("a.nettrace.partial"));
@@ -194,7 +194,7 @@ fn what_was_received_is_found_after_kill() {
 /// Scenario: a file of the output's name appears while it is recorded.
 /// Guarantee: it is not overwritten; the recording stays complete under its first name, which is said.
 fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
     let (file, partial) = (folder.join("a.nettrace"), folder.join("a.nettrace.partial"));
@@ -215,7 +215,7 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
 /// Scenario: a FIFO that nobody opens, with `--allow-fifo`; Ctrl-C.
 /// Guarantee: it ends, without a session, and the FIFO stays.
 fn a_fifo_nobody_opens_does_not_hold_it() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
     let fifo = folder.join("fifo");
@@ -246,7 +246,7 @@ fn await_full(pipe: impl std::os::fd::AsFd) {
 /// Scenario: a process floods a recording into standard output, or into a FIFO, whose reader takes nothing; Ctrl-C
 /// once. Guarantee: it ends within seconds, says why, and the session is stopped.
 fn an_output_nobody_reads_does_not_hold_it() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "flood");
     let mut command = record(&runtime, Path::new("-"), &[]);

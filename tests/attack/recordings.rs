@@ -44,7 +44,7 @@ fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
 /// Guarantee: the loop has one recording, which its later incidents name as what it is; that of the first service
 /// stays.
 fn a_crash_loop_pushes_out_nobodys_recording() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let rule = scene.any(false, "severity: error");
     let places = format!("evidence: {{black_box: {{max_files: {PLACES}}}}}\n");
     let daemon = flooded::daemon(&scene, &format!("{rule}{places}{}", scene.state()));

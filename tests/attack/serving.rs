@@ -16,7 +16,7 @@ pub(crate) fn alone(more: &str) -> Daemon {
 }
 
 pub(crate) fn alone_at(listen: &str, more: &str) -> Daemon {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let command = scene.command_at(listen, &format!("{SILENT}{more}"));
     scene.into_daemon(command)
 }

@@ -58,7 +58,7 @@ pub(crate) fn options(scene: &Scene) -> TargetOptions {
 #[tokio::main(flavor = "multi_thread")]
 async fn processes_with_a_tmp_of_their_own_are_seen() {
     let count = if is_full() { 40 } else { 6 };
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut start = scene.start(NET_10, "steady");
     // The first look is over when this one is attached to.
     let first = start.start();

@@ -98,7 +98,7 @@ fn out_of_space(scene: &Scene, runtime: Runtime) -> Target {
 /// is in it; its report is served as a page with the same collections.
 fn an_incident_is_recorded() {
     for runtime in runtimes() {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let target = out_of_space(&scene, runtime);
         let daemon = scene.daemon(&scene.state());
         let incident = incident(&daemon, target.pid());
@@ -146,7 +146,7 @@ fn an_incident_is_recorded() {
 /// Guarantee: its recording is complete within moments, with all that was sent up to the kill.
 fn a_killed_process_leaves_a_recording() {
     for runtime in runtimes() {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let mut target = out_of_space(&scene, runtime);
         let daemon = scene.daemon(&scene.state());
         let incident = incident(&daemon, target.pid());

@@ -57,7 +57,7 @@ fn rules(record: &Value) -> Vec<&str> {
 /// Guarantee: the incident names the type, how many more there are and the field that holds them, in its record and as
 /// a clause, and the stops. The collections are a tool's, of no rule, and not the program's; the counter has both.
 fn a_leak_is_named_with_its_holder(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut target = leaks(&scene, runtime, &[], 20_000);
     let more = "evidence: {census: on, census_apart: 3s, census_max_stop: 1m, census_room: 1}\n";
     let daemon = daemon(&scene, "ledger, census", more);
@@ -127,7 +127,7 @@ fn what_is_dangerous_is_not_done(runtime: Runtime) {
             "the heap is within 90 % of its limit",
         ),
     ] {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let target = leaks(&scene, runtime, knobs, 5_000);
         let more = format!("evidence: {{census: on, {bounds}}}\n");
         let daemon = daemon(&scene, "ledger, census", &more);
@@ -147,7 +147,7 @@ fn what_is_dangerous_is_not_done(runtime: Runtime) {
 /// Scenario: the finalizer thread of the same program waits in a finalizer, and an incident asks what threads do.
 /// Guarantee: the incident has its stack first, with the finalizer, in its record and as a clause.
 fn a_finalizer_that_waits_is_named(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let target = leaks(&scene, runtime, &[], 20_000);
     let daemon = daemon(&scene, "stacks", "evidence: {bursts: on}\n");
     let stacks = found(&daemon, target.pid(), "stacks", |_| true);

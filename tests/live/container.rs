@@ -21,7 +21,7 @@ fn need() -> Need {
 /// container's.
 /// Guarantee: the daemon exports the container's id, its limits and what it uses, below the limit.
 fn limits_and_usage_of_a_container_are_exported() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let [memory, cpu] = ["memory", "cpu"].map(|controller| Group::new(controller, scene.mark()).unwrap());
     memory.write("memory.limit_in_bytes", 209_715_200);
     cpu.write("cpu.cfs_quota_us", 50_000);

@@ -73,7 +73,7 @@ async fn no_session(pid: u32) {
 /// session stays behind, and a later attach works.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let supervised = Supervised::start(options(&scene));
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
     let mut targets: Vec<_> = runtimes
@@ -159,7 +159,7 @@ async fn processes_come_and_go() {
 /// Guarantee: the collection is reported although nothing follows it.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut target = scene.start(runtime, "idle").start();
     let supervised = Supervised::start(options(&scene));
     supervised.until(target.pid(), "attached", Run::is_attached).await;
@@ -190,7 +190,7 @@ async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
 /// reported twice.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_process_holds_up_nobody() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.start(NET_10, mode).start());
     frozen.freeze();
     let supervised = Supervised::start(options(&scene));
@@ -233,7 +233,7 @@ async fn a_stopped_process_holds_up_nobody() {
 /// session.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let kept = scene.start(NET_10, "steady").start();
     let chosen = scene.start(NET_10, "steady").env("ROLE", "chosen").start();
     let without = TargetOptions {
@@ -266,7 +266,7 @@ async fn options_are_followed() {
 /// Guarantee: a process has one session; the second says who holds it, and takes over when it is free.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn two_on_one_host_share() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").start();
     let first = Supervised::start(options(&scene));
     first.until(target.pid(), "first", Run::is_attached).await;
@@ -295,7 +295,7 @@ async fn two_on_one_host_share() {
 /// Guarantee: the other one waits, and comes in.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rest_waits_for_room() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {
         max_targets: 1,
@@ -315,7 +315,7 @@ async fn the_rest_waits_for_room() {
 /// Guarantee: it is found by the event.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn new_sockets_are_noticed_at_once() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {
         scan_interval: Duration::from_secs(3600),
@@ -338,7 +338,7 @@ async fn new_sockets_are_noticed_at_once() {
 /// made up. No collection is induced.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let knobs = [
         ("gcConcurrent", "0"),
         ("GCHeapHardLimit", "0xC000000"),
@@ -392,7 +392,7 @@ async fn settings_are_read() {
 /// found too.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_connects_is_resumed() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let port = scene.folder().join("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
     let supervised = Supervised::start(TargetOptions {

@@ -68,7 +68,7 @@ fn reads(scene: &Scene, target: &Target) -> Daemon {
 /// Guarantee: the dump's collection is the tool's, for people and for rules, and nothing says that the program called
 /// GC.Collect.
 fn a_dump_is_the_tools(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let target = scene.start(runtime, "steady").start();
     let daemon = reads(&scene, &target);
     let tool = Tool::of(&target);
@@ -102,7 +102,7 @@ fn a_dump_is_the_tools(runtime: Runtime) {
 /// says that the process is stopped or that the program called GC.Collect; the stop is the tool's. Afterwards the
 /// process is healed, without a failure.
 fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     // Trees of half a million nodes.
     let mut start = scene.start(runtime, "longpause");
     start.seconds = 200;

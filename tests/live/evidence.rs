@@ -49,7 +49,7 @@ struct Known {
 
 impl Known {
     fn start(runtime: Runtime, program: &'static str, seconds: u32, knobs: &[(&'static str, &'static str)]) -> Self {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let start = Start::known(runtime, program, &[&seconds.to_string()]).knobs(knobs);
         let target = start.env("KLOG", &scene.path("log")).start();
         Self { target, scene }
@@ -471,7 +471,7 @@ fn ticks_leave_the_process_as_it_was(runtime: Runtime) {
     let mut target = Start::pins(runtime, 60_000).spawn();
     target.await_socket();
     target.lines_from_now(5);
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let pid = target.pid().to_string();
     // Its plain session is open meanwhile.
     let plain = command()

@@ -115,7 +115,7 @@ fn allocated_bytes_are_those_of_the_runtime(
     (load, kinds, threads): (&str, &str, &str),
 ) {
     let context = format!("{}, {}, {load}", runtime.name, collector.name);
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let (log, file) = (scene.path("log"), scene.path("file.nettrace"));
     let start = Start::known(runtime, "totals.dll", &["8", kinds, threads]).knobs(collector.knobs);
     let mut target = start.env("KLOG", &log).start();
@@ -208,7 +208,7 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 /// within three hundredths, and bytes allocated are no more than the runtime's.
 fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let start = scene
         .marked(Start::known(runtime, "conventions.dll", &[]))
         .knobs(collector.knobs);

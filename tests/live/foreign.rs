@@ -42,7 +42,7 @@ fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Ve
 fn replay_to(form: &str) {
     let receiver = MockReceiver::start();
     let endpoint = if form == "grpc" { &receiver.grpc } else { &receiver.http };
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let config = scene.path("gcwatch.yaml");
     std::fs::write(&config, "spans: {min_pause: 0s}\n").unwrap();
     let args = [

@@ -33,7 +33,7 @@ struct Known {
 
 impl Known {
     fn start(runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Self {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let start = Start::known(runtime, "heap.dll", &["300"]).knobs(knobs);
         let start = start.env("HLIST", "20000").env("HLEAK", &leak.to_string());
         let target = start.env("HTRUTH", &scene.path("truth")).start();

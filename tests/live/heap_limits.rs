@@ -47,7 +47,7 @@ fn unseen(record: &Value) -> String {
 /// Guarantee: without, the limit is shown; with, from 11 on alone. Records show that this runtime does not say it, nor
 /// how its collector is set up.
 fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let limited = |value: &str| scene.start(runtime, "steady").env("DOTNET_GCHeapHardLimit", value);
     let (plain, prefixed) = (limited("6000000").start(), limited("0x6000000").start());
     let daemon = scene.daemon("");
@@ -82,7 +82,7 @@ fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
 /// Guarantee: the first has three quarters of it as the limit of its heap, by the runtime's own word. The second has
 /// none: its runtime does not see it, which is said, and an alert; nothing is compared with three quarters.
 fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let [inside, later] = ["inside", "later"].map(|name| {
         let group = Group::new("memory", &format!("{}{name}", scene.mark())).unwrap();
         group.write("memory.limit_in_bytes", LIMIT);

@@ -46,7 +46,7 @@ fn bursts(daemon: &Daemon) -> Vec<String> {
 /// Guarantee: the incident has the sites that stopped it longest, each one of the program's own, with the call, counts
 /// and times, as a clause too; the metric has one burst.
 fn an_induced_incident_names_the_site(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let target = known(&scene, runtime, "callers.dll");
     let daemon = daemon(&scene, "callers", "evidence: {bursts: on, burst_for: 3s}\n");
     let incident = incident(&daemon, target.pid(), "callers");
@@ -82,7 +82,7 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
 /// the incident names it; a profile of the process with the same bytes, the incident's id and the site arrives over
 /// OTLP.
 fn an_incident_names_what_allocates(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let target = known(&scene, runtime, "allocations.dll");
     let executor = tokio::runtime::Runtime::new().unwrap();
     let mut receiver = executor.block_on(Receiver::start());
@@ -155,7 +155,7 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
 fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
     let samples = runtime.name == "net10.0.14";
     for (pins, is_refused) in [(9_000, false), (60_000, !samples)] {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let mut target = scene.marked(Start::pins(runtime, pins)).spawn();
         target.await_socket();
         target.lines_from_now(5);

@@ -97,7 +97,7 @@ fn bytes(ledger: &Value, line: &str) -> u64 {
 /// incident of a rule that gathers the ledger has it, as a record and as a clause.
 fn verdicts_are_right() {
     for runtime in runtimes() {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let targets: Vec<(&Case, Target, Group)> = CASES
             .iter()
             .map(|case| {

@@ -88,7 +88,7 @@ impl Agent {
 /// and output, with `--allow-bursts`, it finds the threads of the process after it was shown the price; at the listener
 /// it cannot.
 fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let mut target = scene.start(runtime, "steady").spawn();
     target.await_socket();
     let pid = target.pid();

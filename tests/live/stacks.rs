@@ -19,7 +19,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Guarantee: each is in a group with its method; equal ones are together; the finalizer thread is named and its
 /// finalizer is on its stack.
 fn every_thread_is_described(runtime: Runtime) {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let start = Start::known(runtime, "heap.dll", &["300"]).env("HLIST", "100");
     let target = start.env("HTRUTH", &scene.path("truth")).start();
     let (pid, leases) = (target.pid().to_string(), scene.path("leases"));

@@ -74,7 +74,7 @@ fn no_cpu(account: &Value) -> i64 {
 /// Guarantee: a fifth and more of its stopped time is waiting for a CPU, as an estimate; all parts add up, and none is
 /// negative.
 fn waits_for_a_cpu_are_in_the_account() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").spawn();
     let daemon = scene.daemon("");
     let total = |account: &Value| account["total"].as_i64().unwrap_or(0);

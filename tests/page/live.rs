@@ -18,7 +18,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// incident; its page has a mark for each collection and the same figures as the record; when it is killed, its page
 /// says so.
 fn live_processes_are_followed() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let daemon = scene.daemon("");
     let browser = Lent::new();
     browser.shape(1400, 900, false);

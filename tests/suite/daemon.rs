@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Guarantee: it ends in order, says so, and its exit code is 0.
 #[test]
 fn sigterm_ends_it_in_order() {
-    let said = Scene::new().daemon("").end();
+    let said = Scene::begin().daemon("").end();
     assert!(said.contains("nothing lost"), "{said}");
 }
 
@@ -39,7 +39,7 @@ fn own_telemetry_never_delays_the_end() {
         for listener in [Some(listener), None] {
             let down = listener.is_none();
             let mut open = Vec::new();
-            let scene = Scene::new();
+            let scene = Scene::begin();
             let path = if protocol == "grpc" { "" } else { "/v1" };
             let config = format!(
                 "otlp: {{endpoint: 'http://{address}{path}', protocol: {protocol}}}\n\
@@ -65,7 +65,7 @@ fn own_telemetry_never_delays_the_end() {
 /// Guarantee: it receives READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
 #[test]
 fn the_service_supervisor_is_notified() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let path = scene.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -94,7 +94,7 @@ fn the_service_supervisor_is_notified() {
 fn a_taken_port_ends_it() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = Scene::new().command_at(&address, "").output().unwrap();
+    let output = Scene::begin().command_at(&address, "").output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(&address) && said.contains("--listen none"), "{said}");
@@ -104,7 +104,7 @@ fn a_taken_port_ends_it() {
 /// Guarantee: the daemon does not begin, exit code 1, and each mistake is said with its place.
 #[test]
 fn a_wrong_configuration_is_said_whole() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let wrong = "targts: {}\nmetrics:\n  interval: soon\nspans:\n  ratio: 7\n";
     let mut command = daemon::command(program::command(), scene.folder(), ANY, wrong);
     let output = command.output().unwrap();
@@ -120,7 +120,7 @@ fn a_wrong_configuration_is_said_whole() {
 /// Guarantee: the old configuration stays in force and that is said; then the change itself is enough for the new one.
 #[test]
 fn a_wrong_reload_keeps_the_old_configuration() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let file = scene.path("gcwatch.yaml");
     let mut daemon = scene.daemon("");
     std::fs::write(&file, "spans: {ratio: many}\n").unwrap();
@@ -147,7 +147,7 @@ fn rule(id: &str, condition: &str) -> String {
 #[test]
 fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     use std::os::unix::fs::symlink;
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let rules = scene.folder().join("rules");
     let version = |name: &str, files: &[(&str, String)]| {
         let data = rules.join(name);
@@ -208,7 +208,7 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
 /// soon as it is right.
 #[test]
 fn wrong_rules_at_the_start_leave_those_that_ship() {
-    let scene = Scene::new();
+    let scene = Scene::begin();
     let file = scene.path("rules.yaml");
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
     let mut daemon = scene.daemon(&format!("rules: {{files: [{file}]}}\n"));

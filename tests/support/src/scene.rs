@@ -14,8 +14,8 @@ use crate::target::Start;
 pub struct Scene(TempDir);
 
 impl Scene {
-    #[allow(clippy::new_without_default, reason = "it makes a folder")]
-    pub fn new() -> Self {
+    /// One with a folder that nothing is in; it is removed at the end.
+    pub fn begin() -> Self {
         Self(tempfile::Builder::new().prefix("gcw").tempdir().unwrap())
     }
 

@@ -26,12 +26,12 @@ pub struct Service {
 impl Service {
     /// The one of [`SERVICE`].
     pub fn start(seconds: u32, env: &[(&str, &str)]) -> Self {
-        Self::begin(Scene::new(), Command::new(SERVICE.folder().join("svc")), seconds, env)
+        Self::begin(Scene::begin(), Command::new(SERVICE.folder().join("svc")), seconds, env)
     }
 
     /// The one that keeps its own account, in `log` of its folder (`known/shop` of the folder of packs).
     pub fn shop(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
-        let scene = Scene::new();
+        let scene = Scene::begin();
         let mut command = Command::new(runtime.folder().join("run"));
         command.arg(KNOWN.folder().join("shop/shop.dll"));
         command.env("SLOG", scene.path("log"));

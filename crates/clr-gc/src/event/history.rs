@@ -267,27 +267,16 @@ impl Phases {
     }
 
     pub(crate) fn each_mut(&mut self) -> [&mut Option<i64>; 9] {
-        let Self {
-            mark_sized_refs,
-            mark_roots,
-            short_weak,
-            scan_finalization,
-            long_weak,
-            plan,
-            relocate,
-            compact,
-            sweep,
-        } = self;
         [
-            mark_sized_refs,
-            mark_roots,
-            short_weak,
-            scan_finalization,
-            long_weak,
-            plan,
-            relocate,
-            compact,
-            sweep,
+            &mut self.mark_sized_refs,
+            &mut self.mark_roots,
+            &mut self.short_weak,
+            &mut self.scan_finalization,
+            &mut self.long_weak,
+            &mut self.plan,
+            &mut self.relocate,
+            &mut self.compact,
+            &mut self.sweep,
         ]
     }
 

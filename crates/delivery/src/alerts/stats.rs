@@ -43,10 +43,10 @@ pub struct ReceiverStats {
     dropped: [u64; 5],
 }
 
-/// By [`Failure`].
+/// The causes, in the order of [`Failure`].
 const FAILURES: [&str; 4] = ["unreachable", "timed_out", "unavailable", "refused"];
 
-/// By [`Reason`].
+/// The reasons, in the order of [`Reason`].
 const DROPPED: [&str; 5] = ["queue_full", "expired", "refused", "disabled", "shutdown"];
 
 impl ReceiverStats {
