@@ -15,7 +15,11 @@ const GC_START: u32 = 1;
 const GC_END: u32 = 2;
 const RESTART_END: u32 = 3;
 const SUSPEND_BEGIN: u32 = 9;
+const FINALIZERS_END: u32 = 13;
+const FINALIZERS_BEGIN: u32 = 14;
 const GC_TRIGGERED: u32 = 35;
+/// How long after its collection a round of finalizers ends at the latest, nanoseconds.
+const LATEST: i64 = 20_000_000;
 
 /// An event of a collection.
 #[derive(Debug, Clone)]
@@ -24,15 +28,17 @@ struct Part {
     metadata_id: u32,
     capture_thread: u64,
     thread: u64,
-    /// Nanoseconds before the collection's last event.
+    /// Nanoseconds before the threads ran again; less than 0: after it.
     before_end: i64,
     payload: Vec<u8>,
 }
 
-/// One blocking collection, from the request for it to the restart of the threads.
+/// One blocking collection, from the request for it to the restart of the threads, and its round of finalizers.
 #[derive(Debug, Clone)]
 struct Unit {
     parts: Vec<Part>,
+    /// When the threads ran again, in the recording.
+    end: i64,
 }
 
 /// An event with its place in a new stream, before it has a number.
@@ -97,6 +103,15 @@ impl Template {
                 payload: event.payload.to_vec(),
             };
             match part.event_id {
+                // Without its round, finalizers would seem to hang. It often begins or ends when the threads run again.
+                FINALIZERS_BEGIN | FINALIZERS_END if open.is_none() => {
+                    if let Some(unit) = units.last_mut() {
+                        unit.parts.push(Part {
+                            before_end: (unit.end - part.before_end).max(-LATEST),
+                            ..part
+                        });
+                    }
+                }
                 GC_TRIGGERED if open.is_none() => trigger = Some(part),
                 SUSPEND_BEGIN if open.is_none() => {
                     let thread = part.thread;
@@ -111,7 +126,7 @@ impl Template {
                         for part in &mut parts {
                             part.before_end = end - part.before_end;
                         }
-                        units.push(Unit { parts });
+                        units.push(Unit { parts, end });
                     }
                 }
             }

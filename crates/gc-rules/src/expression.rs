@@ -326,7 +326,7 @@ impl Node {
     /// # Errors
     ///
     /// As for [`Self::evaluate`].
-    fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
+    pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
         match self {
             Self::Bool(truth) => Ok(Some(*truth)),
             Self::And(nodes) => decide(nodes, scope, false),

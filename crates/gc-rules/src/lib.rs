@@ -42,6 +42,7 @@
 
 pub mod account;
 pub mod alert;
+mod conditions;
 pub mod engine;
 pub mod expression;
 pub mod field;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::alert::Alert;
+use super::conditions::Conditions;
 use super::plan::Plan;
 use super::rule::{Group, Rule, Window};
 use super::turns::Turns;
@@ -19,6 +20,8 @@ pub struct RuleSet {
     pub(crate) plan: Plan,
     /// Which rules are evaluated when.
     pub(crate) turns: Turns,
+    /// What their conditions have in common.
+    pub(crate) conditions: Conditions,
     pub groups: Vec<Group>,
 }
 
@@ -27,6 +30,7 @@ impl RuleSet {
     pub fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
         Self {
             turns: Turns::of(&rules, groups.len()),
+            conditions: Conditions::of(&rules),
             plan: Plan::new(&windows),
             rules,
             windows,

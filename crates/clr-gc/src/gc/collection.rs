@@ -13,6 +13,8 @@ pub use missing::{Missing, MissingParts};
 pub use pause::Pause;
 pub use plausible::{FIGURES, Figure, Implausible};
 
+use std::borrow::Cow;
+
 use crate::event::{GcReason, GcType, HeapStats, Phases, SuspendReason};
 use crate::gc::account::{Account, Cause, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
@@ -193,8 +195,15 @@ impl Collection {
     }
 
     /// What its parts of the stops were spent on: parts that add up to those of the stops whose length is known. Of a
-    /// heap dump that another tool asked for, all is the dump's.
-    pub fn account(&self) -> Account {
+    /// heap dump that another tool asked for, all is the dump's. That of a single stop, as nearly all collections are, is
+    /// not copied: rules ask for each of its parts.
+    pub fn account(&self) -> Cow<'_, Account> {
+        let by_tool = self.requested_by_tool == Some(true);
+        if let [pause] = self.pauses.as_slice()
+            && let (Some(account), false) = (&pause.account, by_tool)
+        {
+            return Cow::Borrowed(account);
+        }
         let mut account = Account::default();
         for pause in &self.pauses {
             match (&pause.account, pause.pause_ns) {
@@ -203,10 +212,11 @@ impl Collection {
                 (None, None) => {}
             }
         }
-        if self.requested_by_tool == Some(true) {
-            return account.all_of(Cause::HeapDump);
-        }
-        account
+        Cow::Owned(if by_tool {
+            account.all_of(Cause::HeapDump)
+        } else {
+            account
+        })
     }
 
     /// GCStart to GCEnd; for a background collection most of it ran beside the program.

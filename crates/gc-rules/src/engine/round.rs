@@ -1,8 +1,8 @@
 //! The rules that are evaluated together, and which of them are quiet.
 
 use super::run::{Quiet, RuleRun};
+use crate::conditions::Truth;
 use crate::field::Scope;
-use crate::rule::Rule;
 use crate::rule_set::RuleSet;
 
 /// The rules `on: gc`, or all others, of one process. Of a quiet rule (selected, and its condition false or unknown)
@@ -69,16 +69,14 @@ impl Round {
         mut evaluate: impl FnMut(usize, &mut RuleRun),
     ) {
         self.number += 1;
-        let comes_to = |rule: &Rule| match rule.when.holds(scope) {
-            Ok(Some(false)) => Some(Quiet::False),
-            Ok(None) => Some(Quiet::Unknown),
-            Ok(Some(true)) | Err(_) => None,
-        };
+        let mut conditions = rules.conditions.round();
         for (turn, quiet) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet) {
-            if let Some(quiet) = *quiet
-                && let Some(rule) = rules.rules.get(turn.rule as usize)
-                && comes_to(rule) == Some(quiet)
-            {
+            let still = match *quiet {
+                Some(Quiet::False) => conditions.of(turn.rule as usize, scope) == Truth::False,
+                Some(Quiet::Unknown) => conditions.of(turn.rule as usize, scope) == Truth::Unknown,
+                None => false,
+            };
+            if still {
                 continue;
             }
             let place = turn.run as usize;

@@ -1,0 +1,78 @@
+use super::*;
+use crate::expression::{Comparison, Double, Expression};
+use crate::field::{ProcessFacts, StreamFacts};
+use crate::time::Moment;
+
+/// Whether a window is above 1.
+fn above(window: usize) -> Node {
+    Node::Compare(
+        Comparison::Greater,
+        Box::new((Node::Window(window), Node::Double(Double(1.0)))),
+    )
+}
+
+/// A failure: a window is no condition.
+fn failing() -> Node {
+    Node::Not(Box::new(Node::Window(0)))
+}
+
+fn rule(condition: Node) -> Arc<Rule> {
+    let mut rule = Rule {
+        enabled: true,
+        ..Rule::default()
+    };
+    rule.when.node = condition;
+    Arc::new(rule)
+}
+
+fn all(parts: impl Into<Box<[Node]>>) -> Node {
+    Node::And(parts.into())
+}
+
+/// Scenario: every combination of parts that are false, unknown, true and failing, in brackets and without, among
+/// rules that share them.
+/// Guarantee: a condition that is put together from parts has the value that it has as one tree.
+#[test]
+fn parts_have_the_value_of_the_whole() {
+    let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
+    let windows = [Some(0.0), Some(2.0), None];
+    let scope = Scope {
+        windows: &windows,
+        ..Scope::new(&process, &stream, Moment::FIRST)
+    };
+    let parts = || (0..3).map(above).chain([failing()]);
+    let mut rules: Vec<Arc<Rule>> = parts().map(rule).collect();
+    for a in parts() {
+        for b in parts() {
+            rules.push(rule(all([a.clone(), b.clone()])));
+            for c in parts() {
+                rules.push(rule(all([a.clone(), all([b.clone(), c])])));
+                rules.push(rule(Node::Or([a.clone(), b.clone()].into())));
+            }
+        }
+    }
+    let conditions = Conditions::of(&rules);
+    let mut values = conditions.round();
+    for (place, rule) in rules.iter().enumerate() {
+        let Expression { node, .. } = &rule.when;
+        assert_eq!(values.of(place, &scope), Truth::of(node, &scope), "{node:?}");
+    }
+}
+
+/// Scenario: rules that share parts; one that is off.
+/// Guarantee: each part is there once, what most require is first, and what is off requires nothing.
+#[test]
+fn what_most_require_comes_first() {
+    let off = Rule {
+        enabled: false,
+        ..Rule::clone(&rule(above(7)))
+    };
+    let rules = [
+        rule(all([above(1), above(0)])),
+        rule(all([above(2), above(0)])),
+        Arc::new(off),
+    ];
+    let conditions = Conditions::of(&rules);
+    assert_eq!(*conditions.parts, [above(0), above(1), above(2)]);
+    assert_eq!(*conditions.of_rule, [[0, 1].into(), [0, 2].into(), [].into()]);
+}
