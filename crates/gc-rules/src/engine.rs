@@ -57,9 +57,9 @@
 //! # Speed
 //!
 //! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches
-//! is close together: equal conditions and values of windows are evaluated once (`plan`), and so are parts of conditions
-//! that several rules have (`conditions`). Windows are read only when a condition needs them, and of a rule without a
-//! change only the condition is read, which all processes share.
+//! is close together: equal conditions and values of windows are evaluated once (`plan`), so are parts of conditions
+//! that several rules have (`conditions`). Windows are read only when a condition needs them, and of a rule
+//! without a change only the condition is read, which all processes share.
 
 mod groups;
 mod preceding;

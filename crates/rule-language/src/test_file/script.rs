@@ -371,7 +371,8 @@ mod tests {
             ("suspend_ms", "2"),
             ("stopped.roots_stacks_ms", "25"),
         ];
-        let account = collection(1_000_000_000, 7, &fields(&given)).unwrap().account();
+        let made = collection(1_000_000_000, 7, &fields(&given)).unwrap();
+        let account = made.account();
         let of = |cause| account.of(cause);
         assert_eq!(account.total(), 30_000_000);
         assert_eq!(
