@@ -195,8 +195,8 @@ impl Collection {
     }
 
     /// What its parts of the stops were spent on: parts that add up to those of the stops whose length is known. Of a
-    /// heap dump that another tool asked for, all is the dump's. That of a single stop, as nearly all collections are, is
-    /// not copied: rules ask for each of its parts.
+    /// heap dump that another tool asked for, all is the dump's. Where there was one stop, as in nearly all collections,
+    /// it is not copied: rules ask for each of its parts.
     pub fn account(&self) -> Cow<'_, Account> {
         let by_tool = self.requested_by_tool == Some(true);
         if let [pause] = self.pauses.as_slice()
