@@ -10,6 +10,7 @@
 //! if its condition is true.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::expression::Expression;
 use super::field::Root;
@@ -17,7 +18,7 @@ use super::rule::{By, Extent, Window};
 use super::window::Class;
 
 /// When series are sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum When {
     /// At each collection, before the conditions.
     Gc,
@@ -73,15 +74,22 @@ pub struct SeriesFeed {
     pub measured: Vec<Measured>,
 }
 
-/// Series of a feed with one measured value.
+/// Series of a feed with one measured value, which follow one another.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// The window whose value it is.
     pub by: usize,
     /// Series that also know samples for which the condition is false.
-    pub counting: Vec<usize>,
-    /// The others.
-    pub measuring: Vec<usize>,
+    pub counting: Range<usize>,
+    /// The others, after them.
+    pub measuring: Range<usize>,
+}
+
+impl Measured {
+    /// All of them.
+    pub fn series(&self) -> Range<usize> {
+        self.counting.start..self.measuring.end
+    }
 }
 
 /// The feeds and series of a rule set.
@@ -93,41 +101,66 @@ pub struct Plan {
     pub series: Vec<usize>,
     /// Of each window, its series.
     pub of_window: Vec<usize>,
+    /// The times and lengths, in nanoseconds, of series over time, each once.
+    pub occasions: Vec<(When, u64)>,
+    /// Of each series its place among them; `None`: it is over samples, or by key.
+    pub occasions_of: Vec<Option<usize>>,
 }
 
 impl Plan {
-    /// That of these windows.
+    /// That of these windows. Series are numbered as they are fed: those of a process lie one behind the other, and it
+    /// is gone through them forwards.
     #[expect(
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
     )]
     pub fn new(windows: &[Window]) -> Self {
-        let mut plan = Self::default();
-        let mut series: HashMap<Meaning<'_>, usize> = HashMap::new();
-        let mut feeds: HashMap<(When, Option<&Expression>), usize> = HashMap::new();
-        for (place, window) in windows.iter().enumerate() {
-            let meaning = Meaning::of(window);
-            let known = plan.series.len();
-            let own = *series.entry(meaning).or_insert(known);
-            plan.of_window.push(own);
-            if own != known {
-                continue;
-            }
-            plan.series.push(place);
-            let next = plan.feeds.len();
-            let feed = *feeds.entry((meaning.when, meaning.filter)).or_insert(next);
-            if feed == next {
-                plan.feeds.push(SeriesFeed {
+        let mut known: HashMap<Meaning<'_>, usize> = HashMap::new();
+        let mut filters: HashMap<(When, Option<&Expression>), usize> = HashMap::new();
+        let mut values: HashMap<(usize, Option<&Expression>), usize> = HashMap::new();
+        let mut order: Vec<Fed> = Vec::new();
+        let numbered = windows.iter().enumerate().map(|(window, meant)| {
+            let meaning = Meaning::of(meant);
+            let (next_filter, next_value) = (filters.len(), values.len());
+            *known.entry(meaning).or_insert_with(|| {
+                let filter = *filters.entry((meaning.when, meaning.filter)).or_insert(next_filter);
+                order.push(Fed {
                     when: meaning.when,
-                    filtered: place,
-                    measured: Vec::new(),
+                    filter,
+                    value: *values.entry((filter, meaning.of)).or_insert(next_value),
+                    measures: !meaning.class.counts(),
+                    window,
                 });
-            }
-            if let Some(feed) = plan.feeds.get_mut(feed) {
-                feed.add(windows, place, meaning, own);
-            }
-        }
-        plan.in_order_of_feeding()
+                window
+            })
+        });
+        let firsts: Vec<usize> = numbered.collect();
+        order.sort_unstable();
+        let number: HashMap<usize, usize> = order.iter().map(|fed| fed.window).zip(0..).collect();
+        let plan = Self {
+            feeds: feeds(&order),
+            series: order.iter().map(|fed| fed.window).collect(),
+            of_window: firsts.iter().filter_map(|first| number.get(first).copied()).collect(),
+            ..Self::default()
+        };
+        plan.with_occasions(windows)
+    }
+
+    fn with_occasions(mut self, windows: &[Window]) -> Self {
+        let occasions_of = self.series.iter().map(|window| {
+            let window = windows.get(*window)?;
+            let (Extent::Over(ns), By::Nothing) = (window.extent, window.by) else {
+                return None;
+            };
+            let of = (When::of(window), ns);
+            let known = self.occasions.iter().position(|known| *known == of);
+            Some(known.unwrap_or_else(|| {
+                self.occasions.push(of);
+                self.occasions.len() - 1
+            }))
+        });
+        self.occasions_of = occasions_of.collect();
+        self
     }
 
     /// What each series means, of the windows that this plan was made of.
@@ -137,53 +170,41 @@ impl Plan {
             .filter_map(|window| windows.get(*window))
             .map(Meaning::of)
     }
-
-    /// The same with series numbered as they are fed: those of a process lie one behind the other, and it is gone
-    /// through them forwards.
-    fn in_order_of_feeding(mut self) -> Self {
-        let measured = || self.feeds.iter().flat_map(|feed| &feed.measured);
-        let order: Vec<usize> = measured()
-            .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
-            .copied()
-            .collect();
-        let mut number = vec![0; order.len()];
-        for (new, old) in order.iter().enumerate() {
-            if let Some(number) = number.get_mut(*old) {
-                *number = new;
-            }
-        }
-        let renumber = |series: &mut usize| *series = number.get(*series).copied().unwrap_or(*series);
-        self.series = order.iter().filter_map(|old| self.series.get(*old).copied()).collect();
-        self.of_window.iter_mut().for_each(renumber);
-        for measured in self.feeds.iter_mut().flat_map(|feed| &mut feed.measured) {
-            let fed = measured.counting.iter_mut().chain(&mut measured.measuring);
-            fed.for_each(renumber);
-        }
-        self
-    }
 }
 
-impl SeriesFeed {
-    fn add(&mut self, windows: &[Window], place: usize, meaning: Meaning<'_>, series: usize) {
-        let same = |measured: &Measured| {
-            let window = windows.get(measured.by);
-            window.is_some_and(|window| window.of.as_ref() == meaning.of)
-        };
-        let known = self.measured.iter().position(same).unwrap_or_else(|| {
-            self.measured.push(Measured {
-                by: place,
-                counting: Vec::new(),
-                measuring: Vec::new(),
-            });
-            self.measured.len() - 1
+/// A series, in the order in which they are fed: those with one filter together, of those the ones with one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Fed {
+    when: When,
+    filter: usize,
+    value: usize,
+    measures: bool,
+    /// The first window on it.
+    window: usize,
+}
+
+fn feeds(order: &[Fed]) -> Vec<SeriesFeed> {
+    let mut feeds: Vec<SeriesFeed> = Vec::new();
+    let with_one_filter = order.chunk_by(|a, b| a.filter == b.filter);
+    let mut number = 0;
+    for fed in with_one_filter {
+        let with_one_value = fed.chunk_by(|a, b| a.value == b.value);
+        let measured = with_one_value.map(|fed| {
+            let measuring = number + fed.partition_point(|series| !series.measures);
+            let counting = number..measuring;
+            number += fed.len();
+            Measured {
+                by: fed.first().map_or(0, |series| series.window),
+                counting,
+                measuring: measuring..number,
+            }
         });
-        if let Some(measured) = self.measured.get_mut(known) {
-            let fed = if meaning.class.counts() {
-                &mut measured.counting
-            } else {
-                &mut measured.measuring
-            };
-            fed.push(series);
-        }
+        let measured = measured.collect();
+        feeds.extend(fed.first().map(|first| SeriesFeed {
+            when: first.when,
+            filtered: first.window,
+            measured,
+        }));
     }
+    feeds
 }

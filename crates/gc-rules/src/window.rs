@@ -32,6 +32,7 @@
 mod aggregate;
 mod buckets;
 mod latest;
+mod occasions;
 mod samples;
 
 use clr_gc::event::GcType;
@@ -44,7 +45,10 @@ use super::time::Moment;
 use aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use buckets::Buckets;
 use latest::Latest;
+use occasions::Uniform;
 use samples::Samples;
+
+pub(crate) use occasions::Occasions;
 
 /// Sub-intervals of a window over time.
 pub const BUCKETS: u64 = 32;
@@ -155,6 +159,8 @@ enum Kept {
     /// No sample yet.
     #[default]
     Nothing,
+    /// Every sample was alike.
+    Uniform(Uniform),
     One(Series),
     /// By [`Key`].
     Keyed(Box<[Option<Series>; Key::COUNT]>),
@@ -207,6 +213,18 @@ impl Series {
             }
         }
     }
+
+    /// One of which every sample before was alike; it is by sub-interval.
+    fn uniform(window: &Window, uniform: Uniform, before: &Occasions) -> Self {
+        match Class::of(window) {
+            Class::Counts => Self::Counts(uniform.series(before)),
+            Class::Sums => Self::Sums(uniform.series(before)),
+            Class::Extremes => Self::Extremes(uniform.series(before)),
+            Class::Ends => Self::Ends(uniform.series(before)),
+            Class::Trend => Self::Trend(uniform.series(before)),
+            Class::Latest | Class::Marks | Class::Samples | Class::Runs | Class::Sorted => Self::new(window),
+        }
+    }
 }
 
 impl Live {
@@ -218,15 +236,36 @@ impl Live {
         }
     }
 
-    /// Adds a sample; windows by key ignore one without a key. `window` is one of its windows. Expired samples are
-    /// already removed. Returns when the next sample expires.
-    pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: Moment, now: Moment) -> Moment {
+    /// Whether a sample changes nothing: all before were the same.
+    pub(crate) fn is_uniformly(&self, worth: Worth) -> bool {
+        matches!(self.kept, Kept::Uniform(uniform) if uniform.is(worth))
+    }
+
+    /// Adds a sample that [changes something](Self::is_uniformly); windows by key ignore one without a key. `window` is one of its windows, `occasions` those before
+    /// this sample. Expired samples are already removed. Returns when the next sample expires, unless the occasions do.
+    pub(crate) fn add(
+        &mut self,
+        window: &Window,
+        key: Option<Key>,
+        worth: Worth,
+        (time, now): (Moment, Moment),
+        occasions: Option<&Occasions>,
+    ) -> Moment {
+        if let Kept::Uniform(uniform) = self.kept {
+            self.kept = occasions.map_or(Kept::Nothing, |before| Kept::One(Series::uniform(window, uniform, before)));
+        }
         if worth == Worth::Not && !Class::of(window).counts() {
             return Moment::NEVER;
         }
         let series = match window.by {
             By::Nothing => {
                 if matches!(self.kept, Kept::Nothing) {
+                    if occasions.is_some_and(Occasions::is_fresh)
+                        && let Some(uniform) = Uniform::of(Class::of(window), worth)
+                    {
+                        self.kept = Kept::Uniform(uniform);
+                        return Moment::NEVER;
+                    }
                     self.kept = Kept::One(Series::new(window));
                 }
                 let Kept::One(series) = &mut self.kept else {
@@ -256,7 +295,7 @@ impl Live {
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
         let now = now.ns();
         let next = match &mut self.kept {
-            Kept::Nothing => u64::MAX,
+            Kept::Nothing | Kept::Uniform(_) => u64::MAX,
             Kept::One(series) => each!(series, series => series.expire(now)),
             Kept::Keyed(keyed) => {
                 let series = keyed.iter_mut().flatten();
@@ -267,8 +306,15 @@ impl Live {
         Moment::from_ns(next)
     }
 
-    /// The value of one of its windows; `None`: unknown. Expired samples are already removed.
-    pub(crate) fn value(&self, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
+    /// The value of one of its windows; `None`: unknown. Expired samples are already removed; the occasions are all that
+    /// there were.
+    pub(crate) fn value(
+        &self,
+        window: &Window,
+        key: Option<Key>,
+        at: Asked,
+        occasions: Option<&Occasions>,
+    ) -> Option<f64> {
         let at = Asked {
             watched: at.watched.min(at.now.since(self.began)),
             ..at
@@ -276,8 +322,17 @@ impl Live {
         if at.watched < window.min_watched_ns && !at.so_far {
             return None;
         }
+        let is_enough = |(known, unknown): (u64, u64)| {
+            let too_many = unknown > 0 && unknown as f64 > window.unknown_share.0 * (known + unknown) as f64;
+            known >= u64::from(window.min_samples) && !too_many
+        };
         let series = match (window.by, &self.kept) {
             (By::Nothing, Kept::One(series)) => Some(series),
+            (By::Nothing, Kept::Uniform(uniform)) => {
+                let occasions = occasions?;
+                let value = || uniform.answer(window, at, occasions);
+                return is_enough(uniform.samples(occasions)).then(value)?;
+            }
             (By::GenerationAndType, Kept::Keyed(keyed)) => keyed.get(key?.0)?.as_ref(),
             (By::GenerationAndType, _) if key.is_none() => return None,
             _ => None,
@@ -285,10 +340,7 @@ impl Live {
         let Some(series) = series else {
             return nothing(window.function, at).filter(|_| window.min_samples == 0);
         };
-        let (known, unknown) = each!(series, series => series.samples());
-        if known < u64::from(window.min_samples)
-            || (unknown > 0 && unknown as f64 > window.unknown_share.0 * (known + unknown) as f64)
-        {
+        if !is_enough(each!(series, series => series.samples())) {
             return None;
         }
         each!(series, series => series.answer(window, at)).filter(|value| value.is_finite())
@@ -298,7 +350,7 @@ impl Live {
     pub(crate) fn memory(&self) -> usize {
         let memory = |series: &Series| each!(series, series => series.memory());
         match &self.kept {
-            Kept::Nothing => 0,
+            Kept::Nothing | Kept::Uniform(_) => 0,
             Kept::One(series) => memory(series),
             Kept::Keyed(keyed) => {
                 Key::COUNT * size_of::<Option<Series>>() + keyed.iter().flatten().map(memory).sum::<usize>()

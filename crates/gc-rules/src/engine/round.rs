@@ -5,9 +5,9 @@ use crate::conditions::Truth;
 use crate::field::Scope;
 use crate::rule_set::RuleSet;
 
-/// The rules `on: gc`, or all others, of one process. Of a quiet rule (selected, and its condition false or unknown)
-/// only the condition is read, which all processes share, as the order of the rules is: its state is elsewhere in
-/// memory, and nearly all rules are quiet nearly always.
+/// The rules `on: gc`, or all others, of one process. Of a quiet rule (its condition is false or unknown, or it is not
+/// selected) at most the condition is read, which all processes share, as the order of the rules is: its state is
+/// elsewhere in memory, and nearly all rules are quiet nearly always.
 #[derive(Debug)]
 pub(super) struct Round {
     on_gc: bool,
@@ -74,22 +74,23 @@ impl Round {
             let still = match *quiet {
                 Some(Quiet::False) => conditions.of(turn.rule as usize, scope) == Truth::False,
                 Some(Quiet::Unknown) => conditions.of(turn.rule as usize, scope) == Truth::Unknown,
+                Some(Quiet::NotSelected) => true,
                 None => false,
             };
             if still {
                 continue;
             }
             let place = turn.run as usize;
-            let Some(run) = runs.get_mut(place).filter(|run| run.status.is_selected()) else {
-                continue;
-            };
+            let Some(run) = runs.get_mut(place) else { continue };
             if quiet.is_some() {
                 // Not this round, which is counted as every evaluation is.
                 run.status.woken(self.number - 1);
             }
-            evaluate(place, run);
+            if run.status.is_selected() {
+                evaluate(place, run);
+            }
             *quiet = run.status.quiet();
-            if quiet.is_some() {
+            if matches!(quiet, Some(Quiet::False | Quiet::Unknown)) {
                 run.status.quiet_since(self.number);
             }
         }

@@ -37,11 +37,13 @@ pub(super) enum Change {
     End(Ending, Moment),
 }
 
-/// The value of a quiet rule's condition: while it is the same, nothing changes.
+/// Why a rule is quiet: while its condition has the same value, nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quiet {
     False,
     Unknown,
+    /// It is not evaluated.
+    NotSelected,
 }
 
 /// The result of a collection for a rule `on: gc`.
@@ -282,11 +284,12 @@ impl Status {
         self.selected
     }
 
-    /// The value of its condition that changes nothing.
+    /// Why nothing changes in it, if so.
     pub(super) fn quiet(&self) -> Option<Quiet> {
         match self.phase {
-            Phase::Inactive if self.selected => Some(Quiet::False),
-            Phase::Unknown if self.selected => Some(Quiet::Unknown),
+            _ if !self.selected => Some(Quiet::NotSelected),
+            Phase::Inactive => Some(Quiet::False),
+            Phase::Unknown => Some(Quiet::Unknown),
             _ => None,
         }
     }

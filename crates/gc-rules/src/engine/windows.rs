@@ -9,7 +9,7 @@ use crate::plan::{Meaning, Measured, SeriesFeed, When};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
-use crate::window::{Asked, Key, Live, Worth, most_memory, worth};
+use crate::window::{Asked, Key, Live, Occasions, Worth, most_memory, worth};
 
 /// The place of a series that no selected rule uses.
 const UNUSED: u32 = u32::MAX;
@@ -22,6 +22,8 @@ pub(super) struct Windows {
     places: Box<[u32]>,
     /// The used series alone: an eighth of the shipped ones are for containers, limits and services.
     live: Vec<Live>,
+    /// Of each time and length of the plan, when samples were taken; `None`: no used series has it.
+    occasions: Box<[Option<Occasions>]>,
     /// When the next sample of any of them expires.
     expires: Moment,
     /// Series with failed evaluations: number of samples, and the newest failure.
@@ -34,6 +36,7 @@ impl Windows {
         Self {
             places: vec![UNUSED; rules.plan.series.len()].into_boxed_slice(),
             live: Vec::new(),
+            occasions: rules.plan.occasions.iter().map(|_| None).collect(),
             expires: Moment::NEVER,
             failed: Vec::new(),
             rules: Arc::clone(rules),
@@ -48,6 +51,14 @@ impl Windows {
     )]
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
         let before = self.rules.plan.meanings(&self.rules.windows).zip(&self.places);
+        let mut occasions: HashMap<(When, u64), Occasions> = self
+            .rules
+            .plan
+            .occasions
+            .iter()
+            .zip(self.occasions)
+            .filter_map(|(of, occasions)| Some((*of, occasions?)))
+            .collect();
         let mut live: Vec<Option<Live>> = self.live.into_iter().map(Some).collect();
         let mut kept: HashMap<Meaning<'_>, Live> = before
             .filter_map(|(meaning, place)| Some((meaning, live.get_mut(*place as usize)?.take()?)))
@@ -59,6 +70,9 @@ impl Windows {
                 *place = next_place(&adopted.live);
                 adopted.live.push(kept);
             }
+        }
+        for (of, place) in rules.plan.occasions.iter().zip(&mut adopted.occasions) {
+            *place = occasions.remove(of);
         }
         adopted.expires = Moment::FIRST;
         adopted
@@ -83,13 +97,22 @@ impl Windows {
         }
         let mut before: Vec<Option<Live>> = std::mem::take(&mut self.live).into_iter().map(Some).collect();
         self.live.reserve_exact(used.iter().filter(|used| **used).count());
-        for (place, used) in self.places.iter_mut().zip(used) {
+        for (place, used) in self.places.iter_mut().zip(used.iter().copied()) {
             let kept = before.get_mut(*place as usize).and_then(Option::take);
             *place = UNUSED;
             if used {
                 *place = next_place(&self.live);
                 self.live.push(kept.unwrap_or_else(|| Live::new(now)));
             }
+        }
+        let mut counted = vec![false; self.occasions.len()];
+        for occasions in plan.occasions_of.iter().zip(used).filter(|(_, used)| *used) {
+            if let Some(counted) = occasions.0.and_then(|place| counted.get_mut(place)) {
+                *counted = true;
+            }
+        }
+        for ((place, (_, ns)), counted) in self.occasions.iter_mut().zip(&plan.occasions).zip(counted) {
+            *place = place.take().or_else(|| Some(Occasions::over(*ns))).filter(|_| counted);
         }
     }
 
@@ -98,14 +121,15 @@ impl Windows {
         if now < self.expires {
             return;
         }
-        let next = self.live.iter_mut().map(|live| live.expire(now));
-        self.expires = next.min().unwrap_or(Moment::NEVER);
+        let live = self.live.iter_mut().map(|live| live.expire(now));
+        let occasions = self.occasions.iter_mut().flatten().map(|occasions| occasions.expire(now));
+        self.expires = live.chain(occasions).min().unwrap_or(Moment::NEVER);
     }
 
     /// Whether a selected rule uses one of its series.
     fn uses(&self, measured: &Measured) -> bool {
-        let mut series = measured.counting.iter().chain(&measured.measuring);
-        series.any(|series| self.places.get(*series).is_some_and(|place| *place != UNUSED))
+        let places = self.places.get(measured.series()).unwrap_or_default();
+        places.iter().any(|place| *place != UNUSED)
     }
 
     pub(super) fn has_ticks(&self) -> bool {
@@ -118,6 +142,11 @@ impl Windows {
         let rules = Arc::clone(&self.rules);
         for feed in rules.plan.feeds.iter().filter(|feed| feed.when == when) {
             self.feed(feed, key, scope, time);
+        }
+        for ((of, _), occasions) in rules.plan.occasions.iter().zip(&mut self.occasions) {
+            if let (true, Some(occasions)) = (*of == when, occasions) {
+                self.expires = self.expires.min(occasions.add(time, scope.now));
+            }
         }
     }
 
@@ -154,32 +183,31 @@ impl Windows {
                 Worth::Counts(_) => Worth::Counts(1.0),
                 other => other,
             };
-            for &series in &measured.counting {
+            for series in measured.counting.clone() {
                 self.add(series, key, counted, time, scope.now);
             }
-            if worth != Worth::Not {
-                for &series in &measured.measuring {
-                    self.add(series, key, worth, time, scope.now);
-                }
+            for series in measured.measuring.clone() {
+                self.add(series, key, worth, time, scope.now);
             }
         }
     }
 
     fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: Moment, now: Moment) {
-        let window = self
-            .rules
-            .plan
-            .series
-            .get(series)
-            .and_then(|window| self.rules.windows.get(*window));
         let place = self.places.get(series).map(|place| *place as usize);
-        if let (Some(window), Some(live)) = (window, place.and_then(|place| self.live.get_mut(place))) {
-            self.expires = self.expires.min(live.add(window, key, worth, time, now));
+        let live = place.and_then(|place| self.live.get_mut(place));
+        let Some(live) = live.filter(|live| !live.is_uniformly(worth)) else {
+            return;
+        };
+        let window = self.rules.plan.series.get(series);
+        let occasions = occasions_of(&self.rules, &self.occasions, series);
+        if let Some(window) = window.and_then(|window| self.rules.windows.get(*window)) {
+            let expires = live.add(window, key, worth, (time, now), occasions);
+            self.expires = self.expires.min(expires);
         }
     }
 
     fn failed(&mut self, measured: &Measured, failure: Failure) {
-        for &series in measured.counting.iter().chain(&measured.measuring) {
+        for series in measured.series() {
             match self.failed.iter_mut().find(|(known, ..)| *known == series) {
                 Some((_, count, newest)) => {
                     *count = count.saturating_add(1);
@@ -211,15 +239,28 @@ impl Windows {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.live.iter().map(Live::memory).sum()
+        let occasions = self.occasions.iter().flatten().map(Occasions::memory);
+        self.live.iter().map(Live::memory).chain(occasions).sum()
     }
 
     /// Of each series, the place of its window in the set, and the bytes that it takes at most.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         let one = |window: &Window| size_of::<Live>() + size_of::<u32>() + most_memory(window);
-        let series = rules.plan.series.iter();
-        series.filter_map(move |place| Some((*place, one(rules.windows.get(*place)?))))
+        let plan = &rules.plan;
+        let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
+        series.filter_map(move |(series, (place, occasions))| {
+            // Those of several are of the first.
+            let first = occasions.filter(|_| plan.occasions_of.iter().position(|one| one == occasions) == Some(series));
+            let occasions = first.and_then(|place| plan.occasions.get(place));
+            let occasions = occasions.map_or(0, |(_, ns)| Occasions::over(*ns).most_memory());
+            Some((*place, one(rules.windows.get(*place)?) + occasions))
+        })
     }
+}
+
+/// When samples of a series were taken.
+fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series: usize) -> Option<&'o Occasions> {
+    occasions.get((*rules.plan.occasions_of.get(series)?)?)?.as_ref()
 }
 
 /// The place of the next series. Their memory is limited long before there are so many.
@@ -241,6 +282,7 @@ impl WindowValues for Values<'_> {
         let rules = &self.windows.rules;
         let series = *rules.plan.of_window.get(place)?;
         let live = self.windows.live.get(*self.windows.places.get(series)? as usize)?;
-        live.value(rules.windows.get(place)?, self.key, self.at)
+        let occasions = occasions_of(rules, &self.windows.occasions, series);
+        live.value(rules.windows.get(place)?, self.key, self.at, occasions)
     }
 }

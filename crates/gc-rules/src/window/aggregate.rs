@@ -44,6 +44,10 @@ pub(super) trait Aggregate: Copy + Default {
     fn add(&mut self, known: u32, sample: Sample);
     /// The samples of another sub-interval too; there are some.
     fn merge(&mut self, known: u32, other: &Self, others: u32);
+    /// Of so many samples that all fulfil the filter, where nothing else is kept of them.
+    fn fulfilled(_all: Counts) -> Self {
+        Self::default()
+    }
     /// What `function` makes of them; `length` is the time that the window covers, nanoseconds.
     fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64>;
 }
@@ -59,6 +63,10 @@ impl Aggregate for Counts {
 
     fn merge(&mut self, _known: u32, other: &Self, _others: u32) {
         self.0 = self.0.saturating_add(other.0);
+    }
+
+    fn fulfilled(all: Counts) -> Self {
+        all
     }
 
     fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64> {

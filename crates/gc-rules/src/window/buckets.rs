@@ -196,10 +196,33 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
-    fn total(&self) -> Tally<A> {
+    /// The same sub-intervals, with what is made of their tallies. That of several is made of the sum of theirs.
+    pub(super) fn map<B: Aggregate>(&self, make: impl Fn(&Tally<A>) -> Tally<B>) -> Buckets<B> {
+        let mut older = VecDeque::with_capacity(self.older.capacity());
+        older.extend(self.older.iter().map(&make));
+        Buckets {
+            begin: self.begin,
+            current: make(&self.current),
+            before: make(&self.before),
+            expires: self.expires,
+            width: self.width,
+            origin: self.origin,
+            older,
+            first: self.first,
+        }
+    }
+
+    pub(super) fn total(&self) -> Tally<A> {
         let mut total = self.before;
         total.merge(&self.current);
         total
+    }
+
+    /// The time that is covered, nanoseconds.
+    pub(super) fn length(&self, at: Asked) -> u64 {
+        let now = at.now.ns();
+        let covered = now - self.oldest(now).saturating_mul(self.width).min(now);
+        covered.min(at.watched)
     }
 
     /// How many samples of known and of unknown worth there are.
@@ -211,13 +234,10 @@ impl<A: Aggregate> Buckets<A> {
     }
 
     pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
-        let length = || {
-            let now = at.now.ns();
-            let covered = now - self.oldest(now).saturating_mul(self.width).min(now);
-            covered.min(at.watched)
-        };
         let total = self.total();
-        total.aggregate.answer(total.known, window.function, &length)
+        total
+            .aggregate
+            .answer(total.known, window.function, &|| self.length(at))
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -22,16 +22,48 @@ fn window(function: Function, extent: Extent) -> Window {
     }
 }
 
-/// As an engine does: what is too old is forgotten first.
-fn add(live: &mut Live, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
-    let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
-    live.expire(now);
-    live.add(window, key, worth, time, now);
+/// The samples of a window, and when they were taken.
+struct Sampled {
+    live: Live,
+    occasions: Option<Occasions>,
 }
 
-fn value(live: &mut Live, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
-    live.expire(at.now);
-    live.value(window, key, at)
+impl Sampled {
+    fn new(window: &Window, began: u64) -> Self {
+        let over = match (window.extent, window.by) {
+            (Extent::Over(ns), By::Nothing) => Some(ns),
+            _ => None,
+        };
+        Self {
+            live: Live::new(Moment::from_ns(began)),
+            occasions: over.map(Occasions::over),
+        }
+    }
+
+    fn expire(&mut self, now: Moment) {
+        self.live.expire(now);
+        if let Some(occasions) = &mut self.occasions {
+            occasions.expire(now);
+        }
+    }
+}
+
+/// As an engine does: what is too old is forgotten first.
+fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+    let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
+    sampled.expire(now);
+    if !sampled.live.is_uniformly(worth) {
+        let occasions = sampled.occasions.as_ref();
+        sampled.live.add(window, key, worth, (time, now), occasions);
+    }
+    if let Some(occasions) = &mut sampled.occasions {
+        occasions.add(time, now);
+    }
+}
+
+fn value(sampled: &mut Sampled, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
+    sampled.expire(at.now);
+    sampled.live.value(window, key, at, sampled.occasions.as_ref())
 }
 
 fn asked(now: u64, watched: u64) -> Asked {
@@ -196,15 +228,18 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
         3 => Just(Worth::Not),
         1 => Just(Worth::Unknown),
     ];
-    prop::collection::vec(
-        (0..4000u64, prop_oneof![4 => Just(0u64), 1 => 0..9000u64], worth),
-        0..200,
-    )
+    let alike = prop_oneof![Just(Worth::Counts(1.0)), Just(Worth::Not), Just(Worth::Unknown)];
+    let when = || (0..4000u64, prop_oneof![4 => Just(0u64), 1 => 0..9000u64]);
+    let begin = (alike, prop::collection::vec(when(), 0..60));
+    (begin, prop::collection::vec((when(), worth), 0..200)).prop_map(|((alike, begin), then)| {
+        let begin = begin.into_iter().map(|when| (when, alike));
+        begin.chain(then).map(|((gap, late), worth)| (gap, late, worth)).collect()
+    })
 }
 
 proptest! {
-    /// Scenario: samples at any times, some late, some unknown, some that the filter leaves out; windows over time and
-    /// over samples.
+    /// Scenario: samples at any times, some late, some unknown, some that the filter leaves out, in half of the cases
+    /// after some that are alike; windows over time and over samples.
     /// Guarantee: after each sample every function says what it says of all samples by definition, within the
     /// documented resolution.
     #[test]
@@ -220,7 +255,7 @@ proptest! {
         quiet in 0..60u64,
     ) {
         let window = Window { unknown_share, min_samples, ..window(function, extent) };
-        let mut live = Live::new(Moment::FIRST);
+        let mut live = Sampled::new(&window, 0);
         let began = 1_700_000_000 * S;
         let mut now = began;
         let mut so_far = Vec::new();
@@ -246,7 +281,7 @@ proptest! {
     #[test]
     fn slopes_stay_exact(years in 0..40u64, level in 0..1_000_000_000_000u64, per_hour in 1..1_000_000u32) {
         let window = window(Function::Slope, Extent::Over(3600 * S));
-        let mut live = Live::new(Moment::FIRST);
+        let mut live = Sampled::new(&window, 0);
         let began = (1 + years * 365 * 86_400) * S;
         let mut slope = None;
         // One at the beginning of all makes the offset of what follows as long as the process is watched.
@@ -280,13 +315,19 @@ fn memory_is_bounded() {
                     by,
                     ..window(function, extent)
                 };
-                let mut live = Live::new(Moment::FIRST);
+                let mut live = Sampled::new(&window, 0);
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
-                    add(&mut live, &window, Some(key), Worth::Counts(sample as f64), time, time);
+                    // The first is unlike the others: no window is uniform.
+                    let worth = if sample == 0 {
+                        Worth::Unknown
+                    } else {
+                        Worth::Counts(sample as f64)
+                    };
+                    add(&mut live, &window, Some(key), worth, time, time);
                 }
-                let (taken, most) = (live.memory(), most_memory(&window));
+                let (taken, most) = (live.live.memory(), most_memory(&window));
                 assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
                 // All of it falls into one sub-interval of a day.
                 let one = extent == Extent::Over(86_400 * S);
@@ -303,7 +344,7 @@ fn nothing_is_zero_where_it_is_counted() {
     let at = asked(1000 * S, 60 * S);
     for &function in Function::ALL {
         let window = window(function, Extent::Over(60 * S));
-        let value = value(&mut Live::new(Moment::FIRST), &window, None, at);
+        let value = value(&mut Sampled::new(&window, 0), &window, None, at);
         let counted = matches!(
             function,
             Function::Count | Function::Rate | Function::Sum | Function::Share | Function::Turns
@@ -321,7 +362,7 @@ fn a_share_is_of_the_time_that_was_watched() {
         min_watched_ns: 10 * S,
         ..window(Function::Share, Extent::Over(60 * S))
     };
-    let mut live = Live::new(Moment::FIRST);
+    let mut live = Sampled::new(&window, 0);
     let began = 1_700_000_000 * S;
     let second = began + 2 * S;
     add(&mut live, &window, None, Worth::Counts(S as f64), second, second);
@@ -346,7 +387,7 @@ fn a_new_window_knows_nothing_of_the_time_before() {
         min_watched_ns: 60 * S,
         ..window(Function::Count, Extent::Over(600 * S))
     };
-    let mut live = Live::new(Moment::from_ns(3600 * S));
+    let mut live = Sampled::new(&window, 3600 * S);
     let mut count = |seconds: u64| {
         let at = asked(seconds * S, seconds * S);
         value(&mut live, &window, None, at)
@@ -363,7 +404,7 @@ fn kinds_are_apart() {
         by: By::GenerationAndType,
         ..window(Function::Median, Extent::Last(5))
     };
-    let mut live = Live::new(Moment::FIRST);
+    let mut live = Sampled::new(&window, 0);
     let (small, full) = (Some(Key(1)), Some(Key(5)));
     for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
         add(&mut live, &window, key, Worth::Counts(value), S, S);

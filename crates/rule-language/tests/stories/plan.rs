@@ -1,6 +1,6 @@
 //! Windows that share what they are fed.
 
-use gc_rules::plan::Plan;
+use gc_rules::plan::{Measured, Plan};
 use rule_language::load::{load, shipped};
 
 use super::story::of_file;
@@ -47,7 +47,7 @@ fn every_window_is_fed_once() {
         .feeds
         .iter()
         .flat_map(|feed| &feed.measured)
-        .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
+        .flat_map(Measured::series)
         .copied()
         .collect();
     assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
