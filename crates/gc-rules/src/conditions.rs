@@ -8,33 +8,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::expression::Node;
+use super::expression::{EvaluationError, Node, Truth, decide};
 use super::field::Scope;
 use super::rule::Rule;
 
 /// How many parts are evaluated once; a set with more evaluates the others, which fewer rules require, each time.
 const REMEMBERED: usize = 192;
-
-/// The value of a part, or of a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Truth {
-    False,
-    Unknown,
-    True,
-    /// Its evaluation failed.
-    Failed,
-}
-
-impl Truth {
-    fn of(node: &Node, scope: &Scope<'_>) -> Self {
-        match node.holds(scope) {
-            Ok(Some(false)) => Self::False,
-            Ok(Some(true)) => Self::True,
-            Ok(None) => Self::Unknown,
-            Err(_) => Self::Failed,
-        }
-    }
-}
 
 /// The conditions of a set.
 #[derive(Debug, Clone, Default)]
@@ -79,9 +58,9 @@ impl Conditions {
         }
     }
 
-    /// Their values in one round.
-    pub(crate) fn round(&self) -> Values<'_> {
-        Values {
+    /// What is known of them in one round.
+    pub(crate) fn round(&self) -> Truths<'_> {
+        Truths {
             conditions: self,
             known: [None; REMEMBERED],
         }
@@ -98,37 +77,22 @@ fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
 
 /// What is known of the conditions in one round, in which nothing changes.
 #[derive(Debug)]
-pub(crate) struct Values<'c> {
+pub(crate) struct Truths<'c> {
     conditions: &'c Conditions,
     known: [Option<Truth>; REMEMBERED],
 }
 
-impl Values<'_> {
-    /// That of a rule, by its place in the set; of one that is not in it: [`Truth::Failed`].
+impl Truths<'_> {
+    /// That of a rule, by its place in the set.
     pub(crate) fn of(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
-        let Some(parts) = self.conditions.of_rule.get(rule) else {
-            return Truth::Failed;
-        };
-        let (mut unknown, mut failed) = (false, false);
-        for &place in parts {
-            match self.part(place as usize, scope) {
-                Truth::False => return Truth::False,
-                Truth::Unknown => unknown = true,
-                Truth::Failed => failed = true,
-                Truth::True => {}
-            }
-        }
-        match (failed, unknown) {
-            (true, _) => Truth::Failed,
-            (false, true) => Truth::Unknown,
-            (false, false) => Truth::True,
-        }
+        let parts = self.conditions.of_rule.get(rule).ok_or(EvaluationError::Type)?;
+        decide(parts.iter().map(|place| self.part(*place as usize, scope)), false)
     }
 
     fn part(&mut self, place: usize, scope: &Scope<'_>) -> Truth {
         let evaluate = || {
-            let part = self.conditions.parts.get(place);
-            part.map_or(Truth::Failed, |part| Truth::of(part, scope))
+            let part = self.conditions.parts.get(place).ok_or(EvaluationError::Type)?;
+            part.holds(scope)
         };
         match self.known.get_mut(place) {
             Some(known) => *known.get_or_insert_with(evaluate),

@@ -175,6 +175,9 @@ const WATCHED: &str = "process.watched_s";
 /// Known, unknown, or failed.
 pub type Outcome<'a> = Result<Option<Value<'a>>, EvaluationError>;
 
+/// The same of a condition.
+pub(crate) type Truth = Result<Option<bool>, EvaluationError>;
+
 impl Default for Expression {
     /// `false`
     fn default() -> Self {
@@ -326,11 +329,11 @@ impl Node {
     /// # Errors
     ///
     /// As for [`Self::evaluate`].
-    pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
+    pub(crate) fn holds(&self, scope: &Scope<'_>) -> Truth {
         match self {
             Self::Bool(truth) => Ok(Some(*truth)),
-            Self::And(nodes) => decide(nodes, scope, false),
-            Self::Or(nodes) => decide(nodes, scope, true),
+            Self::And(nodes) => decide(nodes.iter().map(|node| node.holds(scope)), false),
+            Self::Or(nodes) => decide(nodes.iter().map(|node| node.holds(scope)), true),
             Self::Not(node) => Ok(node.holds(scope)?.map(|truth| !truth)),
             Self::Has(node) => Ok(Some(node.operand(scope)?.is_some())),
             Self::Compare(comparison, sides) => {
@@ -363,7 +366,7 @@ impl Node {
     }
 }
 
-fn truth(value: Option<Value<'_>>) -> Result<Option<bool>, EvaluationError> {
+fn truth(value: Option<Value<'_>>) -> Truth {
     match value {
         None => Ok(None),
         Some(Value::Bool(truth)) => Ok(Some(truth)),
@@ -387,11 +390,12 @@ fn whole(count: usize) -> Value<'static> {
 
 /// `&&` (decided by a false one) and `||` (decided by a true one): what decides goes before failure, failure before
 /// unknown.
-fn decide(nodes: &[Node], scope: &Scope<'_>, decisive: bool) -> Result<Option<bool>, EvaluationError> {
+#[inline]
+pub(crate) fn decide(truths: impl Iterator<Item = Truth>, decisive: bool) -> Truth {
     let mut unknown = false;
     let mut failed = None;
-    for node in nodes {
-        match node.holds(scope) {
+    for truth in truths {
+        match truth {
             Ok(Some(truth)) if truth == decisive => return Ok(Some(decisive)),
             Ok(Some(_)) => {}
             Ok(None) => unknown = true,
@@ -454,7 +458,7 @@ impl Arithmetic {
 }
 
 impl TextTest {
-    fn evaluate<'a>(&'a self, node: &'a Node, scope: &Scope<'a>) -> Result<Option<bool>, EvaluationError> {
+    fn evaluate<'a>(&'a self, node: &'a Node, scope: &Scope<'a>) -> Truth {
         let text = |node: &'a Node| match node.evaluate(scope)? {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),

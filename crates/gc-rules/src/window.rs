@@ -214,6 +214,11 @@ impl Series {
         }
     }
 
+    fn add(&mut self, worth: Worth, time: Moment, now: Moment) -> Moment {
+        let (time, now) = (time.min(now).ns(), now.ns());
+        Moment::from_ns(each!(self, series => series.add(worth, time, now)))
+    }
+
     /// One of which every sample before was alike; it is by sub-interval.
     fn uniform(window: &Window, uniform: Uniform, before: &Occasions) -> Self {
         match Class::of(window) {
@@ -236,14 +241,20 @@ impl Live {
         }
     }
 
-    /// Whether a sample changes nothing: all before were the same.
-    pub(crate) fn is_uniformly(&self, worth: Worth) -> bool {
-        matches!(self.kept, Kept::Uniform(uniform) if uniform.is(worth))
+    /// Adds a sample, if nothing else is needed for that; `None`: see [`Self::begin`]. `counts`: it includes samples that
+    /// do not match the filter. Expired samples are already removed. Returns when the next sample expires.
+    pub(crate) fn add(&mut self, counts: bool, worth: Worth, time: Moment, now: Moment) -> Option<Moment> {
+        match &mut self.kept {
+            Kept::Uniform(uniform) => uniform.is(worth).then_some(Moment::NEVER),
+            _ if worth == Worth::Not && !counts => Some(Moment::NEVER),
+            Kept::One(series) => Some(series.add(worth, time, now)),
+            Kept::Nothing | Kept::Keyed(_) => None,
+        }
     }
 
-    /// Adds a sample that [changes something](Self::is_uniformly); windows by key ignore one without a key. `window` is one of its windows, `occasions` those before
-    /// this sample. Expired samples are already removed. Returns when the next sample expires, unless the occasions do.
-    pub(crate) fn add(
+    /// Adds a sample where [`Self::add`] cannot; windows by key ignore one without a key. `window` is one of its windows,
+    /// `occasions` are those before this sample, and expire by themselves.
+    pub(crate) fn begin(
         &mut self,
         window: &Window,
         key: Option<Key>,
@@ -252,7 +263,9 @@ impl Live {
         occasions: Option<&Occasions>,
     ) -> Moment {
         if let Kept::Uniform(uniform) = self.kept {
-            self.kept = occasions.map_or(Kept::Nothing, |before| Kept::One(Series::uniform(window, uniform, before)));
+            self.kept = occasions.map_or(Kept::Nothing, |before| {
+                Kept::One(Series::uniform(window, uniform, before))
+            });
         }
         if worth == Worth::Not && !Class::of(window).counts() {
             return Moment::NEVER;
@@ -287,8 +300,7 @@ impl Live {
                 series.get_or_insert_with(|| Series::new(window))
             }
         };
-        let (time, now) = (time.min(now).ns(), now.ns());
-        Moment::from_ns(each!(series, series => series.add(worth, time, now)))
+        series.add(worth, time, now)
     }
 
     /// Removes expired samples. Returns when the next one expires.

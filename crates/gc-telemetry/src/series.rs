@@ -28,6 +28,9 @@ use super::options::{Detail, MetricOptions, RuntimeMetrics, Temporality};
 use super::spans::{NotExported, SpanIds};
 use gc_rules::time::UnixBase;
 
+/// The points of a process are few, and stay: their list grows in small steps.
+const POINTS_AT_ONCE: usize = 4;
+
 /// The metrics of one run of a process.
 #[derive(Debug)]
 pub struct Series {
@@ -387,6 +390,9 @@ impl Series {
             }
         };
         let point = Point::new(definition, &self.options);
+        if self.points.len() == self.points.capacity() {
+            self.points.reserve_exact(POINTS_AT_ONCE);
+        }
         self.points.insert(place, (labels, point));
         for begin in self.begins.iter_mut().skip(metric + 1) {
             *begin += 1;

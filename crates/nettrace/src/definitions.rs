@@ -9,6 +9,10 @@ use crate::limits::{DENSE_METADATA_IDS, Limits};
 use crate::metadata::Metadata;
 use crate::options::Interest;
 
+/// A live stream has few definitions, and they stay: up to so many, the list grows in small steps.
+const FEW: usize = 64;
+const AT_ONCE: usize = 4;
+
 /// What to do with the events of a metadata id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -160,6 +164,9 @@ impl Definitions {
         self.memory = memory;
         let place = self.list.len() as u32;
         let tag = (self.interest)(&metadata);
+        if count <= FEW && self.list.len() == self.list.capacity() {
+            self.list.reserve_exact(AT_ONCE);
+        }
         self.list.push(Definition { metadata, tag });
         Ok(if tag.is_some() {
             Target::Wanted(place)

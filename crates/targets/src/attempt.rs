@@ -102,7 +102,7 @@ struct Begun {
 impl<S: Sink> Attempt<S> {
     /// Makes the attempt: attaches here, and reads the session where all sessions are read. Whatever it meets is
     /// reported to the sink and logged.
-    pub(crate) async fn run(mut self) -> (KeptRun<S::Run>, End) {
+    pub(crate) async fn run(mut self: Box<Self>) -> (KeptRun<S::Run>, End) {
         // What attaching needs, in this future and with it, is not to be held for as long as the session lasts.
         let begun = match Box::pin(self.begin()).await {
             Ok(begun) => begun,
@@ -111,7 +111,7 @@ impl<S: Sink> Attempt<S> {
         let executor = self.shared.readers.executor.clone();
         // Whoever ends this ends the reading.
         let mut reading = JoinSet::new();
-        reading.spawn_on(self.read(begun), &executor);
+        reading.spawn_on(self.read(Box::new(begun)), &executor);
         match reading.join_next().await {
             Some(Ok(ended)) => ended,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

@@ -52,10 +52,10 @@ fn parts_have_the_value_of_the_whole() {
         }
     }
     let conditions = Conditions::of(&rules);
-    let mut values = conditions.round();
+    let mut truths = conditions.round();
     for (place, rule) in rules.iter().enumerate() {
         let Expression { node, .. } = &rule.when;
-        assert_eq!(values.of(place, &scope), Truth::of(node, &scope), "{node:?}");
+        assert_eq!(truths.of(place, &scope), node.holds(&scope), "{node:?}");
     }
 }
 

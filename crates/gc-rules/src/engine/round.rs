@@ -1,7 +1,6 @@
 //! The rules that are evaluated together, and which of them are quiet.
 
 use super::run::{Quiet, RuleRun};
-use crate::conditions::Truth;
 use crate::field::Scope;
 use crate::rule_set::RuleSet;
 
@@ -72,8 +71,8 @@ impl Round {
         let mut conditions = rules.conditions.round();
         for (turn, quiet) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet) {
             let still = match *quiet {
-                Some(Quiet::False) => conditions.of(turn.rule as usize, scope) == Truth::False,
-                Some(Quiet::Unknown) => conditions.of(turn.rule as usize, scope) == Truth::Unknown,
+                Some(Quiet::False) => conditions.of(turn.rule as usize, scope) == Ok(Some(false)),
+                Some(Quiet::Unknown) => conditions.of(turn.rule as usize, scope) == Ok(None),
                 Some(Quiet::NotSelected) => true,
                 None => false,
             };

@@ -122,7 +122,11 @@ impl Windows {
             return;
         }
         let live = self.live.iter_mut().map(|live| live.expire(now));
-        let occasions = self.occasions.iter_mut().flatten().map(|occasions| occasions.expire(now));
+        let occasions = self
+            .occasions
+            .iter_mut()
+            .flatten()
+            .map(|occasions| occasions.expire(now));
         self.expires = live.chain(occasions).min().unwrap_or(Moment::NEVER);
     }
 
@@ -183,27 +187,36 @@ impl Windows {
                 Worth::Counts(_) => Worth::Counts(1.0),
                 other => other,
             };
+            let sample = |worth| Sample {
+                key,
+                worth,
+                time,
+                now: scope.now,
+            };
             for series in measured.counting.clone() {
-                self.add(series, key, counted, time, scope.now);
+                self.add(series, true, &sample(counted));
             }
             for series in measured.measuring.clone() {
-                self.add(series, key, worth, time, scope.now);
+                self.add(series, false, &sample(worth));
             }
         }
     }
 
-    fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: Moment, now: Moment) {
+    fn add(&mut self, series: usize, counts: bool, sample: &Sample) {
         let place = self.places.get(series).map(|place| *place as usize);
-        let live = place.and_then(|place| self.live.get_mut(place));
-        let Some(live) = live.filter(|live| !live.is_uniformly(worth)) else {
+        let Some(live) = place.and_then(|place| self.live.get_mut(place)) else {
             return;
         };
-        let window = self.rules.plan.series.get(series);
-        let occasions = occasions_of(&self.rules, &self.occasions, series);
-        if let Some(window) = window.and_then(|window| self.rules.windows.get(*window)) {
-            let expires = live.add(window, key, worth, (time, now), occasions);
-            self.expires = self.expires.min(expires);
-        }
+        let Sample { key, worth, time, now } = *sample;
+        let expires = live.add(counts, worth, time, now).unwrap_or_else(|| {
+            let window = self.rules.plan.series.get(series);
+            let window = window.and_then(|window| self.rules.windows.get(*window));
+            let occasions = occasions_of(&self.rules, &self.occasions, series);
+            window.map_or(Moment::NEVER, |window| {
+                live.begin(window, key, worth, (time, now), occasions)
+            })
+        });
+        self.expires = self.expires.min(expires);
     }
 
     fn failed(&mut self, measured: &Measured, failure: Failure) {
@@ -256,6 +269,15 @@ impl Windows {
             Some((*place, one(rules.windows.get(*place)?) + occasions))
         })
     }
+}
+
+/// A sample of a series.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    key: Option<Key>,
+    worth: Worth,
+    time: Moment,
+    now: Moment,
 }
 
 /// When samples of a series were taken.

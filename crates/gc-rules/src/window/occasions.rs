@@ -88,7 +88,11 @@ impl Uniform {
 
     /// So many of them.
     fn tally<A: Aggregate>(self, taken: &Tally<Counts>) -> Tally<A> {
-        let (known, unknown) = if self == Self::Unknown { (0, taken.known) } else { (taken.known, 0) };
+        let (known, unknown) = if self == Self::Unknown {
+            (0, taken.known)
+        } else {
+            (taken.known, 0)
+        };
         let aggregate = if self == Self::Counts {
             A::fulfilled(taken.aggregate)
         } else {

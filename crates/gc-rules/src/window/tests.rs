@@ -52,9 +52,10 @@ impl Sampled {
 fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
-    if !sampled.live.is_uniformly(worth) {
+    let counts = Class::of(window).counts();
+    if sampled.live.add(counts, worth, time, now).is_none() {
         let occasions = sampled.occasions.as_ref();
-        sampled.live.add(window, key, worth, (time, now), occasions);
+        sampled.live.begin(window, key, worth, (time, now), occasions);
     }
     if let Some(occasions) = &mut sampled.occasions {
         occasions.add(time, now);
@@ -233,7 +234,10 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
     let begin = (alike, prop::collection::vec(when(), 0..60));
     (begin, prop::collection::vec((when(), worth), 0..200)).prop_map(|((alike, begin), then)| {
         let begin = begin.into_iter().map(|when| (when, alike));
-        begin.chain(then).map(|((gap, late), worth)| (gap, late, worth)).collect()
+        begin
+            .chain(then)
+            .map(|((gap, late), worth)| (gap, late, worth))
+            .collect()
     })
 }
 

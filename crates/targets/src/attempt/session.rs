@@ -35,20 +35,20 @@ const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
-    pub(super) async fn read(mut self, begun: Begun) -> (KeptRun<S::Run>, End) {
+    pub(super) async fn read(mut self: Box<Self>, begun: Box<Begun>) -> (KeptRun<S::Run>, End) {
         let end = self.read_to_end(begun).await;
         (self.kept, end)
     }
 
     #[expect(clippy::too_many_lines, reason = "one select over all that may happen to a session")]
-    async fn read_to_end(&mut self, begun: Begun) -> End {
+    async fn read_to_end(&mut self, begun: Box<Begun>) -> End {
         let Begun {
             mut session,
             client,
             ahead_ns,
             watched,
             reads_requests,
-        } = begun;
+        } = *begun;
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
         }

@@ -77,7 +77,7 @@ impl<S: Sink> Supervisor<S> {
             let run = &mut entry.run;
             let (sender, orders) = watch::channel(Order::Read);
             run.orders = Some(sender);
-            let attempt = Attempt {
+            let attempt = Box::new(Attempt {
                 shared: Arc::clone(&self.shared),
                 options: Arc::clone(&options),
                 sketch: run.identity.clone(),
@@ -86,7 +86,7 @@ impl<S: Sink> Supervisor<S> {
                 visible: run.visible,
                 reverse: run.reverse.clone(),
                 begun: run.begun.take(),
-            };
+            });
             self.tasks.spawn(key, attempt.run());
         }
         for key in over {
