@@ -42,7 +42,7 @@ pub struct Series {
     /// hundreds of processes they are not in the CPU's cache.
     points: Vec<(Labels, Point)>,
     /// Index of the first point of each of [`row::METRICS`], and the end of the last one's.
-    begins: Vec<usize>,
+    begins: Box<[u32]>,
     /// Number of points, without overflow points.
     within_limit: usize,
     missed: Missed,
@@ -58,7 +58,7 @@ impl Series {
             start_unix_ns,
             exported_unix_ns: start_unix_ns,
             points: Vec::new(),
-            begins: vec![0; row::METRICS.len() + 1],
+            begins: vec![0; row::METRICS.len() + 1].into_boxed_slice(),
             within_limit: 0,
             missed: Missed::default(),
             exports_runtime: false,
@@ -395,7 +395,7 @@ impl Series {
         }
         self.points.insert(place, (labels, point));
         for begin in self.begins.iter_mut().skip(metric + 1) {
-            *begin += 1;
+            *begin = begin.saturating_add(1);
         }
         self.points.get_mut(place).map(|(_, point)| point)
     }
@@ -408,7 +408,7 @@ impl Series {
         self.points.drain(range);
         self.within_limit = self.within_limit.saturating_sub(gone);
         for begin in self.begins.iter_mut().skip(metric + 1) {
-            *begin = begin.saturating_sub(gone);
+            *begin = begin.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX));
         }
     }
 
@@ -425,7 +425,7 @@ impl Series {
 
     /// Where the points of a metric are.
     fn range(&self, metric: usize) -> Range<usize> {
-        let begin = |metric: usize| self.begins.get(metric).copied().unwrap_or_default();
+        let begin = |metric: usize| self.begins.get(metric).map_or(0, |begin| *begin as usize);
         begin(metric)..begin(metric + 1)
     }
 }

@@ -17,7 +17,7 @@
 //!     ..TraceHeader::default()
 //! };
 //! let mut encoder = Encoder::new(Format::V4, &header)?;
-//! encoder.metadata(&Metadata { id: 1, provider: "My-Provider".to_owned(), event_id: 7, ..Metadata::default() })?;
+//! encoder.metadata(&Metadata { id: 1, provider: "My-Provider".into(), event_id: 7, ..Metadata::default() })?;
 //! encoder.event(&EventRecord {
 //!     metadata_id: 1,
 //!     sequence: 1,

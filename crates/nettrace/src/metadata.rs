@@ -10,7 +10,23 @@ mod v6;
 pub use self::fields::{Field, FieldType};
 pub(crate) use self::v6::put_utf8;
 
+use std::borrow::Cow;
+
 use crate::error::Error;
+
+/// The providers of a runtime, which nearly all definitions of a live stream have: no definition keeps their names.
+const OF_RUNTIME: [&str; 4] = [
+    "Microsoft-Windows-DotNETRuntime",
+    "Microsoft-Windows-DotNETRuntimePrivate",
+    "Microsoft-Windows-DotNETRuntimeRundown",
+    "Microsoft-DotNETCore-SampleProfiler",
+];
+
+/// The name as it is kept.
+fn provider(name: String) -> Cow<'static, str> {
+    let known = OF_RUNTIME.into_iter().find(|known| **known == *name);
+    known.map_or(Cow::Owned(name), Cow::Borrowed)
+}
 
 /// The definition of a kind of event. Ids are given in the order of first use and are valid in one stream only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,7 +34,7 @@ pub struct Metadata {
     /// The id by which events refer to it.
     pub id: u32,
     /// The provider that defines the event, for example `Microsoft-Windows-DotNETRuntime`.
-    pub provider: String,
+    pub provider: Cow<'static, str>,
     /// The provider's number for the event.
     pub event_id: u32,
     /// The event's name; empty for native events.
@@ -66,6 +82,10 @@ impl Metadata {
 
     /// Bytes of memory that it takes.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>() + self.provider.len() + self.name.len() + fields::memory(&self.fields)
+        let provider = match &self.provider {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(name) => name.len(),
+        };
+        size_of::<Self>() + provider + self.name.len() + fields::memory(&self.fields)
     }
 }

@@ -25,7 +25,7 @@ impl Forger {
         for (event_id, version) in KINDS {
             let metadata = Metadata {
                 id: event_id,
-                provider: RUNTIME_PROVIDER.to_owned(),
+                provider: RUNTIME_PROVIDER.into(),
                 event_id,
                 version: Some(version),
                 ..Metadata::default()

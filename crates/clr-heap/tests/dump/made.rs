@@ -155,7 +155,7 @@ impl Made {
         ] {
             let metadata = Metadata {
                 id,
-                provider: RUNTIME.to_owned(),
+                provider: RUNTIME.into(),
                 event_id: id,
                 version: Some(version),
                 ..Metadata::default()
@@ -164,7 +164,7 @@ impl Made {
         }
         let rundown = Metadata {
             id: 144,
-            provider: RUNDOWN.to_owned(),
+            provider: RUNDOWN.into(),
             event_id: 144,
             version: Some(1),
             ..Metadata::default()

@@ -1,7 +1,7 @@
 //! Definitions of V4: a payload with UTF-16 strings, then V5's tags.
 
 use super::fields::{ARRAY, OBJECT};
-use super::{Field, FieldType, Metadata};
+use super::{Field, FieldType, Metadata, provider};
 use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::limits::{MAX_FIELD_DEPTH, MAX_FIELDS};
@@ -17,7 +17,7 @@ pub(super) fn read(payload: &[u8], base: u64) -> Result<Metadata, Error> {
     let mut cursor = Cursor::new(payload, base);
     let mut metadata = Metadata {
         id: cursor.u32(READING)?,
-        provider: cursor.utf16z(READING)?,
+        provider: provider(cursor.utf16z(READING)?),
         event_id: cursor.u32(READING)?,
         name: cursor.utf16z(READING)?,
         keywords: Some(cursor.u64(READING)?),
@@ -190,7 +190,7 @@ mod tests {
     fn definition(fields: Vec<Field>, opcode: Option<u8>) -> Metadata {
         Metadata {
             id: 7,
-            provider: "My-Provider".to_owned(),
+            provider: "My-Provider".into(),
             event_id: 12,
             name: "Työ".to_owned(),
             version: Some(2),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn native_definitions_have_the_runtime_s_length() {
         let native = Metadata {
-            provider: "Microsoft-Windows-DotNETRuntime".to_owned(),
+            provider: "Microsoft-Windows-DotNETRuntime".into(),
             name: String::new(),
             ..definition(vec![], None)
         };

@@ -2,7 +2,7 @@
 //! skipped.
 
 use super::fields::{ARRAY, DATA_LOCATION, FIXED_ARRAY, OBJECT, RELATIVE_LOCATION};
-use super::{Field, FieldType, Metadata};
+use super::{Field, FieldType, Metadata, provider};
 use crate::cursor::{Cursor, put_varu32};
 use crate::error::Error;
 use crate::limits::{MAX_FIELD_DEPTH, MAX_FIELDS};
@@ -25,7 +25,7 @@ pub(super) fn read(row: &[u8], base: u64) -> Result<Metadata, Error> {
     let mut cursor = Cursor::new(row, base);
     let mut metadata = Metadata {
         id: cursor.varu32(READING)?,
-        provider: cursor.utf8(READING)?,
+        provider: provider(cursor.utf8(READING)?),
         event_id: cursor.varu32(READING)?,
         name: cursor.utf8(READING)?,
         ..Metadata::default()
@@ -165,7 +165,7 @@ mod tests {
         let bytes = || Box::new(FieldType::U8);
         Metadata {
             id: 300,
-            provider: "Universal.Events".to_owned(),
+            provider: "Universal.Events".into(),
             event_id: 9,
             name: "cpu".to_owned(),
             version: Some(3),

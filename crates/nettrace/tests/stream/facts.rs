@@ -131,7 +131,7 @@ fn the_idle_recording_is_read_to_the_last_field() {
         )
     );
     assert_eq!(
-        (event.metadata.provider.as_str(), event.metadata.event_id),
+        (&*event.metadata.provider, event.metadata.event_id),
         ("Microsoft-DotNETCore-EventPipe", 1)
     );
     assert_eq!(event.metadata.name, "ProcessInfo");

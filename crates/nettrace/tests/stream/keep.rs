@@ -118,7 +118,7 @@ fn made(blocks: &[(Vec<Step>, bool)]) -> Vec<u8> {
         encoder
             .metadata(&Metadata {
                 id,
-                provider: "Some-Provider".to_owned(),
+                provider: "Some-Provider".into(),
                 event_id: id,
                 ..Metadata::default()
             })

@@ -21,7 +21,7 @@ fn encoder() -> Encoder {
     let mut encoder = Encoder::new(V6, &header(V6)).unwrap();
     let metadata = Metadata {
         id: 1,
-        provider: "Microsoft-Windows-DotNETRuntime".to_owned(),
+        provider: "Microsoft-Windows-DotNETRuntime".into(),
         event_id: 1,
         name: "GCStart".to_owned(),
         fields: vec![Field {
@@ -261,7 +261,7 @@ fn what_cannot_be_written_is_refused() {
     assert!(matches!(v4.event(&too_long), Err(EncodeError::TooLong { .. })));
     let long = "x".repeat(70_000);
     let metadata = Metadata {
-        provider: long.clone(),
+        provider: long.clone().into(),
         ..Metadata::default()
     };
     assert!(matches!(
@@ -318,7 +318,7 @@ fn one_collect_s_own_bytes_are_read() {
         let stack = [0x1000 + number % 4, 0x2000].map(u64::to_le_bytes).concat();
         assert_eq!(event.stack.as_ref(), Some(&stack));
         assert_eq!(
-            (event.metadata.provider.as_str(), event.metadata.event_id),
+            (&*event.metadata.provider, event.metadata.event_id),
             ("Microsoft-Windows-DotNETRuntime", 1)
         );
         assert_eq!(event.metadata.version, None);

@@ -48,7 +48,6 @@ fn every_window_is_fed_once() {
         .iter()
         .flat_map(|feed| &feed.measured)
         .flat_map(Measured::series)
-        .copied()
         .collect();
     assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
     // A series is that of the window by which it is made.

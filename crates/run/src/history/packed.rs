@@ -168,7 +168,7 @@ pub(crate) struct Queue<R> {
 }
 
 /// The buffer grows in such steps: doubling would take more than the bound.
-const STEP: usize = 256;
+const STEP: usize = 128;
 
 impl<R: Record> Default for Queue<R> {
     fn default() -> Self {

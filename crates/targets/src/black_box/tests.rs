@@ -24,7 +24,7 @@ fn made(events: impl IntoIterator<Item = (i64, Vec<u8>)>) -> Vec<u8> {
     encoder
         .metadata(&Metadata {
             id: 1,
-            provider: "Some-Provider".to_owned(),
+            provider: "Some-Provider".into(),
             event_id: 1,
             ..Metadata::default()
         })
@@ -226,7 +226,7 @@ fn hostile_streams_cost_their_own_black_box() {
         let provider = format!("Provider-{id}");
         let metadata = Metadata {
             id,
-            provider,
+            provider: provider.into(),
             ..Metadata::default()
         };
         encoder.metadata(&metadata).unwrap();

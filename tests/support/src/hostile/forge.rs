@@ -79,7 +79,7 @@ impl Forge {
         for (event_id, version) in KINDS {
             encoder.metadata(&Metadata {
                 id: event_id,
-                provider: PROVIDER.to_owned(),
+                provider: PROVIDER.into(),
                 event_id,
                 version: Some(version),
                 ..Metadata::default()
@@ -88,7 +88,7 @@ impl Forge {
         for (id, provider, event_id) in [(SAMPLED, PROVIDER, 303), (METHOD, RUNDOWN_PROVIDER, 144)] {
             encoder.metadata(&Metadata {
                 id,
-                provider: provider.to_owned(),
+                provider: provider.to_owned().into(),
                 event_id,
                 version: Some(0),
                 ..Metadata::default()

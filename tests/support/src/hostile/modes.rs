@@ -309,7 +309,7 @@ fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeE
 fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
     forge.encoder.metadata(&Metadata {
         id,
-        provider: super::forge::PROVIDER.to_owned(),
+        provider: super::forge::PROVIDER.into(),
         event_id: 1,
         name,
         version: Some(2),
