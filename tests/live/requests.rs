@@ -79,8 +79,8 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
 }
 
 /// Up to four recordings: where another program has the CPU between two reads of a clock, the service's own account is
-/// off, and few requests are hit. None may be off by much, one has to agree but for one request of `of`, and of more
-/// than a hundred requests in all more than ten are hit.
+/// off, few requests are hit, and stops may be lost. None may be off by much; one has to agree but for one request of
+/// `of` and to know 99 of 100; and of more than a hundred requests in all more than ten are hit.
 fn lost_as_logged(
     runtime: Runtime,
     env: &[(&str, &str)],
@@ -96,15 +96,17 @@ fn lost_as_logged(
         assert!(found.apart.len() * 20 <= found.known, "{found:#?}");
         known += found.known;
         hit += found.hit;
-        agrees |= found.hit > 0 && found.apart.len() * of <= found.known;
+        agrees |= found.hit > 0 && found.apart.len() * of <= found.known && found.unknown * 100 < found.all;
         if agrees && hit > 10 && known > 100 {
             return;
         }
         recordings.push(format!(
-            "{} of {} apart, {} hit",
+            "{} of {} apart, {} hit, {} of {} unknown",
             found.apart.len(),
             found.known,
-            found.hit
+            found.hit,
+            found.unknown,
+            found.all
         ));
     }
     panic!("{}: {recordings:?}", runtime.name);
@@ -113,6 +115,10 @@ fn lost_as_logged(
 /// Requests of a recording beside those of the service's own log.
 #[derive(Debug)]
 struct HeldAgainstLog {
+    /// Requests of the recording.
+    all: usize,
+    /// Those of which it does not know the lost time.
+    unknown: usize,
     /// Requests of the log whose lost time the recording knows.
     known: usize,
     /// Those that lost time by the log.
@@ -203,8 +209,13 @@ fn held_against_log(
         .values()
         .filter(|request| request["stopped_ns"].is_null())
         .count();
-    assert!(unknown * 100 < requests.len(), "{unknown}");
-    HeldAgainstLog { known, hit, apart }
+    HeldAgainstLog {
+        all: requests.len(),
+        unknown,
+        known,
+        hit,
+        apart,
+    }
 }
 
 /// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads it, and both export

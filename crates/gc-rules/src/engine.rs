@@ -213,6 +213,9 @@ impl Engine {
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> CollectionVerdict {
         let time = self.observed(base.moment(collection_at(collection)));
         let mut verdict = CollectionVerdict::default();
+        if self.runs.is_empty() {
+            return verdict;
+        }
         self.expire(time, &mut verdict.transitions);
         let facts = self.preceding.collection(collection);
         let current = Current {
@@ -232,6 +235,9 @@ impl Engine {
 
     /// Observes a suspension without a collection. Its time is its last known edge.
     pub fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
+        if self.runs.is_empty() {
+            return;
+        }
         self.preceding.suspension(suspension);
         let Some(edge) = suspension_at(suspension) else { return };
         let time = self.observed(base.moment(edge));

@@ -265,7 +265,8 @@ impl Windows {
             // Those of several are of the first.
             let first = occasions.filter(|_| plan.occasions_of.iter().position(|one| one == occasions) == Some(series));
             let occasions = first.and_then(|place| plan.occasions.get(place));
-            let occasions = occasions.map_or(0, |(_, ns)| Occasions::over(*ns).most_memory());
+            let memory = |ns| size_of::<Option<Occasions>>() + Occasions::over(ns).most_memory();
+            let occasions = occasions.map_or(0, |(_, ns)| memory(*ns));
             Some((*place, one(rules.windows.get(*place)?) + occasions))
         })
     }
