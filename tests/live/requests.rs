@@ -75,7 +75,7 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
         ("DOTNET_GCgen0MaxBudget", "400000"),
     ];
     // Its budget is larger, so that less would collect nothing.
-    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", PAUSE / 5, 1_000_000, 100);
+    lost_as_logged(runtime, &knobs, "/alloc?kb=60000", PAUSE / 5, 1_000_000, 100);
 }
 
 /// Up to four recordings: where another program has the CPU between two reads of a clock, the service's own account is
