@@ -94,6 +94,7 @@ fn lost_as_logged(
         let found = held_against_log(runtime, env, alloc, pause, within_ns);
         println!("{}: {found:#?}", runtime.name);
         assert!(found.apart.len() * 20 <= found.known, "{found:#?}");
+        assert!(found.unknown * 20 <= found.all, "{found:#?}");
         known += found.known;
         hit += found.hit;
         agrees |= found.hit > 0 && found.apart.len() * of <= found.known && found.unknown * 100 < found.all;
