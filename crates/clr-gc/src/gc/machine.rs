@@ -141,7 +141,15 @@ pub struct OtherStops {
 #[derive(Debug)]
 enum Settled {
     Collection(Box<Forming>),
-    Suspension(Stop),
+    Suspension(Box<Stop>),
+}
+
+/// A stop that is over.
+#[derive(Debug)]
+struct ClosedStop {
+    stop: Stop,
+    /// How many collections that are not reported yet it belongs to.
+    waiting: usize,
 }
 
 /// The reconstruction of one runtime's collections. See the [module](crate::gc).
@@ -155,11 +163,16 @@ pub struct Machine {
     quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
-    /// Stops that are over and belong to collections not yet reported, with how many of them.
-    closed: BTreeMap<StopId, (Stop, usize)>,
+    /// Stops that are over and belong to collections not yet reported. Most of the time there are none or a few: boxed, as
+    /// a node of the map has space for eleven.
+    closed: BTreeMap<StopId, Box<ClosedStop>>,
     /// Final stops (reason 6) of a background collection whose GCStart was never seen.
     orphan_finals: Vec<Stop>,
-    forming: Vec<Forming>,
+    #[expect(
+        clippy::vec_box,
+        reason = "large, and mostly there is none: the vector keeps its space"
+    )]
+    forming: Vec<Box<Forming>>,
     settled: VecDeque<(i64, Settled)>,
     /// Histories of a collection whose GCStart was never seen (a session that begins in it): its GCEnd, on the same
     /// stop, will number it.
@@ -255,7 +268,7 @@ impl Machine {
                 // A collection that is whole with these is looked at no more.
                 let of = self.trails.of(thread).ended;
                 let of = of.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
-                let by_background = of.is_some_and(Forming::announced_background);
+                let by_background = of.is_some_and(|forming| forming.announced_background());
                 self.finalizable_found(at, event.finalization_promoted_count, by_background);
                 return self.in_order(at).heap_stats(at, thread, event);
             }
@@ -385,7 +398,7 @@ impl Machine {
             }
             Settled::Suspension(mut stop) => {
                 stop.void |= !ready;
-                Outcome::Suspension(self.finished_suspension(stop))
+                Outcome::Suspension(self.finished_suspension(*stop))
             }
         })
     }

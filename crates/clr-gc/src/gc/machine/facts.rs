@@ -9,13 +9,15 @@ use crate::gc::stop::{Stop, StopCollection, StopId};
 
 impl Machine {
     pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut Forming> {
-        self.forming.iter_mut().rev().find(|forming| forming.number == number)
+        let mut forming = self.forming.iter_mut().map(|forming| &mut **forming).rev();
+        forming.find(|forming| forming.number == number)
     }
 
     /// The background collection that has started and not ended.
     pub(super) fn background_under_way(&self) -> Option<u32> {
-        let under_way = |forming: &&Forming| forming.announced_background() && forming.end.is_none();
-        self.forming.iter().rev().find(under_way).map(|forming| forming.number)
+        let mut forming = self.forming.iter().rev();
+        let under_way = forming.find(|forming| forming.announced_background() && forming.end.is_none());
+        under_way.map(|forming| forming.number)
     }
 
     pub(super) fn start(&mut self, at: i64, thread: u64, event: &GcStart) -> Option<u32> {
@@ -39,7 +41,7 @@ impl Machine {
         let under_way = self.background_under_way().filter(|&other| other != number);
         let mut forming = match self.forming.iter().position(|forming| forming.number == number) {
             Some(place) => self.forming.remove(place),
-            None => Forming::new(number, at),
+            None => Box::new(Forming::new(number, at)),
         };
         forming.clr_instance = event.clr_instance.or(self.clr_instance);
         forming.start = Some((at, thread, *event));
@@ -76,11 +78,7 @@ impl Machine {
     }
 
     /// One more collection of which facts come in; beyond the limit the oldest is given up.
-    fn form(&mut self, forming: Forming) {
-        if self.forming.is_empty() {
-            // Hardly ever is there a second one, and they are large.
-            self.forming.reserve_exact(1);
-        }
+    fn form(&mut self, forming: Box<Forming>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
             let oldest = self.forming.remove(0);
@@ -166,8 +164,8 @@ impl Machine {
             let unfinished = self.forming.remove(place);
             for id in &unfinished.stops {
                 // What lies between its stops is missing: one may have swallowed the next.
-                if let Some((stop, _)) = self.closed.get_mut(id) {
-                    stop.broken = true;
+                if let Some(closed) = self.closed.get_mut(id) {
+                    closed.stop.broken = true;
                 }
             }
             self.settle(unfinished);
@@ -185,7 +183,7 @@ impl Machine {
                 return Some(number);
             }
             self.allocated.forget(AllocatedUnknown::MissingHistory);
-            let mut unseen = Forming::new(number, at);
+            let mut unseen = Box::new(Forming::new(number, at));
             unseen.clr_instance = self.clr_instance;
             if self.last_number.is_none_or(|last| number > last) {
                 let unnumbered = self.unnumbered.take();
@@ -326,9 +324,9 @@ impl Machine {
     pub(super) fn background_of_history(&self, history: &GlobalHistory) -> Option<u32> {
         self.background_under_way().or_else(|| {
             let last = self.background.filter(|_| !self.final_since_end)?;
-            let waits =
-                |forming: &&Forming| forming.number == last && forming.global.is_none_or(|global| global == *history);
-            self.forming.iter().find(waits).map(|forming| forming.number)
+            let mut of_last = self.forming.iter().filter(|forming| forming.number == last);
+            let waits = of_last.any(|forming| forming.global.is_none_or(|global| global == *history));
+            waits.then_some(last)
         })
     }
 

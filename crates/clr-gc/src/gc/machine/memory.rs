@@ -1,11 +1,11 @@
 //! What a machine holds.
 
 use crate::gc::forming::Forming;
-use crate::gc::machine::{Machine, OtherStops, Settled};
+use crate::gc::machine::{ClosedStop, Machine, OtherStops, Settled};
 use crate::gc::stop::{Stop, StopId};
 
-/// What a map entry takes beside its key and value: a node of a B-tree has room for eleven, and is at least half full.
-const MAP_ENTRY: usize = size_of::<(StopId, (Stop, usize))>();
+/// What a map entry takes: a node of a B-tree has room for eleven, and is at least half full.
+const MAP_ENTRY: usize = 2 * size_of::<(StopId, Box<ClosedStop>)>();
 
 impl Machine {
     /// Bytes on the heap that it holds now. It goes through what is under way or waits, which normally are a handful,
@@ -13,18 +13,21 @@ impl Machine {
     pub fn memory_bytes(&self) -> usize {
         let settled = self.settled.iter().map(|(_, settled)| match settled {
             Settled::Collection(forming) => size_of::<Forming>() + forming.memory_bytes(),
-            Settled::Suspension(stop) => stop.memory_bytes(),
+            Settled::Suspension(stop) => size_of::<Stop>() + stop.memory_bytes(),
         });
-        let forming = self.forming.iter().map(Forming::memory_bytes);
+        let forming = self
+            .forming
+            .iter()
+            .map(|forming| size_of::<Forming>() + forming.memory_bytes());
         let closed = self
             .closed
             .values()
-            .map(|(stop, _)| 2 * MAP_ENTRY + stop.memory_bytes());
+            .map(|closed| MAP_ENTRY + size_of::<ClosedStop>() + closed.stop.memory_bytes());
         let stops = self.open.iter().chain(&self.orphan_finals).map(Stop::memory_bytes);
         let unnumbered = self.unnumbered.iter();
         let unnumbered = unnumbered.map(|(_, forming)| size_of::<Forming>() + forming.memory_bytes());
         let tables = self.settled.capacity() * size_of::<(i64, Settled)>()
-            + self.forming.capacity() * size_of::<Forming>()
+            + self.forming.capacity() * size_of::<Box<Forming>>()
             + (self.open.capacity() + self.orphan_finals.capacity()) * size_of::<Stop>()
             + self.others.capacity() * size_of::<OtherStops>()
             + self.trails.memory_bytes()

@@ -41,18 +41,18 @@ impl Machine {
         }
     }
 
-    pub(super) fn settle(&mut self, forming: Forming) {
+    pub(super) fn settle(&mut self, forming: Box<Forming>) {
         let since = forming.last_event.max(self.newest.unwrap_or(forming.last_event));
-        self.settled.push_back((since, Settled::Collection(Box::new(forming))));
+        self.settled.push_back((since, Settled::Collection(forming)));
     }
 
     pub(super) fn report(&mut self, forming: Forming) -> Collection {
         let mut stops: Vec<Stop> = Vec::with_capacity(forming.stops.len());
         for id in &forming.stops {
-            if let Some((stop, waiting)) = self.closed.get_mut(id) {
-                stops.push(stop.clone());
-                *waiting = waiting.saturating_sub(1);
-                if *waiting == 0 {
+            if let Some(closed) = self.closed.get_mut(id) {
+                stops.push(closed.stop.clone());
+                closed.waiting = closed.waiting.saturating_sub(1);
+                if closed.waiting == 0 {
                     self.closed.remove(id);
                 }
             } else if let Some(stop) = self.open.iter().find(|stop| stop.id == *id) {
@@ -101,7 +101,7 @@ impl Machine {
         let stops = self
             .closed
             .values()
-            .map(|(stop, _)| stop)
+            .map(|closed| &closed.stop)
             .chain(&self.open)
             .filter_map(Stop::first_seen);
         let compared = self.allocated.compared_with().into_iter();
@@ -109,7 +109,7 @@ impl Machine {
             .forming
             .iter()
             .chain(self.settled.iter().filter_map(|(_, settled)| match settled {
-                Settled::Collection(forming) => Some(&**forming),
+                Settled::Collection(forming) => Some(forming),
                 Settled::Suspension(_) => None,
             }));
         let since = allocated.filter_map(|forming| Some(forming.allocated?.ok()?.since));

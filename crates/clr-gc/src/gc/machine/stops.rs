@@ -3,7 +3,7 @@
 use crate::event::{GcReason, SuspendReason};
 use crate::gc::forming::Forming;
 use crate::gc::machine::{
-    MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled, Settling,
+    ClosedStop, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled, Settling,
 };
 use crate::gc::stop::{Stop, StopId};
 
@@ -134,8 +134,8 @@ impl Machine {
 
     /// A restart whose suspension was never seen: some collection under way had a stop that is not known.
     pub(super) fn restart_of_unseen_stop(&mut self) {
-        let without_stop = |forming: &Forming| forming.start.is_some() && forming.stops.is_empty();
-        if self.forming.iter().any(without_stop) {
+        let mut forming = self.forming.iter();
+        if forming.any(|forming| forming.start.is_some() && forming.stops.is_empty()) {
             return;
         }
         if let Some(number) = self.background_under_way()
@@ -169,8 +169,10 @@ impl Machine {
         }
         if stop.runs.is_empty() && stop.final_of.is_none() {
             self.count_may_skip |= stop.triggered;
-            self.settled
-                .push_back((stop.last_seen().unwrap_or_default(), Settled::Suspension(stop)));
+            self.settled.push_back((
+                stop.last_seen().unwrap_or_default(),
+                Settled::Suspension(Box::new(stop)),
+            ));
             return;
         }
         let numbers: Vec<u32> = stop.runs.iter().map(|run| run.number).chain(stop.final_of).collect();
@@ -189,7 +191,7 @@ impl Machine {
     /// Keeps a stop that is over for so many collections. A file has as many as its collections need; of a live stream
     /// that makes up collections the oldest stop is forgotten.
     pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
-        self.closed.insert(stop.id, (stop, waiting));
+        self.closed.insert(stop.id, Box::new(ClosedStop { stop, waiting }));
         if self.settling != Settling::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
             self.closed.pop_first();
         }
@@ -197,7 +199,7 @@ impl Machine {
 
     pub(super) fn waits_for(&self, number: u32, id: StopId) -> bool {
         let has = |forming: &Forming| forming.number == number && forming.stops.contains(&id);
-        self.forming.iter().any(has)
+        self.forming.iter().any(|forming| has(forming))
             || self
                 .newly_settled()
                 .any(|settled| matches!(settled, Settled::Collection(forming) if has(forming)))
@@ -221,8 +223,10 @@ impl Machine {
 
     pub(super) fn orphans_are_suspensions(&mut self) {
         for stop in std::mem::take(&mut self.orphan_finals) {
-            self.settled
-                .push_back((stop.last_seen().unwrap_or_default(), Settled::Suspension(stop)));
+            self.settled.push_back((
+                stop.last_seen().unwrap_or_default(),
+                Settled::Suspension(Box::new(stop)),
+            ));
         }
     }
 }
