@@ -40,6 +40,11 @@
 //! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
 //! steps. Up to that gap, the number of steps makes no difference.
 //!
+//! Rules `on: process` are evaluated at each tick and at collections, but not at one of generation 0 or 1 that comes
+//! within [`APART_NS`] of the one before it: a process with ten a second would else cost ten times the work for
+//! conditions on its last minutes. What such a one did is seen at the next tick, or when the process or the recording
+//! ends.
+//!
 //! All times are [`Moment`]s: a `for` of five minutes is one of five minutes that passed, however the wall clock is
 //! set. Only the date on which an exception expires is compared with what the wall clock shows ([`StreamFacts::wall`]).
 //!
@@ -58,9 +63,11 @@
 //!
 //! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches
 //! is close together: equal conditions and values of windows are evaluated once (`plan`), so are parts of conditions
-//! that several rules have (`conditions`). Windows are read only when a condition needs them, and of a rule
-//! without a change only the condition is read, which all processes share.
+//! that several rules have (`conditions`). A condition of a window that depends on the kind of a collection alone is
+//! evaluated for the first one of that kind (`filters`). Windows are read only when a condition needs them, and of a
+//! rule without a change only the condition is read, which all processes share.
 
+mod filters;
 mod groups;
 mod preceding;
 mod round;
@@ -79,6 +86,7 @@ use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
 use super::window::{Asked, Key};
 use crate::time::{Moment, TimeBase, Wall};
+use filters::Filters;
 use groups::{Groups, winner};
 use preceding::Preceding;
 use round::Round;
@@ -100,6 +108,9 @@ pub const TICKS_DENSE: u64 = 1024;
 /// Maximum number of longer steps for the rest of the gap.
 pub const TICKS_SPARSE: u64 = 512;
 
+/// Rules `on: process` are evaluated at a collection of generation 0 or 1 that comes so long after the one before it.
+pub const APART_NS: u64 = 1_000_000_000;
+
 const TICK_NS: u64 = 1_000_000_000;
 
 /// The time of a collection: its end, or if that was not seen its last event. Offset in its stream.
@@ -119,6 +130,8 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
 struct Current<'a> {
     gc: Option<GcFacts<'a>>,
     key: Option<Key>,
+    /// Its number, or that of the newest one whose evaluation was left to this one.
+    number: Option<u32>,
 }
 
 /// Every rule of one process. See the [module](self).
@@ -144,6 +157,10 @@ pub struct Engine {
     on_process: Round,
     groups: Groups,
     next_number: u64,
+    /// When the last collection was observed.
+    collected: Moment,
+    /// The number of the last collection, if the rules `on: process` were not evaluated since.
+    unjudged: Option<u32>,
 }
 
 impl Engine {
@@ -170,6 +187,8 @@ impl Engine {
             ticked: now.ns() / TICK_NS,
             preceding: Preceding::default(),
             next_number: 1,
+            collected: Moment::FIRST,
+            unjudged: None,
         };
         engine.place_rules(Vec::new());
         engine.select(Moment::FIRST);
@@ -221,12 +240,19 @@ impl Engine {
         let current = Current {
             gc: Some(facts),
             key: Key::of(collection),
+            number: Some(collection.number),
         };
         self.windows.expire(self.now);
         let scope = scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
         self.windows.sample(When::Gc, None, &scope, time);
         self.judge_gc(current, time, &mut verdict);
-        self.judge_process(current, &mut verdict.transitions);
+        let is_young = matches!(collection.generation, Some(0 | 1));
+        let before = std::mem::replace(&mut self.collected, self.now);
+        if !is_young || self.now >= before.after(APART_NS) {
+            self.judge_process(current, &mut verdict.transitions);
+        } else {
+            self.unjudged = current.number;
+        }
         let scope = self::scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
         self.windows.sample(When::Keyed, current.key, &scope, time);
         self.settle_groups(&mut verdict.transitions);
@@ -271,6 +297,17 @@ impl Engine {
         transitions
     }
 
+    /// Evaluates the rules `on: process`, if they were not since the last collection: nothing comes after it for now.
+    pub fn catch_up(&mut self) -> Vec<Transition> {
+        let mut transitions = Vec::new();
+        if self.unjudged.is_some() {
+            self.windows.expire(self.now);
+            self.judge_process(Current::default(), &mut transitions);
+            self.settle_groups(&mut transitions);
+        }
+        transitions
+    }
+
     /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if
     /// its meaning is.
     pub fn adopt(&mut self, rules: Arc<RuleSet>, now: Moment) -> Vec<Transition> {
@@ -294,6 +331,7 @@ impl Engine {
     /// The process exited, so its alerts end.
     pub fn end(&mut self, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
+        transitions.extend(self.catch_up());
         let now = self.now;
         for run in &mut self.runs {
             if let Some(alert) = run.status.firing() {
@@ -348,6 +386,7 @@ impl Engine {
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()
+            + Filters::most_memory(rules.plan.feeds.len())
             + enabled * (size_of::<RuleRun>() + run::MOST_ACTIVE)
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
@@ -457,6 +496,11 @@ impl Engine {
     }
 
     fn judge_process(&mut self, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        let left = self.unjudged.take();
+        let current = Current {
+            number: current.number.or(left),
+            ..current
+        };
         let values = self.windows.values(current.key, self.asked());
         // Their conditions do not use a collection: at a tick there is none.
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
@@ -497,7 +541,7 @@ impl Engine {
         let on_gc = run.rule.on == On::Gc;
         let gc = current.gc.filter(|_| on_gc);
         let scope = scope(&self.facts, &self.stream, self.now, gc, &values);
-        let alert = Alert::of(&run.rule, &scope, active, current.gc.map(|gc| gc.collection.number));
+        let alert = Alert::of(&run.rule, &scope, active, current.number);
         let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
         round.wake_one(&self.rules, place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });

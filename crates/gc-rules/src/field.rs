@@ -6,6 +6,7 @@
 
 mod facts;
 mod gc;
+mod kind;
 mod process;
 mod service;
 
@@ -24,6 +25,7 @@ pub use facts::{
     OF_VERSION, Open, ProcessFacts, RequestFacts, ServiceFacts, StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
 pub use gc::STOPPED_PARTS;
+pub(crate) use kind::Kind;
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,8 +12,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::expression::Expression;
-use super::field::Root;
+use super::expression::{Expression, Node};
+use super::field::{Kind, Root};
 use super::rule::{By, Extent, Window};
 use super::window::Class;
 
@@ -63,13 +63,15 @@ impl<'w> Meaning<'w> {
     }
 }
 
-/// Series with one condition. Expressions are named by a window that has them.
+/// Series with one condition.
 #[derive(Debug, Clone)]
 pub struct SeriesFeed {
     /// When they are sampled.
     pub when: When,
-    /// The window whose filter it is.
-    pub filtered: usize,
+    /// The condition; `None`: each sample fulfils it.
+    pub filter: Option<Expression>,
+    /// Whether the filter is the same for all collections of one kind (`field::Kind`).
+    pub of_kind: bool,
     /// Their measured values.
     pub measured: Vec<Measured>,
 }
@@ -77,8 +79,8 @@ pub struct SeriesFeed {
 /// Series of a feed with one measured value, which follow one another.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The window whose value it is.
-    pub by: usize,
+    /// The value; `None`: nothing is measured.
+    pub of: Option<Expression>,
     /// Series that also know samples for which the condition is false.
     pub counting: Range<usize>,
     /// The others, after them.
@@ -138,7 +140,7 @@ impl Plan {
         order.sort_unstable();
         let number: HashMap<usize, usize> = order.iter().map(|fed| fed.window).zip(0..).collect();
         let plan = Self {
-            feeds: feeds(&order),
+            feeds: feeds(&order, windows),
             series: order.iter().map(|fed| fed.window).collect(),
             of_window: firsts.iter().filter_map(|first| number.get(first).copied()).collect(),
             ..Self::default()
@@ -183,7 +185,16 @@ struct Fed {
     window: usize,
 }
 
-fn feeds(order: &[Fed]) -> Vec<SeriesFeed> {
+fn is_of_kind(filter: &Expression) -> bool {
+    let depends = |node: &Node| match node {
+        Node::Field(field) => !Kind::decides(field),
+        Node::Attribute(_) | Node::Firing(_) | Node::Window(_) => true,
+        _ => false,
+    };
+    !filter.node.any(&depends)
+}
+
+fn feeds(order: &[Fed], windows: &[Window]) -> Vec<SeriesFeed> {
     let mut feeds: Vec<SeriesFeed> = Vec::new();
     let with_one_filter = order.chunk_by(|a, b| a.filter == b.filter);
     let mut number = 0;
@@ -193,17 +204,22 @@ fn feeds(order: &[Fed]) -> Vec<SeriesFeed> {
             let measuring = number + fed.partition_point(|series| !series.measures);
             let counting = number..measuring;
             number += fed.len();
+            let window = fed.first().and_then(|series| windows.get(series.window));
             Measured {
-                by: fed.first().map_or(0, |series| series.window),
+                of: window.and_then(|window| window.of.clone()),
                 counting,
                 measuring: measuring..number,
             }
         });
         let measured = measured.collect();
-        feeds.extend(fed.first().map(|first| SeriesFeed {
-            when: first.when,
-            filtered: first.window,
-            measured,
+        feeds.extend(fed.first().map(|first| {
+            let filter = windows.get(first.window).and_then(|window| window.filter.clone());
+            SeriesFeed {
+                when: first.when,
+                of_kind: filter.as_ref().is_some_and(is_of_kind),
+                filter,
+                measured,
+            }
         }));
     }
     feeds

@@ -223,7 +223,8 @@ impl Review {
     /// Advances the time to `at`.
     pub fn until(&mut self, at: i64) {
         let now = self.base.moment(at);
-        let passed = self.engine.advance(now);
+        let mut passed = self.engine.advance(now);
+        passed.extend(self.engine.catch_up());
         self.take(passed, now);
         self.judged.look(&self.engine);
         for alert in self.engine.alerts() {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::filters::Filters;
 use super::run::Failure;
+use crate::expression::Truth;
 use crate::field::{Scope, WindowValues};
 use crate::plan::{Meaning, Measured, SeriesFeed, When};
 use crate::rule::{Rule, Window};
@@ -24,6 +26,8 @@ pub(super) struct Windows {
     live: Vec<Live>,
     /// Of each time and length of the plan, when samples were taken; `None`: no used series has it.
     occasions: Box<[Option<Occasions>]>,
+    /// Which filters hold for collections of the newest kinds.
+    filters: Filters,
     /// When the next sample of any of them expires.
     expires: Moment,
     /// Series with failed evaluations: number of samples, and the newest failure.
@@ -37,6 +41,7 @@ impl Windows {
             places: vec![UNUSED; rules.plan.series.len()].into_boxed_slice(),
             live: Vec::new(),
             occasions: rules.plan.occasions.iter().map(|_| None).collect(),
+            filters: Filters::default(),
             expires: Moment::NEVER,
             failed: Vec::new(),
             rules: Arc::clone(rules),
@@ -144,9 +149,19 @@ impl Windows {
     /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
     pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
         let rules = Arc::clone(&self.rules);
-        for feed in rules.plan.feeds.iter().filter(|feed| feed.when == when) {
-            self.feed(feed, key, scope, time);
+        let mut filters = std::mem::take(&mut self.filters);
+        let mut truths = filters.of_current(scope, rules.plan.feeds.len());
+        let sample = Sampled { key, scope, time };
+        let feeds = rules.plan.feeds.iter().enumerate();
+        for (place, feed) in feeds.filter(|(_, feed)| feed.when == when) {
+            let filter = || match &feed.filter {
+                Some(filter) if feed.of_kind => truths.of(place, filter, scope),
+                Some(filter) => filter.holds(scope),
+                None => Ok(Some(true)),
+            };
+            self.feed(feed, filter, &sample);
         }
+        self.filters = filters;
         for ((of, _), occasions) in rules.plan.occasions.iter().zip(&mut self.occasions) {
             if let (true, Some(occasions)) = (*of == when, occasions) {
                 self.expires = self.expires.min(occasions.add(time, scope.now));
@@ -154,60 +169,41 @@ impl Windows {
         }
     }
 
-    fn feed(&mut self, feed: &SeriesFeed, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
-        // Evaluated only if one of them is used.
+    /// Adds a sample to the used series of a feed. Its filter and values are evaluated where one of them is.
+    fn feed(&mut self, feed: &SeriesFeed, mut filter: impl FnMut() -> Truth, sample: &Sampled<'_>) {
         let mut fulfilled = None;
         for measured in &feed.measured {
-            if !self.uses(measured) {
-                continue;
-            }
-            let filter = || match self
-                .rules
-                .windows
-                .get(feed.filtered)
-                .and_then(|window| window.filter.as_ref())
-            {
-                Some(filter) => filter.holds(scope),
-                None => Ok(Some(true)),
-            };
-            let worth = match *fulfilled.get_or_insert_with(filter) {
-                Ok(Some(true)) => {
-                    let window = self.rules.windows.get(measured.by);
-                    worth(window.and_then(|window| window.of.as_ref()), scope)
-                }
-                Ok(Some(false)) => Ok(Worth::Not),
-                Ok(None) => Ok(Worth::Unknown),
-                Err(error) => Err(error),
-            };
-            let worth = worth.unwrap_or_else(|error| {
-                self.failed(measured, Failure { error, at: time });
-                Worth::Unknown
-            });
-            let counted = match worth {
-                Worth::Counts(_) => Worth::Counts(1.0),
-                other => other,
-            };
-            let sample = |worth| Sample {
-                key,
-                worth,
-                time,
-                now: scope.now,
-            };
-            for series in measured.counting.clone() {
-                self.add(series, true, &sample(counted));
-            }
-            for series in measured.measuring.clone() {
-                self.add(series, false, &sample(worth));
+            let mut known = None;
+            for series in measured.series() {
+                let Some(place) = self.places.get(series).filter(|place| **place != UNUSED) else {
+                    continue;
+                };
+                let place = *place as usize;
+                let worth = *known.get_or_insert_with(|| {
+                    let worth = match *fulfilled.get_or_insert_with(&mut filter) {
+                        Ok(Some(true)) => worth(measured.of.as_ref(), sample.scope),
+                        Ok(Some(false)) => Ok(Worth::Not),
+                        Ok(None) => Ok(Worth::Unknown),
+                        Err(error) => Err(error),
+                    };
+                    worth.unwrap_or_else(|error| {
+                        let failure = Failure { error, at: sample.time };
+                        failed(&mut self.failed, measured, failure);
+                        Worth::Unknown
+                    })
+                });
+                self.add(series, place, measured.counting.contains(&series), worth, sample);
             }
         }
     }
 
-    fn add(&mut self, series: usize, counts: bool, sample: &Sample) {
-        let place = self.places.get(series).map(|place| *place as usize);
-        let Some(live) = place.and_then(|place| self.live.get_mut(place)) else {
-            return;
+    fn add(&mut self, series: usize, place: usize, counts: bool, worth: Worth, sample: &Sampled<'_>) {
+        let Some(live) = self.live.get_mut(place) else { return };
+        let worth = match worth {
+            Worth::Counts(_) if counts => Worth::Counts(1.0),
+            other => other,
         };
-        let Sample { key, worth, time, now } = *sample;
+        let (key, time, now) = (sample.key, sample.time, sample.scope.now);
         let expires = live.add(counts, worth, time, now).unwrap_or_else(|| {
             let window = self.rules.plan.series.get(series);
             let window = window.and_then(|window| self.rules.windows.get(*window));
@@ -217,18 +213,6 @@ impl Windows {
             })
         });
         self.expires = self.expires.min(expires);
-    }
-
-    fn failed(&mut self, measured: &Measured, failure: Failure) {
-        for series in measured.series() {
-            match self.failed.iter_mut().find(|(known, ..)| *known == series) {
-                Some((_, count, newest)) => {
-                    *count = count.saturating_add(1);
-                    *newest = failure;
-                }
-                None => self.failed.push((series, 1, failure)),
-            }
-        }
     }
 
     /// Samples of the windows of `rule` that could not be evaluated.
@@ -272,13 +256,24 @@ impl Windows {
     }
 }
 
-/// A sample of a series.
-#[derive(Debug, Clone, Copy)]
-struct Sample {
+/// What series are sampled on.
+struct Sampled<'s> {
     key: Option<Key>,
-    worth: Worth,
+    scope: &'s Scope<'s>,
     time: Moment,
-    now: Moment,
+}
+
+/// A sample of series could not be evaluated.
+fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &Measured, failure: Failure) {
+    for series in measured.series() {
+        match failures.iter_mut().find(|(known, ..)| *known == series) {
+            Some((_, count, newest)) => {
+                *count = count.saturating_add(1);
+                *newest = failure;
+            }
+            None => failures.push((series, 1, failure)),
+        }
+    }
 }
 
 /// When samples of a series were taken.

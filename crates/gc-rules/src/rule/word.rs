@@ -65,8 +65,8 @@ words! {
     pub enum On {
         /// At each collection, on it. Each match is an occurrence; the alert ends `keep_firing_for` after the last one.
         Gc = "gc",
-        /// On the process: at each collection, once a second, and when more is known of it. The alert lasts as long as
-        /// the condition.
+        /// On the process: once a second, at each collection (of generation 0 and 1 unless another one was less than a
+        /// second before), when more is known of it, and when it ends. The alert lasts as long as the condition.
         #[default]
         Process = "process",
         /// On a service of this host, once a second: over its processes that live and those that ended.

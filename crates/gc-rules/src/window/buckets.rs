@@ -45,18 +45,21 @@ impl<A: Aggregate> Tally<A> {
 /// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of
 /// all before it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with
 /// each collection.
+///
+/// In this order in memory: a sample needs what is in front.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Buckets<A> {
     /// When the newest sub-interval began that has samples, nanoseconds; 0 before the first.
     begin: u64,
-    current: Tally<A>,
-    /// All sub-intervals before it.
-    before: Tally<A>,
-    /// When the oldest sub-interval with samples leaves the window.
-    expires: u64,
     width: u64,
     /// The time of the first sample ever; 0 before it.
     origin: u64,
+    /// When the oldest sub-interval with samples leaves the window.
+    expires: u64,
+    current: Tally<A>,
+    /// All sub-intervals before it.
+    before: Tally<A>,
     /// Those before the newest, one after the other: nothing until there is one, and no more than the window has seen.
     older: VecDeque<Tally<A>>,
     /// The number of the first of them, from the zero of the clock.

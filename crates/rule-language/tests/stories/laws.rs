@@ -51,6 +51,20 @@ static BLIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     )
 });
 
+/// Windows with conditions of the kind of a collection alone, and with the same ones in other words.
+static OF_KIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
+    rules(
+        r#"
+  - {id: same, title: same, on: process, severity: info, let: {
+     kind: {fn: count, where: "gc.generation == 2 && gc.blocking", over: 20s},
+     each: {fn: count, where: "gc.generation == 2 && gc.blocking && gc.pause_ms > 0.0", over: 20s}}, when: "kind == each", summary: same}
+  - {id: other, title: other, on: process, severity: info, let: {
+     kind: {fn: count, where: "gc.generation == 2 && gc.blocking", over: 20s},
+     each: {fn: count, where: "gc.generation == 2 && gc.blocking && gc.pause_ms > 0.0", over: 20s}}, when: "kind != each", summary: other}
+"#,
+    )
+});
+
 fn many() -> Story {
     Story::with(Arc::clone(&READ[0]))
 }
@@ -173,6 +187,19 @@ proptest! {
             before = at;
         }
         prop_assert_eq!(few.engine.states(), many.engine.states());
+    }
+
+    /// Scenario: any story; two windows count the same, one by a condition that depends on the kind of a collection alone,
+    /// one by a condition that is evaluated for each.
+    /// Guarantee: they always have the same value.
+    #[test]
+    fn what_is_known_of_a_kind_is_true_of_each_of_it(steps in story()) {
+        let mut story = Story::with(Arc::clone(&OF_KIND));
+        for (at, what) in &steps {
+            for transition in story.step(*at, what) {
+                prop_assert_eq!(&*transition.alert().rule.id, "same");
+            }
+        }
     }
 
     /// Scenario: any story, to its end.

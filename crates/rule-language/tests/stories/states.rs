@@ -246,6 +246,43 @@ fn what_is_pending_falls_back() {
     ]);
 }
 
+const SLOW_ONE: &str = r#"
+  - {id: slow, title: Slow, on: process, severity: error, keep_firing_for: 0s, cooldown: 0s,
+     let: {n: {fn: count, where: gc.pause_ms > 100.0, over: 60s}}, when: n > 0.0, summary: "{{ n }}"}
+"#;
+
+/// Scenario: collections of generation 0 every 10 ms for half a minute; one of them is slow.
+/// Guarantee: the condition on the process is evaluated at the first of them and each second, which finds the slow one
+/// and names the newest one of that second.
+#[test]
+fn close_young_collections_are_left_to_the_next_second() {
+    let mut story = Story::of(SLOW_ONE);
+    for number in 0..3000 {
+        let at = f64::from(number) / 100.0;
+        let pause = if number == 1105 { 101 } else { 1 };
+        let expected = if number == 1200 { "fired slow 12" } else { "" };
+        let transitions = story.step(at, &Gc(pause));
+        assert_eq!(words(&transitions), expected, "at {at} s");
+        // The newest one before that second.
+        assert!(transitions.iter().all(|fired| fired.alert().collection == Some(1200)));
+    }
+    assert_eq!(story.engine.states()[0].evaluations, 1 + 29);
+}
+
+/// Scenario: collections right after another one: a slow one of generation 2, a slow one of generation 0 before the
+/// process ends.
+/// Guarantee: a full collection is evaluated at once, and the last one of a process is when it ends.
+#[test]
+fn full_collections_and_the_last_one_are_evaluated() {
+    let first = [(1.0, Nothing, ""), (1.3, Gc(1), "")];
+    Story::of(SLOW_ONE).play(&[first.as_slice(), &[(1.4, Full(101), "fired slow 1.4")]].concat());
+    let last = [
+        (1.4, Gc(101), ""),
+        (1.5, End, "fired slow 1.5, ended slow 1.5 process-ended"),
+    ];
+    Story::of(SLOW_ONE).play(&[first.as_slice(), &last].concat());
+}
+
 const FAILING: &str = r#"
   - {id: failing, title: Fails, on: gc, severity: warning, when: gc.number / (gc.generation - 2) > 1000, summary: never}
 "#;

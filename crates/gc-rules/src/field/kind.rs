@@ -1,0 +1,134 @@
+//! What a collection is, without its figures: most collections of a process are of a few kinds.
+
+use clr_gc::event::{CondemnReasons1, GcReason, GcType, PauseMode};
+use clr_gc::gc::MissingParts;
+
+use super::{Field, Scope};
+
+/// The fields that have one value for all collections of a [`Kind`].
+const FIELDS: [&str; 12] = [
+    "gc.generation",
+    "gc.type",
+    "gc.blocking",
+    "gc.became_blocking",
+    "gc.reason",
+    "gc.pause_mode",
+    "gc.condemned_reasons",
+    "gc.missing",
+    "gc.complete",
+    "gc.lossy",
+    "gc.requested_by_tool",
+    "gc.requested_by_gcwatch",
+];
+
+/// What decides the values of some fields: whether a filter with no others holds is the same for all collections of one
+/// kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) generation: Option<u32>,
+    gc_type: Option<GcType>,
+    reason: Option<GcReason>,
+    pause_mode: Option<PauseMode>,
+    condemned: Option<CondemnReasons1>,
+    missing: MissingParts,
+    became_blocking: bool,
+    lossy: bool,
+    requested_by_tool: Option<bool>,
+    requested_by_gcwatch: bool,
+}
+
+impl Kind {
+    /// That of the current collection; `None`: there is none.
+    pub(crate) fn of(scope: &Scope<'_>) -> Option<Self> {
+        let gc = scope.gc?.collection;
+        Some(Self {
+            generation: gc.generation,
+            gc_type: gc.gc_type,
+            reason: gc.reason,
+            pause_mode: gc.global.map(|global| global.pause_mode),
+            condemned: gc.global.and_then(|global| global.condemn_reasons1),
+            missing: gc.missing,
+            became_blocking: gc.became_blocking,
+            lossy: gc.lossy,
+            requested_by_tool: gc.requested_by_tool,
+            requested_by_gcwatch: scope.stream.own_dump,
+        })
+    }
+
+    /// Whether the value of `field` is the same for all collections of one kind.
+    pub(crate) fn decides(field: &Field) -> bool {
+        FIELDS.contains(&field.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::gc::{Collection, GenerationSizes, Missing};
+
+    use super::*;
+    use crate::field::{GcFacts, ProcessFacts, StreamFacts};
+    use crate::time::Moment;
+
+    /// One of a kind, with these figures.
+    fn collection(number: u32, figure: i64) -> Collection {
+        let sizes = GenerationSizes {
+            after: Some(figure.unsigned_abs()),
+            ..GenerationSizes::default()
+        };
+        Collection {
+            generation: Some(1),
+            gc_type: Some(GcType::BACKGROUND),
+            reason: Some(GcReason::INDUCED),
+            requested_by_tool: Some(true),
+            start: Some(figure),
+            end: Some(3 * figure),
+            pause_ns: Some(figure),
+            suspend_ns: Some(figure),
+            heap: [sizes; 5],
+            ..Collection::unknown(number)
+        }
+    }
+
+    fn scope<'a>((process, stream): &'a (ProcessFacts, StreamFacts), collection: &'a Collection) -> Scope<'a> {
+        let gc = GcFacts {
+            collection,
+            since_last_ns: None,
+            foreground_within: None,
+        };
+        Scope {
+            gc: Some(gc),
+            ..Scope::new(process, stream, Moment::FIRST)
+        }
+    }
+
+    /// Scenario: two collections of one kind that have nothing else in common; and for each part of a kind one that
+    /// differs in it.
+    /// Guarantee: each field has one value for both, and what differs in a part is of another kind.
+    #[test]
+    fn fields_of_a_kind_have_one_value() {
+        let facts = (ProcessFacts::default(), StreamFacts::default());
+        let scope = |collection| scope(&facts, collection);
+        let (one, other) = (collection(1, 5), collection(2, 7));
+        let kind = Kind::of(&scope(&one));
+        assert_eq!(kind, Kind::of(&scope(&other)));
+        for name in FIELDS {
+            let field = Field::of(name).unwrap();
+            assert!(Kind::decides(field));
+            assert_eq!(field.read(&scope(&one)), field.read(&scope(&other)), "{name}");
+        }
+        let change: [fn(&mut Collection); 7] = [
+            |gc| gc.generation = None,
+            |gc| gc.gc_type = Some(GcType::BLOCKING),
+            |gc| gc.reason = Some(GcReason::LOW_MEMORY),
+            |gc| gc.missing = [Missing::End].into_iter().collect(),
+            |gc| gc.became_blocking = true,
+            |gc| gc.lossy = true,
+            |gc| gc.requested_by_tool = None,
+        ];
+        for (part, change) in change.iter().enumerate() {
+            let mut changed = collection(3, 5);
+            change(&mut changed);
+            assert_ne!(Kind::of(&self::scope(&facts, &changed)), kind, "{part}");
+        }
+    }
+}
