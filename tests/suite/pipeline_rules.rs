@@ -287,6 +287,54 @@ fn notices_have_the_ids_of_the_collections_span() {
     );
 }
 
+/// Scenario: a recording with ten collections a second, all of which become spans; a rule on the process holds once
+/// there were some young ones.
+/// Guarantee: its alert begins at a full second, and has the ids of the span of the collection that it names.
+#[test]
+fn an_alert_between_collections_has_the_ids_of_the_newest_ones_span() {
+    const OFTEN: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.often
+    title: Young collections
+    on: process
+    let: {young: {fn: count, where: gc.generation < 2, over: 1m}}
+    when: young > 12.0
+    keep_firing_for: 0s
+    cooldown: 0s
+    severity: warning
+    summary: Often
+    description: Often.
+    remedy: None is needed.
+    source: a test
+";
+    let spans = SpanOptions {
+        min_pause: Duration::ZERO,
+        max_per_second: u32::MAX,
+        ..SpanOptions::default()
+    };
+    let (pipeline, kept) = pipeline(Clock::Recorded, spans);
+    pipeline.set_rules(Arc::new(rules(OFTEN)), Moment::from_ns(BASE));
+    let mut feed = feed(&pipeline);
+    for outcome in outcomes("net10-steady") {
+        feed.observe(outcome);
+    }
+    let notices = kept.notices();
+    let spans = kept.spans.lock().unwrap();
+    let mut at_seconds = 0;
+    for notice in &notices {
+        let Transition::Fired(alert) = &notice.transition else {
+            continue;
+        };
+        let Some(collection) = alert.collection else { continue };
+        let ids = notice.span.unwrap_or_else(|| panic!("{alert:?}"));
+        let root = spans.iter().find(|span| span.span_id == ids.span_id).unwrap();
+        assert_eq!(number(&root.attributes, "gcwatch.gc.number"), Some(collection.into()));
+        at_seconds += usize::from(alert.started.ns().is_multiple_of(SECOND));
+    }
+    assert_eq!(at_seconds, 1, "{notices:?}");
+}
+
 /// Scenario: a live process whose collection begins and does not end; no byte comes any more, only time passes. Then it
 /// is restarted.
 /// Guarantee: within seconds the rule fires, and says since when; once the collection is over, it ends. While the

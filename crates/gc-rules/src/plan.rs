@@ -185,6 +185,7 @@ struct Fed {
     window: usize,
 }
 
+/// Whether it is the same for all collections of one [`Kind`].
 fn is_of_kind(filter: &Expression) -> bool {
     let depends = |node: &Node| match node {
         Node::Field(field) => !Kind::decides(field),

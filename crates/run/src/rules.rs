@@ -42,6 +42,8 @@ pub struct RunRules {
     incident_spans: Vec<(u64, SpanIds)>,
     /// Root spans of the collections on which alerts began that still fire, by the alert's number.
     spans: Vec<(u64, SpanIds)>,
+    /// The number of the newest collection, and its root span if it has one.
+    newest: Option<(u32, SpanIds)>,
     /// Alerts that began, by rule and severity.
     fired: BTreeMap<(Arc<str>, Severity), u64>,
     /// Incidents that began with a severity or rose to it, by symptom and severity.
@@ -61,6 +63,7 @@ impl RunRules {
             incidents: Incidents::default(),
             incident_spans: Vec::new(),
             spans: Vec::new(),
+            newest: None,
             fired: BTreeMap::new(),
             incidents_counted: BTreeMap::new(),
             counted: Vec::new(),
@@ -141,14 +144,41 @@ impl RunRules {
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 
-    /// The notices of transitions up to `now`. `span`: the root span of the collection that made them.
-    pub(crate) fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
-        let incidents = self.incident_notices(&transitions, span, now);
+    /// A collection was observed, which made these transitions. `span`: its root span.
+    pub(crate) fn collected(
+        &mut self,
+        number: u32,
+        transitions: Vec<Transition>,
+        span: Option<SpanIds>,
+        now: Moment,
+    ) -> Notices {
+        self.newest = span.map(|span| (number, span));
+        if transitions.is_empty() {
+            // What is new of an open incident, the next tick passes on.
+            return Notices::default();
+        }
+        self.notices(transitions, span, now)
+    }
+
+    /// The notices of transitions up to `now`. `span`: the root span of the collection that made them. Where the time made
+    /// them, an alert that names the newest collection has that one's.
+    fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
+        let named = transitions.iter().find_map(|transition| match transition {
+            Transition::Fired(alert) => self.span_of_newest(alert),
+            Transition::Ended(..) => None,
+        });
+        let incidents = self.incident_notices(&transitions, span.or(named), now);
         Notices {
             alerts: self.alert_notices(transitions, span),
             incidents,
             ..Notices::default()
         }
+    }
+
+    /// The root span of the newest collection, if an alert names that one.
+    fn span_of_newest(&self, alert: &Alert) -> Option<SpanIds> {
+        let (_, span) = self.newest.filter(|(number, _)| alert.collection == Some(*number))?;
+        Some(span)
     }
 
     fn incident_notices(
@@ -212,6 +242,7 @@ impl RunRules {
                     if alert.rule.emit.metric {
                         *self.fired.entry(key).or_default() += 1;
                     }
+                    let span = span.or_else(|| self.span_of_newest(alert));
                     self.spans.extend(span.map(|span| (number, span)));
                     span
                 }

@@ -546,10 +546,12 @@ impl Run {
         if let Some(ids) = span {
             self.history.kept.traced(number, ids.trace_id);
         }
-        // Of an incident that is open, each tick passes on what is new.
-        if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
-            notices.extend(rules.notices(verdict.transitions, span, at));
-            self.keep_of_incidents();
+        if let Some(rules) = self.rules.as_mut() {
+            let is_changed = !verdict.transitions.is_empty();
+            notices.extend(rules.collected(number, verdict.transitions, span, at));
+            if is_changed {
+                self.keep_of_incidents();
+            }
         }
         match spans {
             Ok(spans) => outputs.push(Output::Spans(spans)),

@@ -28,7 +28,7 @@ impl Filters {
     }
 
     /// The truths of a rule set with that many feeds, for the kind of the current collection.
-    pub(super) fn of_current(&mut self, scope: &Scope<'_>, feeds: usize) -> Truths<'_> {
+    pub(super) fn of_current(&mut self, scope: &Scope<'_>, feeds: usize) -> KindTruths<'_> {
         let truths = Kind::of(scope).and_then(|kind| {
             let place = kind.generation.map_or(0, |generation| generation as usize);
             let known = self.kinds.get_or_insert_default().get_mut(place)?;
@@ -42,14 +42,14 @@ impl Filters {
             }
             Some(&mut *known.truths)
         });
-        Truths(truths.unwrap_or_default())
+        KindTruths(truths.unwrap_or_default())
     }
 }
 
 /// See [`Filters::of_current`].
-pub(super) struct Truths<'f>(&'f mut [Option<Truth>]);
+pub(super) struct KindTruths<'f>(&'f mut [Option<Truth>]);
 
-impl Truths<'_> {
+impl KindTruths<'_> {
     /// That of a feed whose filter depends on the kind alone.
     pub(super) fn of(&mut self, feed: usize, filter: &Expression, scope: &Scope<'_>) -> Truth {
         let evaluate = || filter.holds(scope);
