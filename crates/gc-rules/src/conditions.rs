@@ -68,7 +68,7 @@ impl Conditions {
 }
 
 /// Each part of a condition that has to hold.
-fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
+pub(crate) fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
     match condition {
         Node::And(nodes) => nodes.iter().for_each(|node| divide(node, part)),
         other => part(other),

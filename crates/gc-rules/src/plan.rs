@@ -7,14 +7,17 @@
 //! Many windows of a rule set use the same samples: the same condition, value and extent. Their samples are a series,
 //! and windows whose functions can use one series (count, ratio and rate; slope and r2; median and mad) share it. Equal
 //! conditions and values are evaluated once for each sample, however many series they feed; a value is only evaluated
-//! if its condition is true.
+//! if its condition is true. The parts of a condition that are the same for all collections of one kind are apart: if
+//! they are false, the others are not evaluated.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::conditions::divide;
 use super::expression::{Expression, Node};
 use super::field::{Kind, Root};
 use super::rule::{By, Extent, Window};
+use super::value::Type;
 use super::window::Class;
 
 /// When series are sampled.
@@ -63,15 +66,15 @@ impl<'w> Meaning<'w> {
     }
 }
 
-/// Series with one condition.
+/// Series with one condition, which has up to two parts: each sample that fulfils both is in them.
 #[derive(Debug, Clone)]
 pub struct SeriesFeed {
     /// When they are sampled.
     pub when: When,
-    /// The condition; `None`: each sample fulfils it.
-    pub filter: Option<Expression>,
-    /// Whether the filter is the same for all collections of one kind (`field::Kind`).
-    pub of_kind: bool,
+    /// The part of the condition that is the same for all collections of one kind (`field::Kind`); `None`: there is none.
+    pub of_kind: Option<Expression>,
+    /// The other part.
+    pub of_each: Option<Expression>,
     /// Their measured values.
     pub measured: Vec<Measured>,
 }
@@ -186,13 +189,30 @@ struct Fed {
 }
 
 /// Whether it is the same for all collections of one [`Kind`].
-fn is_of_kind(filter: &Expression) -> bool {
-    let depends = |node: &Node| match node {
+fn is_of_kind(part: &Node) -> bool {
+    !part.any(&|node| match node {
         Node::Field(field) => !Kind::decides(field),
         Node::Attribute(_) | Node::Firing(_) | Node::Window(_) => true,
         _ => false,
+    })
+}
+
+/// The parts of a filter that have to hold: those that are the same for all collections of one [`Kind`], and the
+/// others.
+fn divided(filter: &Expression) -> (Option<Expression>, Option<Expression>) {
+    let mut parts = Vec::new();
+    divide(&filter.node, &mut |part| parts.push(part));
+    let (of_kind, of_each): (Vec<&Node>, Vec<&Node>) = parts.into_iter().partition(|part| is_of_kind(part));
+    (all_of(of_kind), all_of(of_each))
+}
+
+fn all_of(parts: Vec<&Node>) -> Option<Expression> {
+    let node = match *parts {
+        [] => return None,
+        [part] => part.clone(),
+        _ => Node::And(parts.into_iter().cloned().collect()),
     };
-    !filter.node.any(&depends)
+    Some(Expression { kind: Type::Bool, node })
 }
 
 fn feeds(order: &[Fed], windows: &[Window]) -> Vec<SeriesFeed> {
@@ -214,14 +234,47 @@ fn feeds(order: &[Fed], windows: &[Window]) -> Vec<SeriesFeed> {
         });
         let measured = measured.collect();
         feeds.extend(fed.first().map(|first| {
-            let filter = windows.get(first.window).and_then(|window| window.filter.clone());
+            let filter = windows.get(first.window).and_then(|window| window.filter.as_ref());
+            let (of_kind, of_each) = filter.map_or((None, None), divided);
             SeriesFeed {
                 when: first.when,
-                of_kind: filter.as_ref().is_some_and(is_of_kind),
-                filter,
+                of_kind,
+                of_each,
                 measured,
             }
         }));
     }
     feeds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::{Comparison, Double};
+    use crate::field::Field;
+
+    fn compare(field: &str, comparison: Comparison, with: Node) -> Node {
+        let field = Field::of(field).unwrap();
+        Node::Compare(comparison, Box::new((Node::Field(field), with)))
+    }
+
+    /// Scenario: a condition with parts on the kind of a collection, parts on its figures, and one on both, some of them
+    /// in a condition within it.
+    /// Guarantee: what the kind alone decides is apart, and every part is in one of the two.
+    #[test]
+    fn a_filter_is_divided_by_what_decides_it() {
+        let full = compare("gc.generation", Comparison::Equal, Node::Int(2));
+        let blocking = Node::Not(Box::new(compare(
+            "gc.type",
+            Comparison::Equal,
+            Node::Text("background".into()),
+        )));
+        let long = compare("gc.pause_ms", Comparison::Greater, Node::Double(Double(5.0)));
+        let either = Node::Or([full.clone(), long.clone()].into());
+        let all = |parts: &[&Node]| all_of(parts.to_vec());
+        let filter = all(&[&full, &Node::And([long.clone(), blocking.clone()].into()), &either]).unwrap();
+        assert_eq!(divided(&filter), (all(&[&full, &blocking]), all(&[&long, &either])));
+        assert_eq!(divided(&all(&[&full]).unwrap()), (all(&[&full]), None));
+        assert_eq!(divided(&all(&[&long]).unwrap()), (None, all(&[&long])));
+    }
 }

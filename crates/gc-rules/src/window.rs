@@ -46,10 +46,9 @@ use super::time::Moment;
 use aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use buckets::Buckets;
 use latest::Latest;
-use occasions::Uniform;
 use samples::Samples;
 
-pub(crate) use occasions::Occasions;
+pub(crate) use occasions::{Occasions, Uniform};
 
 /// Sub-intervals of a window over time.
 pub const BUCKETS: u64 = 32;
@@ -147,22 +146,34 @@ impl Class {
     }
 }
 
-/// The samples of one process for all windows of one [`Class`], extent, filter and value.
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    kept: Kept,
-    /// When sampling began; [`Moment::FIRST`]: with the process.
-    pub(crate) began: Moment,
+/// A sample of a series.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) key: Option<Key>,
+    pub(crate) worth: Worth,
+    pub(crate) time: Moment,
+    /// Not before any sample.
+    pub(crate) now: Moment,
 }
 
-#[derive(Debug, Default)]
-enum Kept {
+/// What a process has of a series: of all windows of one [`Class`], extent, filter and value. `S`: its samples, or
+/// where they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kept<S> {
     /// No sample yet.
-    #[default]
     Nothing,
     /// Every sample was alike.
     Uniform(Uniform),
-    One(Series),
+    Samples(S),
+}
+
+/// The samples of a series.
+#[derive(Debug)]
+pub(crate) struct Live(Division);
+
+#[derive(Debug)]
+enum Division {
+    Whole(Series),
     /// By [`Key`].
     Keyed(Box<[Option<Series>; Key::COUNT]>),
 }
@@ -215,6 +226,8 @@ impl Series {
         }
     }
 
+    #[expect(clippy::inline_always, reason = "measured: dozens of calls for each collection")]
+    #[inline(always)]
     fn add(&mut self, worth: Worth, time: Moment, now: Moment) -> Moment {
         let (time, now) = (time.min(now).ns(), now.ns());
         Moment::from_ns(each!(self, series => series.add(worth, time, now)))
@@ -234,83 +247,45 @@ impl Series {
 }
 
 impl Live {
-    /// Without samples; `began` is when sampling begins.
-    pub(crate) fn new(began: Moment) -> Self {
-        Self {
-            kept: Kept::Nothing,
-            began,
-        }
+    fn new(window: &Window) -> Self {
+        Self(match window.by {
+            By::Nothing => Division::Whole(Series::new(window)),
+            By::GenerationAndType => Division::Keyed(Box::default()),
+        })
     }
 
-    /// Adds a sample, if nothing else is needed for that; `None`: see [`Self::begin`]. `counts`: it includes samples that
-    /// do not match the filter. Expired samples are already removed. Returns when the next sample expires.
-    pub(crate) fn add(&mut self, counts: bool, worth: Worth, time: Moment, now: Moment) -> Option<Moment> {
-        match &mut self.kept {
-            Kept::Uniform(uniform) => uniform.is(worth).then_some(Moment::NEVER),
-            _ if worth == Worth::Not && !counts => Some(Moment::NEVER),
-            Kept::One(series) => Some(series.add(worth, time, now)),
-            Kept::Nothing | Kept::Keyed(_) => None,
-        }
-    }
-
-    /// Adds a sample where [`Self::add`] cannot; windows by key ignore one without a key. `window` is one of its windows,
-    /// `occasions` are those before this sample, and expire by themselves.
-    pub(crate) fn begin(
-        &mut self,
-        window: &Window,
-        key: Option<Key>,
-        worth: Worth,
-        (time, now): (Moment, Moment),
-        occasions: Option<&Occasions>,
-    ) -> Moment {
-        if let Kept::Uniform(uniform) = self.kept {
-            self.kept = occasions.map_or(Kept::Nothing, |before| {
-                Kept::One(Series::uniform(window, uniform, before))
-            });
-        }
-        if worth == Worth::Not && !Class::of(window).counts() {
-            return Moment::NEVER;
-        }
-        let series = match window.by {
-            By::Nothing => {
-                if matches!(self.kept, Kept::Nothing) {
-                    if occasions.is_some_and(Occasions::is_fresh)
-                        && let Some(uniform) = Uniform::of(Class::of(window), worth)
-                    {
-                        self.kept = Kept::Uniform(uniform);
-                        return Moment::NEVER;
-                    }
-                    self.kept = Kept::One(Series::new(window));
-                }
-                let Kept::One(series) = &mut self.kept else {
-                    return Moment::NEVER;
-                };
-                series
-            }
-            By::GenerationAndType => {
-                let Some(key) = key else { return Moment::NEVER };
-                if matches!(self.kept, Kept::Nothing) {
-                    self.kept = Kept::Keyed(Box::default());
-                }
-                let Kept::Keyed(keyed) = &mut self.kept else {
-                    return Moment::NEVER;
-                };
-                let Some(series) = keyed.get_mut(key.0) else {
+    /// Adds a sample; windows by key ignore one without a key. Expired samples are already removed. `window` gives one
+    /// of its windows. Returns when the next sample expires.
+    #[inline]
+    pub(crate) fn add<'w>(&mut self, sample: &Taken, window: impl FnOnce() -> Option<&'w Window>) -> Moment {
+        let series = match &mut self.0 {
+            Division::Whole(series) => series,
+            Division::Keyed(keyed) => {
+                let series = sample.key.and_then(|key| keyed.get_mut(key.0));
+                let (Some(series), Some(window)) = (series, window()) else {
                     return Moment::NEVER;
                 };
                 series.get_or_insert_with(|| Series::new(window))
             }
         };
-        series.add(worth, time, now)
+        series.add(sample.worth, sample.time, sample.now)
+    }
+
+    /// Reads the memory that most samples change. The result is of no use.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        match &self.0 {
+            Division::Whole(series) => each!(series, series => series.touch()),
+            Division::Keyed(_) => 0,
+        }
     }
 
     /// Removes expired samples. Returns when the next one expires.
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
         let now = now.ns();
-        let next = match &mut self.kept {
-            Kept::Nothing | Kept::Uniform(_) => u64::MAX,
-            Kept::One(series) => each!(series, series => series.expire(now)),
-            Kept::Keyed(keyed) => {
+        let next = match &mut self.0 {
+            Division::Whole(series) => each!(series, series => series.expire(now)),
+            Division::Keyed(keyed) => {
                 let series = keyed.iter_mut().flatten();
                 let next = series.map(|series| each!(series, series => series.expire(now)));
                 next.min().unwrap_or(u64::MAX)
@@ -319,17 +294,70 @@ impl Live {
         Moment::from_ns(next)
     }
 
-    /// The value of one of its windows; `None`: unknown. Expired samples are already removed; the occasions are all that
-    /// there were.
+    /// Bytes on the heap.
+    pub(crate) fn memory(&self) -> usize {
+        let memory = |series: &Series| each!(series, series => series.memory());
+        match &self.0 {
+            Division::Whole(series) => memory(series),
+            Division::Keyed(keyed) => {
+                Key::COUNT * size_of::<Option<Series>>() + keyed.iter().flatten().map(memory).sum::<usize>()
+            }
+        }
+    }
+}
+
+impl<S> Kept<S> {
+    /// The same with other samples; `None`: there are none to be had.
+    pub(crate) fn map<T>(self, samples: impl FnOnce(S) -> Option<T>) -> Option<Kept<T>> {
+        Some(match self {
+            Self::Nothing => Kept::Nothing,
+            Self::Uniform(uniform) => Kept::Uniform(uniform),
+            Self::Samples(kept) => Kept::Samples(samples(kept)?),
+        })
+    }
+
+    /// What a process has of the series after a sample, as long as it keeps none, and when that expires. `occasions` are
+    /// those before this sample, and expire by themselves.
+    pub(crate) fn with(&self, sample: &Taken, window: &Window, occasions: Option<&Occasions>) -> (Kept<Live>, Moment) {
+        let class = Class::of(window);
+        let contains = sample.worth != Worth::Not || class.counts();
+        let mut live = match self {
+            Self::Uniform(uniform) if uniform.is(sample.worth) => return (Kept::Uniform(*uniform), Moment::NEVER),
+            Self::Uniform(uniform) => occasions.map_or_else(
+                || Live::new(window),
+                |before| Live(Division::Whole(Series::uniform(window, *uniform, before))),
+            ),
+            _ if !contains => return (Kept::Nothing, Moment::NEVER),
+            _ => {
+                let uniform = Uniform::of(class, sample.worth);
+                match uniform.filter(|_| occasions.is_some_and(Occasions::is_fresh)) {
+                    Some(uniform) => return (Kept::Uniform(uniform), Moment::NEVER),
+                    None => Live::new(window),
+                }
+            }
+        };
+        let expires = if contains {
+            live.add(sample, || Some(window))
+        } else {
+            Moment::NEVER
+        };
+        (Kept::Samples(live), expires)
+    }
+}
+
+impl Kept<&Live> {
+    /// The value of one of the windows of the series, which began to be sampled at that time; `None`: unknown. Expired
+    /// samples are already removed; the occasions are all that there were.
     pub(crate) fn value(
-        &self,
+        self,
         window: &Window,
         key: Option<Key>,
+        began: Moment,
         at: Asked,
         occasions: Option<&Occasions>,
     ) -> Option<f64> {
         let at = Asked {
-            watched: at.watched.min(at.now.since(self.began)),
+            watched: at.watched.min(at.now.since(began)),
             ..at
         };
         if at.watched < window.min_watched_ns && !at.so_far {
@@ -339,14 +367,14 @@ impl Live {
             let too_many = unknown > 0 && unknown as f64 > window.unknown_share.0 * (known + unknown) as f64;
             known >= u64::from(window.min_samples) && !too_many
         };
-        let series = match (window.by, &self.kept) {
-            (By::Nothing, Kept::One(series)) => Some(series),
-            (By::Nothing, Kept::Uniform(uniform)) => {
+        let series = match (window.by, self) {
+            (By::Nothing, Self::Samples(Live(Division::Whole(series)))) => Some(series),
+            (By::Nothing, Self::Uniform(uniform)) => {
                 let occasions = occasions?;
                 let value = || uniform.answer(window, at, occasions);
                 return is_enough(uniform.samples(occasions)).then(value)?;
             }
-            (By::GenerationAndType, Kept::Keyed(keyed)) => keyed.get(key?.0)?.as_ref(),
+            (By::GenerationAndType, Self::Samples(Live(Division::Keyed(keyed)))) => keyed.get(key?.0)?.as_ref(),
             (By::GenerationAndType, _) if key.is_none() => return None,
             _ => None,
         };
@@ -357,18 +385,6 @@ impl Live {
             return None;
         }
         each!(series, series => series.answer(window, at)).filter(|value| value.is_finite())
-    }
-
-    /// Bytes on the heap.
-    pub(crate) fn memory(&self) -> usize {
-        let memory = |series: &Series| each!(series, series => series.memory());
-        match &self.kept {
-            Kept::Nothing | Kept::Uniform(_) => 0,
-            Kept::One(series) => memory(series),
-            Kept::Keyed(keyed) => {
-                Key::COUNT * size_of::<Option<Series>>() + keyed.iter().flatten().map(memory).sum::<usize>()
-            }
-        }
     }
 }
 

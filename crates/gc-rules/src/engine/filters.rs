@@ -6,7 +6,7 @@ use crate::field::{Kind, Scope};
 /// Kinds that are remembered: the newest of each generation.
 const KINDS: usize = 3;
 
-/// What is known of the filters of the feeds that depend on the kind of a collection alone
+/// What is known of the parts of the feeds' filters that depend on the kind of a collection alone
 /// ([`SeriesFeed::of_kind`](crate::plan::SeriesFeed::of_kind)).
 #[derive(Debug, Default)]
 pub(super) struct Filters {
@@ -50,9 +50,9 @@ impl Filters {
 pub(super) struct KindTruths<'f>(&'f mut [Option<Truth>]);
 
 impl KindTruths<'_> {
-    /// That of a feed whose filter depends on the kind alone.
-    pub(super) fn of(&mut self, feed: usize, filter: &Expression, scope: &Scope<'_>) -> Truth {
-        let evaluate = || filter.holds(scope);
+    /// That of the part of a feed's filter that depends on the kind alone.
+    pub(super) fn of(&mut self, feed: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
+        let evaluate = || part.holds(scope);
         match self.0.get_mut(feed) {
             Some(known) => *known.get_or_insert_with(evaluate),
             None => evaluate(),

@@ -1,29 +1,32 @@
 //! The series of one process: fed with each sample, read when a condition needs them.
 
 use std::collections::HashMap;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use super::filters::Filters;
 use super::run::Failure;
-use crate::expression::Truth;
+use crate::expression::{Truth, decide};
 use crate::field::{Scope, WindowValues};
 use crate::plan::{Meaning, Measured, SeriesFeed, When};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
-use crate::window::{Asked, Key, Live, Occasions, Worth, most_memory, worth};
+use crate::window::{Asked, Kept, Key, Live, Occasions, Taken, Worth, most_memory, worth};
 
-/// The place of a series that no selected rule uses.
-const UNUSED: u32 = u32::MAX;
+/// There is space for so many more series whenever it is used up.
+const MORE_LIVE: usize = 16;
 
 /// The samples that the windows of selected rules look at. See [`plan`](crate::plan).
 #[derive(Debug)]
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
-    /// Of each series of the plan its place in `live`, [`UNUSED`] if no selected rule uses it.
-    places: Box<[u32]>,
-    /// The used series alone: an eighth of the shipped ones are for containers, limits and services.
+    /// Of each series of the plan what there is of it, samples by their place in `live`; `None`: no selected rule uses it.
+    /// Half of the series never keep a sample, and for those it is all that a collection touches.
+    kept: Box<[Option<Kept<u32>>]>,
     live: Vec<Live>,
+    /// The series that are sampled for less long than the process is watched, and since when.
+    began: Vec<(usize, Moment)>,
     /// Of each time and length of the plan, when samples were taken; `None`: no used series has it.
     occasions: Box<[Option<Occasions>]>,
     /// Which filters hold for collections of the newest kinds.
@@ -38,8 +41,9 @@ impl Windows {
     /// Those of a rule set, without samples.
     pub(super) fn new(rules: &Arc<RuleSet>) -> Self {
         Self {
-            places: vec![UNUSED; rules.plan.series.len()].into_boxed_slice(),
+            kept: vec![None; rules.plan.series.len()].into_boxed_slice(),
             live: Vec::new(),
+            began: Vec::new(),
             occasions: rules.plan.occasions.iter().map(|_| None).collect(),
             filters: Filters::default(),
             expires: Moment::NEVER,
@@ -55,7 +59,6 @@ impl Windows {
         reason = "a pattern is hashed by its text, which does not change"
     )]
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
-        let before = self.rules.plan.meanings(&self.rules.windows).zip(&self.places);
         let mut occasions: HashMap<(When, u64), Occasions> = self
             .rules
             .plan
@@ -65,16 +68,19 @@ impl Windows {
             .filter_map(|(of, occasions)| Some((*of, occasions?)))
             .collect();
         let mut live: Vec<Option<Live>> = self.live.into_iter().map(Some).collect();
-        let mut kept: HashMap<Meaning<'_>, Live> = before
-            .filter_map(|(meaning, place)| Some((meaning, live.get_mut(*place as usize)?.take()?)))
+        let before = self.rules.plan.meanings(&self.rules.windows).zip(self.kept).enumerate();
+        let mut before: HashMap<Meaning<'_>, (usize, Kept<u32>)> = before
+            .filter_map(|(series, (meaning, kept))| Some((meaning, (series, kept?))))
             .collect();
         let mut adopted = Self::new(rules);
-        adopted.live.reserve_exact(kept.len());
-        for (place, meaning) in adopted.places.iter_mut().zip(rules.plan.meanings(&rules.windows)) {
-            if let Some(kept) = kept.remove(&meaning) {
-                *place = next_place(&adopted.live);
-                adopted.live.push(kept);
-            }
+        for (series, (kept, meaning)) in (adopted.kept.iter_mut().zip(rules.plan.meanings(&rules.windows))).enumerate()
+        {
+            let Some((before, same)) = before.remove(&meaning) else {
+                continue;
+            };
+            *kept = moved(same, &mut live, &mut adopted.live);
+            let began = self.began.iter().filter(|(series, _)| *series == before);
+            adopted.began.extend(began.map(|(_, began)| (series, *began)));
         }
         for (of, place) in rules.plan.occasions.iter().zip(&mut adopted.occasions) {
             *place = occasions.remove(of);
@@ -85,29 +91,28 @@ impl Windows {
 
     /// Feeds only the series of these rules from now on. New ones began at `now`.
     pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: Moment) {
-        let mut used = vec![false; self.places.len()];
+        let mut used = vec![false; self.kept.len()];
         let plan = &self.rules.plan;
         for (_, window) in rules.flat_map(|rule| &rule.windows) {
             if let Some(used) = plan.of_window.get(*window).and_then(|series| used.get_mut(*series)) {
                 *used = true;
             }
         }
-        if self
-            .places
-            .iter()
-            .zip(&used)
-            .all(|(place, used)| (*place != UNUSED) == *used)
-        {
+        if self.kept.iter().zip(&used).all(|(kept, used)| kept.is_some() == *used) {
             return;
         }
         let mut before: Vec<Option<Live>> = std::mem::take(&mut self.live).into_iter().map(Some).collect();
-        self.live.reserve_exact(used.iter().filter(|used| **used).count());
-        for (place, used) in self.places.iter_mut().zip(used.iter().copied()) {
-            let kept = before.get_mut(*place as usize).and_then(Option::take);
-            *place = UNUSED;
-            if used {
-                *place = next_place(&self.live);
-                self.live.push(kept.unwrap_or_else(|| Live::new(now)));
+        self.began.retain(|(series, _)| used.get(*series) == Some(&true));
+        for (series, (kept, used)) in self.kept.iter_mut().zip(used.iter().copied()).enumerate() {
+            match *kept {
+                Some(same) if used => *kept = moved(same, &mut before, &mut self.live),
+                None if used => {
+                    *kept = Some(Kept::Nothing);
+                    if now > Moment::FIRST {
+                        self.began.push((series, now));
+                    }
+                }
+                _ => *kept = None,
             }
         }
         let mut counted = vec![false; self.occasions.len()];
@@ -137,8 +142,8 @@ impl Windows {
 
     /// Whether a selected rule uses one of its series.
     fn uses(&self, measured: &Measured) -> bool {
-        let places = self.places.get(measured.series()).unwrap_or_default();
-        places.iter().any(|place| *place != UNUSED)
+        let kept = self.kept.get(measured.series()).unwrap_or_default();
+        kept.iter().any(Option::is_some)
     }
 
     pub(super) fn has_ticks(&self) -> bool {
@@ -148,16 +153,29 @@ impl Windows {
 
     /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
     pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
+        if when == When::Keyed && key.is_none() {
+            return;
+        }
+        if when == When::Gc {
+            // A process's samples are cold at its next collection. Reads that do not depend on one another are waited for
+            // together, those between evaluations one after the other.
+            black_box(self.live.iter().fold(0, |read, live| read ^ live.touch()));
+        }
         let rules = Arc::clone(&self.rules);
         let mut filters = std::mem::take(&mut self.filters);
         let mut truths = filters.of_current(scope, rules.plan.feeds.len());
         let sample = Sampled { key, scope, time };
         let feeds = rules.plan.feeds.iter().enumerate();
         for (place, feed) in feeds.filter(|(_, feed)| feed.when == when) {
-            let filter = || match &feed.filter {
-                Some(filter) if feed.of_kind => truths.of(place, filter, scope),
-                Some(filter) => filter.holds(scope),
-                None => Ok(Some(true)),
+            let filter = || {
+                let of_kind = match &feed.of_kind {
+                    Some(part) => truths.of(place, part, scope),
+                    None => Ok(Some(true)),
+                };
+                match &feed.of_each {
+                    Some(part) if of_kind != Ok(Some(false)) => decide([of_kind, part.holds(scope)].into_iter(), false),
+                    _ => of_kind,
+                }
             };
             self.feed(feed, filter, &sample);
         }
@@ -175,10 +193,9 @@ impl Windows {
         for measured in &feed.measured {
             let mut known = None;
             for series in measured.series() {
-                let Some(place) = self.places.get(series).filter(|place| **place != UNUSED) else {
+                let Some(kept) = self.kept.get(series).copied().flatten() else {
                     continue;
                 };
-                let place = *place as usize;
                 let worth = *known.get_or_insert_with(|| {
                     let worth = match *fulfilled.get_or_insert_with(&mut filter) {
                         Ok(Some(true)) => worth(measured.of.as_ref(), sample.scope),
@@ -192,26 +209,35 @@ impl Windows {
                         Worth::Unknown
                     })
                 });
-                self.add(series, place, measured.counting.contains(&series), worth, sample);
+                let worth = match worth {
+                    Worth::Counts(_) if measured.counting.contains(&series) => Worth::Counts(1.0),
+                    Worth::Not if measured.measuring.contains(&series) && !matches!(kept, Kept::Uniform(_)) => continue,
+                    other => other,
+                };
+                self.add(series, kept, &sample.of(worth));
             }
         }
     }
 
-    fn add(&mut self, series: usize, place: usize, counts: bool, worth: Worth, sample: &Sampled<'_>) {
-        let Some(live) = self.live.get_mut(place) else { return };
-        let worth = match worth {
-            Worth::Counts(_) if counts => Worth::Counts(1.0),
-            other => other,
+    fn add(&mut self, series: usize, kept: Kept<u32>, sample: &Taken) {
+        let rules = &self.rules;
+        let window = || rules.windows.get(*rules.plan.series.get(series)?);
+        let expires = match kept {
+            Kept::Uniform(uniform) if uniform.is(sample.worth) => return,
+            Kept::Samples(place) => {
+                let live = self.live.get_mut(place as usize);
+                live.map_or(Moment::NEVER, |live| live.add(sample, window))
+            }
+            Kept::Nothing | Kept::Uniform(_) => {
+                let Some(window) = window() else { return };
+                let occasions = occasions_of(rules, &self.occasions, series);
+                let (with, expires) = kept.with(sample, window, occasions);
+                if let Some(kept) = self.kept.get_mut(series) {
+                    *kept = with.map(|samples| placed(samples, &mut self.live));
+                }
+                expires
+            }
         };
-        let (key, time, now) = (sample.key, sample.time, sample.scope.now);
-        let expires = live.add(counts, worth, time, now).unwrap_or_else(|| {
-            let window = self.rules.plan.series.get(series);
-            let window = window.and_then(|window| self.rules.windows.get(*window));
-            let occasions = occasions_of(&self.rules, &self.occasions, series);
-            window.map_or(Moment::NEVER, |window| {
-                live.begin(window, key, worth, (time, now), occasions)
-            })
-        });
         self.expires = self.expires.min(expires);
     }
 
@@ -242,7 +268,9 @@ impl Windows {
 
     /// Of each series, the place of its window in the set, and the bytes that it takes at most.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
-        let one = |window: &Window| size_of::<Live>() + size_of::<u32>() + most_memory(window);
+        let one = |window: &Window| {
+            size_of::<Live>() + size_of::<Option<Kept<u32>>>() + size_of::<(usize, Moment)>() + most_memory(window)
+        };
         let plan = &rules.plan;
         let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
         series.filter_map(move |(series, (place, occasions))| {
@@ -263,6 +291,17 @@ struct Sampled<'s> {
     time: Moment,
 }
 
+impl Sampled<'_> {
+    fn of(&self, worth: Worth) -> Taken {
+        Taken {
+            key: self.key,
+            worth,
+            time: self.time,
+            now: self.scope.now,
+        }
+    }
+}
+
 /// A sample of series could not be evaluated.
 fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &Measured, failure: Failure) {
     for series in measured.series() {
@@ -281,9 +320,19 @@ fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series:
     occasions.get((*rules.plan.occasions_of.get(series)?)?)?.as_ref()
 }
 
-/// The place of the next series. Their memory is limited long before there are so many.
-fn next_place(live: &[Live]) -> u32 {
-    u32::try_from(live.len()).unwrap_or(UNUSED)
+/// Puts the samples of a series behind those of others. Their memory is limited long before there are too many.
+fn placed(samples: Live, live: &mut Vec<Live>) -> Option<u32> {
+    let place = u32::try_from(live.len()).ok()?;
+    if live.len() == live.capacity() {
+        live.reserve_exact(MORE_LIVE);
+    }
+    live.push(samples);
+    Some(place)
+}
+
+/// The same, taken from where they were.
+fn moved(kept: Kept<u32>, from: &mut [Option<Live>], to: &mut Vec<Live>) -> Option<Kept<u32>> {
+    kept.map(|place| placed(from.get_mut(place as usize)?.take()?, to))
 }
 
 /// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
@@ -299,8 +348,11 @@ impl WindowValues for Values<'_> {
     fn value(&self, place: usize) -> Option<f64> {
         let rules = &self.windows.rules;
         let series = *rules.plan.of_window.get(place)?;
-        let live = self.windows.live.get(*self.windows.places.get(series)? as usize)?;
+        let kept = self.windows.kept.get(series).copied().flatten()?;
+        let kept = kept.map(|place| self.windows.live.get(place as usize))?;
+        let began = self.windows.began.iter().find(|(began, _)| *began == series);
+        let began = began.map_or(Moment::FIRST, |(_, began)| *began);
         let occasions = occasions_of(rules, &self.windows.occasions, series);
-        live.value(rules.windows.get(place)?, self.key, self.at, occasions)
+        kept.value(rules.windows.get(place)?, self.key, began, self.at, occasions)
     }
 }

@@ -81,6 +81,11 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.begin ^ u64::from(self.current.known)
+    }
+
     /// The number of the oldest sub-interval that the window covers.
     fn oldest(&self, now: u64) -> u64 {
         (now / self.width).saturating_sub(BUCKETS - 1)

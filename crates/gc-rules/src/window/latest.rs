@@ -33,6 +33,12 @@ impl Latest {
         u64::MAX
     }
 
+    /// It is not elsewhere.
+    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    pub(super) fn touch(&self) -> u64 {
+        0
+    }
+
     /// It stays until another one comes.
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {

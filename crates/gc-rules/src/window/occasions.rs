@@ -27,7 +27,7 @@ impl Occasions {
     }
 
     /// Whether no sample was taken yet: a series that begins now can be [`Uniform`].
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.fresh
     }
 
@@ -56,7 +56,7 @@ impl Occasions {
 
 /// What every sample of a series was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Uniform {
+pub(crate) enum Uniform {
     Unknown,
     /// The filter is false. For series that count.
     Not,
@@ -66,7 +66,7 @@ pub(super) enum Uniform {
 
 impl Uniform {
     /// That of a series of which this is the first sample; `None`: it keeps its samples, or does not contain this one.
-    pub(super) fn of(class: Class, worth: Worth) -> Option<Self> {
+    pub(crate) fn of(class: Class, worth: Worth) -> Option<Self> {
         match (class, worth) {
             (Class::Counts, Worth::Counts(_)) => Some(Self::Counts),
             (Class::Counts, Worth::Not) => Some(Self::Not),
@@ -78,7 +78,7 @@ impl Uniform {
     }
 
     /// Whether another sample is like those before it.
-    pub(super) fn is(self, worth: Worth) -> bool {
+    pub(crate) fn is(self, worth: Worth) -> bool {
         match self {
             Self::Unknown => worth == Worth::Unknown,
             Self::Not => worth == Worth::Not,

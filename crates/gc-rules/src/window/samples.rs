@@ -28,6 +28,11 @@ impl Samples {
         }
     }
 
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.ring.kept.front().map_or(self.ring.over, |(time, _)| *time)
+    }
+
     /// What is too old now is forgotten; when something is next.
     pub(super) fn expire(&mut self, now: u64) -> u64 {
         if now >= self.expires {

@@ -24,7 +24,8 @@ fn window(function: Function, extent: Extent) -> Window {
 
 /// The samples of a window, and when they were taken.
 struct Sampled {
-    live: Live,
+    kept: Kept<Live>,
+    began: Moment,
     occasions: Option<Occasions>,
 }
 
@@ -35,13 +36,16 @@ impl Sampled {
             _ => None,
         };
         Self {
-            live: Live::new(Moment::from_ns(began)),
+            kept: Kept::Nothing,
+            began: Moment::from_ns(began),
             occasions: over.map(Occasions::over),
         }
     }
 
     fn expire(&mut self, now: Moment) {
-        self.live.expire(now);
+        if let Kept::Samples(live) = &mut self.kept {
+            live.expire(now);
+        }
         if let Some(occasions) = &mut self.occasions {
             occasions.expire(now);
         }
@@ -52,10 +56,13 @@ impl Sampled {
 fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
-    let counts = Class::of(window).counts();
-    if sampled.live.add(counts, worth, time, now).is_none() {
-        let occasions = sampled.occasions.as_ref();
-        sampled.live.begin(window, key, worth, (time, now), occasions);
+    let sample = Taken { key, worth, time, now };
+    match &mut sampled.kept {
+        Kept::Samples(_) if worth == Worth::Not && !Class::of(window).counts() => {}
+        Kept::Samples(live) => {
+            live.add(&sample, || Some(window));
+        }
+        kept => (*kept, _) = kept.with(&sample, window, sampled.occasions.as_ref()),
     }
     if let Some(occasions) = &mut sampled.occasions {
         occasions.add(time, now);
@@ -64,7 +71,12 @@ fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, t
 
 fn value(sampled: &mut Sampled, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
     sampled.expire(at.now);
-    sampled.live.value(window, key, at, sampled.occasions.as_ref())
+    let kept = match &sampled.kept {
+        Kept::Nothing => Kept::Nothing,
+        Kept::Uniform(uniform) => Kept::Uniform(*uniform),
+        Kept::Samples(live) => Kept::Samples(live),
+    };
+    kept.value(window, key, sampled.began, at, sampled.occasions.as_ref())
 }
 
 fn asked(now: u64, watched: u64) -> Asked {
@@ -331,7 +343,10 @@ fn memory_is_bounded() {
                     };
                     add(&mut live, &window, Some(key), worth, time, time);
                 }
-                let (taken, most) = (live.live.memory(), most_memory(&window));
+                let Kept::Samples(samples) = &live.kept else {
+                    panic!("{function:?} {extent:?} {by:?} keeps no samples");
+                };
+                let (taken, most) = (samples.memory(), most_memory(&window));
                 assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
                 // All of it falls into one sub-interval of a day.
                 let one = extent == Extent::Over(86_400 * S);
