@@ -12,9 +12,10 @@ import tools
 
 FOLDER = tools.DEPLOY / "prometheus"
 # Each file of rules, and its tests: the fast ones first.
+FLEET_DAYS = FOLDER / "gcwatch.fleet-days.rules.test.yaml"
 FILES = {
     FOLDER / "gcwatch.rules.yaml": [FOLDER / "gcwatch.rules.test.yaml"],
-    FOLDER / "gcwatch.fleet.rules.yaml": [FOLDER / "gcwatch.fleet.rules.test.yaml", FOLDER / "gcwatch.fleet-days.rules.test.yaml"],
+    FOLDER / "gcwatch.fleet.rules.yaml": [FOLDER / "gcwatch.fleet.rules.test.yaml", FLEET_DAYS],
 }
 
 
@@ -24,11 +25,14 @@ def name(rule):
 
 class Alerts(unittest.TestCase):
     def test_rules(self):
-        """Scenario: promtool's own checks and the tests beside the rules. Guarantee: they pass."""
+        """Scenario: promtool's own checks and the tests beside the rules. Guarantee: they pass. (Those over days pass in
+        test_each_is_tested, with the rules that each of them needs: with all rules they take promtool twice as long.)"""
         promtool = tools.program("promtool")
         for rules, tests in FILES.items():
             tools.run(promtool, "check", "rules", rules)
             for each in tests:
+                if each == FLEET_DAYS:
+                    continue
                 tools.run(promtool, "test", "rules", each.name, cwd=FOLDER)
 
     def test_each_is_tested(self):

@@ -64,12 +64,12 @@
 //! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches
 //! is close together: equal conditions and values of windows are evaluated once (`plan`), so are parts of conditions
 //! that several rules have (`conditions`). The part of a window's condition that depends on the kind of a collection
-//! alone is evaluated for the first one of that kind (`filters`). Half of the series keep no samples: of these a
+//! alone is evaluated for the first one of that kind (`kinds`). Half of the series keep no samples: of these a
 //! collection touches eight bytes (`windows`). Windows are read only when a condition needs them, and of a rule without
 //! a change only the condition is read, which all processes share.
 
-mod filters;
 mod groups;
+mod kinds;
 mod preceding;
 mod round;
 mod run;
@@ -87,8 +87,8 @@ use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
 use super::window::{Asked, Key};
 use crate::time::{Moment, TimeBase, Wall};
-use filters::Filters;
 use groups::{Groups, winner};
+use kinds::{KindTruths, Kinds};
 use preceding::Preceding;
 use round::Round;
 use run::{Change, RuleRun};
@@ -152,6 +152,7 @@ pub struct Engine {
     /// The last tick, in seconds of the clock.
     ticked: u64,
     windows: Windows,
+    kinds: Kinds,
     preceding: Preceding,
     runs: Vec<RuleRun>,
     on_gc: Round,
@@ -174,6 +175,7 @@ impl Engine {
     pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
+            kinds: Kinds::default(),
             runs: Vec::new(),
             on_gc: Round::of(&rules, true),
             on_process: Round::of(&rules, false),
@@ -245,8 +247,10 @@ impl Engine {
         };
         self.windows.expire(self.now);
         let scope = scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
-        self.windows.sample(When::Gc, None, &scope, time);
-        self.judge_gc(current, time, &mut verdict);
+        let (rules, mut kinds) = (Arc::clone(&self.rules), std::mem::take(&mut self.kinds));
+        let mut truths = kinds.of_current(&scope, &rules);
+        self.windows.sample(When::Gc, None, &scope, time, &mut truths);
+        self.judge_gc(current, time, &mut truths, &mut verdict);
         let is_young = matches!(collection.generation, Some(0 | 1));
         let before = std::mem::replace(&mut self.collected, self.now);
         if !is_young || self.now >= before.after(APART_NS) {
@@ -255,7 +259,8 @@ impl Engine {
             self.unjudged = current.number;
         }
         let scope = self::scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
-        self.windows.sample(When::Keyed, current.key, &scope, time);
+        self.windows.sample(When::Keyed, current.key, &scope, time, &mut truths);
+        self.kinds = kinds;
         self.settle_groups(&mut verdict.transitions);
         verdict
     }
@@ -273,7 +278,8 @@ impl Engine {
             suspension: Some(suspension),
             ..Scope::new(&self.facts, &self.stream, self.now)
         };
-        self.windows.sample(When::Suspension, None, &scope, time);
+        self.windows
+            .sample(When::Suspension, None, &scope, time, &mut KindTruths::default());
     }
 
     /// Advances the time. Called about once a second, and before each collection and suspension of a recording with its
@@ -317,6 +323,7 @@ impl Engine {
         self.rules = rules;
         let windows = std::mem::replace(&mut self.windows, Windows::new(&self.rules));
         self.windows = windows.adopt(&self.rules);
+        self.kinds = Kinds::default();
         let runs = std::mem::take(&mut self.runs);
         for gone in self.place_rules(runs) {
             if let Some(alert) = gone.status.firing() {
@@ -387,7 +394,7 @@ impl Engine {
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()
-            + Filters::most_memory(rules.plan.feeds.len())
+            + Kinds::most_memory(rules)
             + enabled * (size_of::<RuleRun>() + run::MOST_ACTIVE)
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
@@ -462,7 +469,8 @@ impl Engine {
         self.expire(self.now, transitions);
         self.windows.expire(self.now);
         let scope = Scope::new(&self.facts, &self.stream, self.now);
-        self.windows.sample(When::Tick, None, &scope, self.now);
+        self.windows
+            .sample(When::Tick, None, &scope, self.now, &mut KindTruths::default());
         self.judge_process(Current::default(), transitions);
         self.settle_groups(transitions);
         self.refresh();
@@ -479,20 +487,27 @@ impl Engine {
         }
     }
 
-    fn judge_gc(&mut self, current: Current<'_>, time: Moment, verdict: &mut CollectionVerdict) {
+    fn judge_gc(
+        &mut self,
+        current: Current<'_>,
+        time: Moment,
+        truths: &mut KindTruths<'_>,
+        verdict: &mut CollectionVerdict,
+    ) {
         let values = self.windows.values(current.key, self.asked());
         let scope = scope(&self.facts, &self.stream, self.now, current.gc, &values);
         let mut changes = Vec::new();
-        self.on_gc.evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
-            let occurrence = run.status.occurrence(&run.rule, &scope, time);
-            if occurrence.matched {
-                verdict.matched.push(Arc::clone(&run.rule));
-                run.refresh(&scope);
-            }
-            if occurrence.change != Change::None {
-                changes.push((place, occurrence.change));
-            }
-        });
+        self.on_gc
+            .evaluate(&self.rules, &mut self.runs, &scope, truths, |place, run| {
+                let occurrence = run.status.occurrence(&run.rule, &scope, time);
+                if occurrence.matched {
+                    verdict.matched.push(Arc::clone(&run.rule));
+                    run.refresh(&scope);
+                }
+                if occurrence.change != Change::None {
+                    changes.push((place, occurrence.change));
+                }
+            });
         self.apply(changes, current, &mut verdict.transitions);
     }
 
@@ -506,13 +521,18 @@ impl Engine {
         // Their conditions do not use a collection: at a tick there is none.
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
         let mut changes = Vec::new();
-        self.on_process
-            .evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
+        self.on_process.evaluate(
+            &self.rules,
+            &mut self.runs,
+            &scope,
+            &mut KindTruths::default(),
+            |place, run| {
                 let change = run.status.condition(&run.rule, &scope);
                 if change != Change::None {
                     changes.push((place, change));
                 }
-            });
+            },
+        );
         self.apply(changes, current, transitions);
     }
 

@@ -34,6 +34,8 @@ pub enum When {
 }
 
 impl When {
+    const COUNT: usize = 4;
+
     fn of(window: &Window) -> Self {
         match (window.sampled, window.by) {
             (Root::Gc, By::Nothing) => Self::Gc,
@@ -75,8 +77,8 @@ pub struct SeriesFeed {
     pub of_kind: Option<Expression>,
     /// The other part.
     pub of_each: Option<Expression>,
-    /// Their measured values.
-    pub measured: Vec<Measured>,
+    /// Their measured values: places in [`Plan::measured`].
+    pub measured: Range<usize>,
 }
 
 /// Series of a feed with one measured value, which follow one another.
@@ -84,24 +86,33 @@ pub struct SeriesFeed {
 pub struct Measured {
     /// The value; `None`: nothing is measured.
     pub of: Option<Expression>,
-    /// Series that also know samples for which the condition is false.
-    pub counting: Range<usize>,
-    /// The others, after them.
-    pub measuring: Range<usize>,
+    /// The first of them. It and those up to `measuring` also know samples for which the condition is false.
+    counting: u32,
+    measuring: u32,
+    end: u32,
 }
 
 impl Measured {
     /// All of them.
     pub fn series(&self) -> Range<usize> {
-        self.counting.start..self.measuring.end
+        self.counting as usize..self.end as usize
+    }
+
+    /// Whether one of them also knows samples for which the condition is false.
+    pub fn counts(&self, series: usize) -> bool {
+        series < self.measuring as usize
     }
 }
 
-/// The feeds and series of a rule set.
+/// The feeds and series of a rule set. What every collection goes through lies in one piece.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Its feeds: those of one time together.
-    pub feeds: Vec<SeriesFeed>,
+    feeds: Vec<SeriesFeed>,
+    /// Of each time, its feeds.
+    feeds_at: [Range<usize>; When::COUNT],
+    /// The measured values of all feeds.
+    pub measured: Vec<Measured>,
     /// Of each series, a window on it.
     pub series: Vec<usize>,
     /// Of each window, its series.
@@ -142,8 +153,15 @@ impl Plan {
         let firsts: Vec<usize> = numbered.collect();
         order.sort_unstable();
         let number: HashMap<usize, usize> = order.iter().map(|fed| fed.window).zip(0..).collect();
+        let (feeds, measured) = feeds(&order, windows);
+        let feeds_at = [When::Gc, When::Keyed, When::Suspension, When::Tick].map(|when| {
+            let before = feeds.partition_point(|feed| feed.when < when);
+            before..feeds.partition_point(|feed| feed.when <= when)
+        });
         let plan = Self {
-            feeds: feeds(&order, windows),
+            feeds,
+            feeds_at,
+            measured,
             series: order.iter().map(|fed| fed.window).collect(),
             of_window: firsts.iter().filter_map(|first| number.get(first).copied()).collect(),
             ..Self::default()
@@ -166,6 +184,23 @@ impl Plan {
         });
         self.occasions_of = occasions_of.collect();
         self
+    }
+
+    /// The feeds that are sampled then, each with its place among all.
+    pub fn feeds_at(&self, when: When) -> impl Iterator<Item = (usize, &SeriesFeed)> {
+        let places = self.feeds_at.get(when as usize).cloned().unwrap_or_default();
+        let feeds = self.feeds.get(places.clone()).unwrap_or_default();
+        places.zip(feeds)
+    }
+
+    /// How many feeds there are.
+    pub fn feeds(&self) -> usize {
+        self.feeds.len()
+    }
+
+    /// The measured values of a feed.
+    pub fn measured_of(&self, feed: &SeriesFeed) -> &[Measured] {
+        self.measured.get(feed.measured.clone()).unwrap_or_default()
     }
 
     /// What each series means, of the windows that this plan was made of.
@@ -197,11 +232,11 @@ fn is_of_kind(part: &Node) -> bool {
     })
 }
 
-/// The parts of a filter that have to hold: those that are the same for all collections of one [`Kind`], and the
+/// The parts of a condition that have to hold: those that are the same for all collections of one [`Kind`], and the
 /// others.
-fn divided(filter: &Expression) -> (Option<Expression>, Option<Expression>) {
+pub(crate) fn divided(condition: &Expression) -> (Option<Expression>, Option<Expression>) {
     let mut parts = Vec::new();
-    divide(&filter.node, &mut |part| parts.push(part));
+    divide(&condition.node, &mut |part| parts.push(part));
     let (of_kind, of_each): (Vec<&Node>, Vec<&Node>) = parts.into_iter().partition(|part| is_of_kind(part));
     (all_of(of_kind), all_of(of_each))
 }
@@ -215,24 +250,22 @@ fn all_of(parts: Vec<&Node>) -> Option<Expression> {
     Some(Expression { kind: Type::Bool, node })
 }
 
-fn feeds(order: &[Fed], windows: &[Window]) -> Vec<SeriesFeed> {
-    let mut feeds: Vec<SeriesFeed> = Vec::new();
-    let with_one_filter = order.chunk_by(|a, b| a.filter == b.filter);
+fn feeds(order: &[Fed], windows: &[Window]) -> (Vec<SeriesFeed>, Vec<Measured>) {
+    let (mut feeds, mut measured) = (Vec::new(), Vec::new());
     let mut number = 0;
-    for fed in with_one_filter {
-        let with_one_value = fed.chunk_by(|a, b| a.value == b.value);
-        let measured = with_one_value.map(|fed| {
-            let measuring = number + fed.partition_point(|series| !series.measures);
-            let counting = number..measuring;
-            number += fed.len();
+    for fed in order.chunk_by(|a, b| a.filter == b.filter) {
+        let first_measured = measured.len();
+        for fed in fed.chunk_by(|a, b| a.value == b.value) {
             let window = fed.first().and_then(|series| windows.get(series.window));
-            Measured {
+            let place = |series: usize| u32::try_from(number + series).unwrap_or(u32::MAX);
+            measured.push(Measured {
                 of: window.and_then(|window| window.of.clone()),
-                counting,
-                measuring: measuring..number,
-            }
-        });
-        let measured = measured.collect();
+                counting: place(0),
+                measuring: place(fed.partition_point(|series| !series.measures)),
+                end: place(fed.len()),
+            });
+            number += fed.len();
+        }
         feeds.extend(fed.first().map(|first| {
             let filter = windows.get(first.window).and_then(|window| window.filter.as_ref());
             let (of_kind, of_each) = filter.map_or((None, None), divided);
@@ -240,11 +273,11 @@ fn feeds(order: &[Fed], windows: &[Window]) -> Vec<SeriesFeed> {
                 when: first.when,
                 of_kind,
                 of_each,
-                measured,
+                measured: first_measured..measured.len(),
             }
         }));
     }
-    feeds
+    (feeds, measured)
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use super::expression::Expression;
+use super::plan::divided;
 use super::rule::{On, Rule};
 
 /// A rule's turn in a round of evaluations.
@@ -20,6 +22,7 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Turns {
     on_gc: Box<[Turn]>,
+    of_kind: Box<[Option<Expression>]>,
     others: Box<[Turn]>,
     members: Box<[Box<[u32]>]>,
 }
@@ -41,7 +44,9 @@ impl Turns {
             let members = enabled().filter(|(_, rule)| rule.group == Some(group));
             members.map(|(turn, _)| turn.run).collect()
         };
+        let on_gc = enabled().filter(|(_, rule)| rule.on == On::Gc);
         Self {
+            of_kind: on_gc.map(|(_, rule)| divided(&rule.when).0).collect(),
             on_gc: turns(true),
             others: turns(false),
             members: (0..groups).map(members).collect(),
@@ -51,6 +56,11 @@ impl Turns {
     /// Those of the rules `on: gc`, or of all others.
     pub(crate) fn round(&self, on_gc: bool) -> &[Turn] {
         if on_gc { &self.on_gc } else { &self.others }
+    }
+
+    /// Of each turn `on: gc` the part of the condition that is the same for all collections of one kind (`field::Kind`).
+    pub(crate) fn of_kind(&self) -> &[Option<Expression>] {
+        &self.of_kind
     }
 
     /// The runs of the rules of a group.

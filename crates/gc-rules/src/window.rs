@@ -32,6 +32,7 @@
 
 mod aggregate;
 mod buckets;
+mod few;
 mod latest;
 mod occasions;
 mod samples;
@@ -45,6 +46,7 @@ use super::rule::{By, Extent, Function, Window};
 use super::time::Moment;
 use aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use buckets::Buckets;
+use few::Few;
 use latest::Latest;
 use samples::Samples;
 
@@ -167,9 +169,13 @@ pub(crate) enum Kept<S> {
     Samples(S),
 }
 
-/// The samples of a series.
+/// The samples of a series. When the next one expires stands beside them: most of the time none does, and they are not
+/// looked at.
 #[derive(Debug)]
-pub(crate) struct Live(Division);
+pub(crate) struct Live {
+    expires: Moment,
+    of: Division,
+}
 
 #[derive(Debug)]
 enum Division {
@@ -178,7 +184,7 @@ enum Division {
     Keyed(Box<[Option<Series>; Key::COUNT]>),
 }
 
-/// Boxed where it is large: more than half of the series are a ring or a single sample, and lie side by side.
+/// Boxed where it is large, so that the series of a process lie side by side.
 #[derive(Debug)]
 enum Series {
     Counts(Box<Buckets<Counts>>),
@@ -187,7 +193,8 @@ enum Series {
     Ends(Box<Buckets<Ends>>),
     Trend(Box<Buckets<Trend>>),
     Latest(Latest),
-    Samples(Samples),
+    Few(Few),
+    Samples(Box<Samples>),
 }
 
 /// Runs the same on whichever it is.
@@ -200,6 +207,7 @@ macro_rules! each {
             Series::Ends($one) => $run,
             Series::Trend($one) => $run,
             Series::Latest($one) => $run,
+            Series::Few($one) => $run,
             Series::Samples($one) => $run,
         }
     };
@@ -220,8 +228,11 @@ impl Series {
             Class::Ends => Self::Ends(Box::new(Buckets::over(length))),
             Class::Trend => Self::Trend(Box::new(Buckets::over(length))),
             Class::Latest => Self::Latest(Latest::default()),
+            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MOST => {
+                Self::Few(Few::new(most))
+            }
             Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
-                Self::Samples(Samples::new(class, most, over))
+                Self::Samples(Box::new(Samples::new(class, most, over)))
             }
         }
     }
@@ -248,33 +259,38 @@ impl Series {
 
 impl Live {
     fn new(window: &Window) -> Self {
-        Self(match window.by {
-            By::Nothing => Division::Whole(Series::new(window)),
-            By::GenerationAndType => Division::Keyed(Box::default()),
-        })
+        Self {
+            expires: Moment::NEVER,
+            of: match window.by {
+                By::Nothing => Division::Whole(Series::new(window)),
+                By::GenerationAndType => Division::Keyed(Box::default()),
+            },
+        }
     }
 
     /// Adds a sample; windows by key ignore one without a key. Expired samples are already removed. `window` gives one
     /// of its windows. Returns when the next sample expires.
     #[inline]
     pub(crate) fn add<'w>(&mut self, sample: &Taken, window: impl FnOnce() -> Option<&'w Window>) -> Moment {
-        let series = match &mut self.0 {
+        let series = match &mut self.of {
             Division::Whole(series) => series,
             Division::Keyed(keyed) => {
                 let series = sample.key.and_then(|key| keyed.get_mut(key.0));
                 let (Some(series), Some(window)) = (series, window()) else {
-                    return Moment::NEVER;
+                    return self.expires;
                 };
                 series.get_or_insert_with(|| Series::new(window))
             }
         };
-        series.add(sample.worth, sample.time, sample.now)
+        let expires = series.add(sample.worth, sample.time, sample.now);
+        self.expires = self.expires.min(expires);
+        self.expires
     }
 
     /// Reads the memory that most samples change. The result is of no use.
     #[inline]
     pub(crate) fn touch(&self) -> u64 {
-        match &self.0 {
+        match &self.of {
             Division::Whole(series) => each!(series, series => series.touch()),
             Division::Keyed(_) => 0,
         }
@@ -282,22 +298,25 @@ impl Live {
 
     /// Removes expired samples. Returns when the next one expires.
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
-        let now = now.ns();
-        let next = match &mut self.0 {
-            Division::Whole(series) => each!(series, series => series.expire(now)),
-            Division::Keyed(keyed) => {
-                let series = keyed.iter_mut().flatten();
-                let next = series.map(|series| each!(series, series => series.expire(now)));
-                next.min().unwrap_or(u64::MAX)
-            }
-        };
-        Moment::from_ns(next)
+        if now >= self.expires {
+            let now = now.ns();
+            let next = match &mut self.of {
+                Division::Whole(series) => each!(series, series => series.expire(now)),
+                Division::Keyed(keyed) => {
+                    let series = keyed.iter_mut().flatten();
+                    let next = series.map(|series| each!(series, series => series.expire(now)));
+                    next.min().unwrap_or(u64::MAX)
+                }
+            };
+            self.expires = Moment::from_ns(next);
+        }
+        self.expires
     }
 
     /// Bytes on the heap.
     pub(crate) fn memory(&self) -> usize {
         let memory = |series: &Series| each!(series, series => series.memory());
-        match &self.0 {
+        match &self.of {
             Division::Whole(series) => memory(series),
             Division::Keyed(keyed) => {
                 Key::COUNT * size_of::<Option<Series>>() + keyed.iter().flatten().map(memory).sum::<usize>()
@@ -325,7 +344,10 @@ impl<S> Kept<S> {
             Self::Uniform(uniform) if uniform.is(sample.worth) => return (Kept::Uniform(*uniform), Moment::NEVER),
             Self::Uniform(uniform) => occasions.map_or_else(
                 || Live::new(window),
-                |before| Live(Division::Whole(Series::uniform(window, *uniform, before))),
+                |before| Live {
+                    expires: before.expires(),
+                    of: Division::Whole(Series::uniform(window, *uniform, before)),
+                },
             ),
             _ if !contains => return (Kept::Nothing, Moment::NEVER),
             _ => {
@@ -368,13 +390,25 @@ impl Kept<&Live> {
             known >= u64::from(window.min_samples) && !too_many
         };
         let series = match (window.by, self) {
-            (By::Nothing, Self::Samples(Live(Division::Whole(series)))) => Some(series),
+            (
+                By::Nothing,
+                Self::Samples(Live {
+                    of: Division::Whole(series),
+                    ..
+                }),
+            ) => Some(series),
             (By::Nothing, Self::Uniform(uniform)) => {
                 let occasions = occasions?;
                 let value = || uniform.answer(window, at, occasions);
                 return is_enough(uniform.samples(occasions)).then(value)?;
             }
-            (By::GenerationAndType, Self::Samples(Live(Division::Keyed(keyed)))) => keyed.get(key?.0)?.as_ref(),
+            (
+                By::GenerationAndType,
+                Self::Samples(Live {
+                    of: Division::Keyed(keyed),
+                    ..
+                }),
+            ) => keyed.get(key?.0)?.as_ref(),
             (By::GenerationAndType, _) if key.is_none() => return None,
             _ => None,
         };

@@ -1,5 +1,6 @@
 //! The rules that are evaluated together, and which of them are quiet.
 
+use super::kinds::KindTruths;
 use super::run::{Quiet, RuleRun};
 use crate::field::Scope;
 use crate::rule_set::RuleSet;
@@ -59,20 +60,29 @@ impl Round {
         }
     }
 
-    /// Evaluates each selected rule that may change.
+    /// Evaluates each selected rule that may change. `truths`: of the kind of the collection, for the rules `on: gc`.
     pub(super) fn evaluate(
         &mut self,
         rules: &RuleSet,
         runs: &mut [RuleRun],
         scope: &Scope<'_>,
+        truths: &mut KindTruths<'_>,
         mut evaluate: impl FnMut(usize, &mut RuleRun),
     ) {
         self.number += 1;
         let mut conditions = rules.conditions.round();
-        for (turn, quiet) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet) {
+        let of_kind = if self.on_gc { rules.turns.of_kind() } else { &[] };
+        for (place, (turn, quiet)) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet).enumerate() {
+            let mut condition = || {
+                let part = of_kind.get(place).and_then(Option::as_ref);
+                match part.map(|part| truths.of_rule(place, part, scope)) {
+                    Some(Ok(Some(false))) => Ok(Some(false)),
+                    _ => conditions.of(turn.rule as usize, scope),
+                }
+            };
             let still = match *quiet {
-                Some(Quiet::False) => conditions.of(turn.rule as usize, scope) == Ok(Some(false)),
-                Some(Quiet::Unknown) => conditions.of(turn.rule as usize, scope) == Ok(None),
+                Some(Quiet::False) => condition() == Ok(Some(false)),
+                Some(Quiet::Unknown) => condition() == Ok(None),
                 Some(Quiet::NotSelected) => true,
                 None => false,
             };

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::filters::Filters;
+use super::kinds::KindTruths;
 use super::run::Failure;
 use crate::expression::{Truth, decide};
 use crate::field::{Scope, WindowValues};
-use crate::plan::{Meaning, Measured, SeriesFeed, When};
+use crate::plan::{Meaning, Measured, When};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
@@ -23,14 +23,12 @@ pub(super) struct Windows {
     rules: Arc<RuleSet>,
     /// Of each series of the plan what there is of it, samples by their place in `live`; `None`: no selected rule uses it.
     /// Half of the series never keep a sample, and for those it is all that a collection touches.
-    kept: Box<[Option<Kept<u32>>]>,
+    kept: Box<[Option<Kept<u16>>]>,
     live: Vec<Live>,
     /// The series that are sampled for less long than the process is watched, and since when.
     began: Vec<(usize, Moment)>,
     /// Of each time and length of the plan, when samples were taken; `None`: no used series has it.
     occasions: Box<[Option<Occasions>]>,
-    /// Which filters hold for collections of the newest kinds.
-    filters: Filters,
     /// When the next sample of any of them expires.
     expires: Moment,
     /// Series with failed evaluations: number of samples, and the newest failure.
@@ -45,7 +43,6 @@ impl Windows {
             live: Vec::new(),
             began: Vec::new(),
             occasions: rules.plan.occasions.iter().map(|_| None).collect(),
-            filters: Filters::default(),
             expires: Moment::NEVER,
             failed: Vec::new(),
             rules: Arc::clone(rules),
@@ -69,7 +66,7 @@ impl Windows {
             .collect();
         let mut live: Vec<Option<Live>> = self.live.into_iter().map(Some).collect();
         let before = self.rules.plan.meanings(&self.rules.windows).zip(self.kept).enumerate();
-        let mut before: HashMap<Meaning<'_>, (usize, Kept<u32>)> = before
+        let mut before: HashMap<Meaning<'_>, (usize, Kept<u16>)> = before
             .filter_map(|(series, (meaning, kept))| Some((meaning, (series, kept?))))
             .collect();
         let mut adopted = Self::new(rules);
@@ -147,12 +144,20 @@ impl Windows {
     }
 
     pub(super) fn has_ticks(&self) -> bool {
-        let mut feeds = self.rules.plan.feeds.iter();
-        feeds.any(|feed| feed.when == When::Tick && feed.measured.iter().any(|measured| self.uses(measured)))
+        let plan = &self.rules.plan;
+        let mut feeds = plan.feeds_at(When::Tick);
+        feeds.any(|(_, feed)| plan.measured_of(feed).iter().any(|measured| self.uses(measured)))
     }
 
     /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
-    pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: Moment) {
+    pub(super) fn sample(
+        &mut self,
+        when: When,
+        key: Option<Key>,
+        scope: &Scope<'_>,
+        time: Moment,
+        truths: &mut KindTruths<'_>,
+    ) {
         if when == When::Keyed && key.is_none() {
             return;
         }
@@ -162,14 +167,11 @@ impl Windows {
             black_box(self.live.iter().fold(0, |read, live| read ^ live.touch()));
         }
         let rules = Arc::clone(&self.rules);
-        let mut filters = std::mem::take(&mut self.filters);
-        let mut truths = filters.of_current(scope, rules.plan.feeds.len());
         let sample = Sampled { key, scope, time };
-        let feeds = rules.plan.feeds.iter().enumerate();
-        for (place, feed) in feeds.filter(|(_, feed)| feed.when == when) {
+        for (place, feed) in rules.plan.feeds_at(when) {
             let filter = || {
                 let of_kind = match &feed.of_kind {
-                    Some(part) => truths.of(place, part, scope),
+                    Some(part) => truths.of_feed(place, part, scope),
                     None => Ok(Some(true)),
                 };
                 match &feed.of_each {
@@ -177,9 +179,8 @@ impl Windows {
                     _ => of_kind,
                 }
             };
-            self.feed(feed, filter, &sample);
+            self.feed(rules.plan.measured_of(feed), filter, &sample);
         }
-        self.filters = filters;
         for ((of, _), occasions) in rules.plan.occasions.iter().zip(&mut self.occasions) {
             if let (true, Some(occasions)) = (*of == when, occasions) {
                 self.expires = self.expires.min(occasions.add(time, scope.now));
@@ -188,9 +189,9 @@ impl Windows {
     }
 
     /// Adds a sample to the used series of a feed. Its filter and values are evaluated where one of them is.
-    fn feed(&mut self, feed: &SeriesFeed, mut filter: impl FnMut() -> Truth, sample: &Sampled<'_>) {
+    fn feed(&mut self, measured: &[Measured], mut filter: impl FnMut() -> Truth, sample: &Sampled<'_>) {
         let mut fulfilled = None;
-        for measured in &feed.measured {
+        for measured in measured {
             let mut known = None;
             for series in measured.series() {
                 let Some(kept) = self.kept.get(series).copied().flatten() else {
@@ -210,8 +211,8 @@ impl Windows {
                     })
                 });
                 let worth = match worth {
-                    Worth::Counts(_) if measured.counting.contains(&series) => Worth::Counts(1.0),
-                    Worth::Not if measured.measuring.contains(&series) && !matches!(kept, Kept::Uniform(_)) => continue,
+                    Worth::Counts(_) if measured.counts(series) => Worth::Counts(1.0),
+                    Worth::Not if !measured.counts(series) && !matches!(kept, Kept::Uniform(_)) => continue,
                     other => other,
                 };
                 self.add(series, kept, &sample.of(worth));
@@ -219,13 +220,13 @@ impl Windows {
         }
     }
 
-    fn add(&mut self, series: usize, kept: Kept<u32>, sample: &Taken) {
+    fn add(&mut self, series: usize, kept: Kept<u16>, sample: &Taken) {
         let rules = &self.rules;
         let window = || rules.windows.get(*rules.plan.series.get(series)?);
         let expires = match kept {
             Kept::Uniform(uniform) if uniform.is(sample.worth) => return,
             Kept::Samples(place) => {
-                let live = self.live.get_mut(place as usize);
+                let live = self.live.get_mut(usize::from(place));
                 live.map_or(Moment::NEVER, |live| live.add(sample, window))
             }
             Kept::Nothing | Kept::Uniform(_) => {
@@ -268,8 +269,9 @@ impl Windows {
 
     /// Of each series, the place of its window in the set, and the bytes that it takes at most.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
+        // While their number grows, there are two of each.
         let one = |window: &Window| {
-            size_of::<Live>() + size_of::<Option<Kept<u32>>>() + size_of::<(usize, Moment)>() + most_memory(window)
+            2 * size_of::<Live>() + size_of::<Option<Kept<u16>>>() + size_of::<(usize, Moment)>() + most_memory(window)
         };
         let plan = &rules.plan;
         let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
@@ -321,8 +323,8 @@ fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series:
 }
 
 /// Puts the samples of a series behind those of others. Their memory is limited long before there are too many.
-fn placed(samples: Live, live: &mut Vec<Live>) -> Option<u32> {
-    let place = u32::try_from(live.len()).ok()?;
+fn placed(samples: Live, live: &mut Vec<Live>) -> Option<u16> {
+    let place = u16::try_from(live.len()).ok()?;
     if live.len() == live.capacity() {
         live.reserve_exact(MORE_LIVE);
     }
@@ -331,8 +333,8 @@ fn placed(samples: Live, live: &mut Vec<Live>) -> Option<u32> {
 }
 
 /// The same, taken from where they were.
-fn moved(kept: Kept<u32>, from: &mut [Option<Live>], to: &mut Vec<Live>) -> Option<Kept<u32>> {
-    kept.map(|place| placed(from.get_mut(place as usize)?.take()?, to))
+fn moved(kept: Kept<u16>, from: &mut [Option<Live>], to: &mut Vec<Live>) -> Option<Kept<u16>> {
+    kept.map(|place| placed(from.get_mut(usize::from(place))?.take()?, to))
 }
 
 /// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
@@ -349,7 +351,7 @@ impl WindowValues for Values<'_> {
         let rules = &self.windows.rules;
         let series = *rules.plan.of_window.get(place)?;
         let kept = self.windows.kept.get(series).copied().flatten()?;
-        let kept = kept.map(|place| self.windows.live.get(place as usize))?;
+        let kept = kept.map(|place| self.windows.live.get(usize::from(place)))?;
         let began = self.windows.began.iter().find(|(began, _)| *began == series);
         let began = began.map_or(Moment::FIRST, |(_, began)| *began);
         let occasions = occasions_of(rules, &self.windows.occasions, series);

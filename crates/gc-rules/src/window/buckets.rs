@@ -55,8 +55,6 @@ pub(super) struct Buckets<A> {
     width: u64,
     /// The time of the first sample ever; 0 before it.
     origin: u64,
-    /// When the oldest sub-interval with samples leaves the window.
-    expires: u64,
     current: Tally<A>,
     /// All sub-intervals before it.
     before: Tally<A>,
@@ -73,7 +71,6 @@ impl<A: Aggregate> Buckets<A> {
             begin: 0,
             current: Tally::default(),
             before: Tally::default(),
-            expires: u64::MAX,
             width: ns.div_ceil(BUCKETS).max(1),
             origin: 0,
             older: VecDeque::new(),
@@ -93,9 +90,6 @@ impl<A: Aggregate> Buckets<A> {
 
     /// What is too old now is forgotten; when something is next.
     pub(super) fn expire(&mut self, now: u64) -> u64 {
-        if now < self.expires {
-            return self.expires;
-        }
         let oldest = self.oldest(now);
         let forgotten = usize::try_from(oldest.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.older.drain(..forgotten.min(self.older.len()));
@@ -113,25 +107,22 @@ impl<A: Aggregate> Buckets<A> {
             }
         }
         self.before = before;
-        self.expires = u64::MAX;
-        if let Some(number) = earliest {
-            self.expires_with(number);
-        }
-        if self.begin / self.width < oldest {
+        let newest = self.begin / self.width;
+        if newest < oldest {
             self.current = Tally::default();
         } else if !self.current.is_empty() {
-            self.expires_with(self.begin / self.width);
+            earliest = earliest.or(Some(newest));
         }
-        self.expires
+        earliest.map_or(u64::MAX, |number| self.leaves(number))
     }
 
-    /// There are samples in this sub-interval.
-    fn expires_with(&mut self, number: u64) {
-        let leaves = number.saturating_add(BUCKETS).saturating_mul(self.width);
-        self.expires = self.expires.min(leaves);
+    /// When a sub-interval leaves the window.
+    fn leaves(&self, number: u64) -> u64 {
+        number.saturating_add(BUCKETS).saturating_mul(self.width)
     }
 
-    /// Adds a sample; what expired until `now` is forgotten already. When something is too old next.
+    /// Adds a sample; what expired until `now` is forgotten already. When its sub-interval is too old, unless that was
+    /// said before.
     pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
         if self.origin == 0 {
             self.origin = time;
@@ -141,13 +132,13 @@ impl<A: Aggregate> Buckets<A> {
         if in_newest && !self.current.is_empty() {
             self.current.add(sample);
         } else if time / self.width >= self.oldest(now) {
-            self.add_elsewhere(sample, time);
+            return self.add_elsewhere(sample, time);
         }
-        self.expires
+        u64::MAX
     }
 
     /// A sample that begins a new sub-interval, or comes late.
-    fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) {
+    fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) -> u64 {
         let (number, newest) = (time / self.width, self.begin / self.width);
         if number >= newest {
             if number > newest && !self.current.is_empty() {
@@ -161,7 +152,7 @@ impl<A: Aggregate> Buckets<A> {
             self.late(number, newest, sample);
             self.before.add(sample);
         }
-        self.expires_with(number);
+        self.leaves(number)
     }
 
     /// Keeps a sub-interval that is after all that are kept.
@@ -212,7 +203,6 @@ impl<A: Aggregate> Buckets<A> {
             begin: self.begin,
             current: make(&self.current),
             before: make(&self.before),
-            expires: self.expires,
             width: self.width,
             origin: self.origin,
             older,

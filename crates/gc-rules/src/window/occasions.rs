@@ -13,6 +13,8 @@ use crate::time::Moment;
 #[derive(Debug)]
 pub(crate) struct Occasions {
     buckets: Buckets<Counts>,
+    /// When the oldest sub-interval with samples leaves the window.
+    expires: Moment,
     /// None was taken yet.
     fresh: bool,
 }
@@ -22,6 +24,7 @@ impl Occasions {
     pub(crate) fn over(ns: u64) -> Self {
         Self {
             buckets: Buckets::over(ns),
+            expires: Moment::NEVER,
             fresh: true,
         }
     }
@@ -35,12 +38,22 @@ impl Occasions {
     pub(crate) fn add(&mut self, time: Moment, now: Moment) -> Moment {
         self.fresh = false;
         let (time, now) = (time.min(now).ns(), now.ns());
-        Moment::from_ns(self.buckets.add(Worth::Counts(1.0), time, now))
+        let leaves = self.buckets.add(Worth::Counts(1.0), time, now);
+        self.expires = self.expires.min(Moment::from_ns(leaves));
+        self.expires
+    }
+
+    /// When the next sample expires.
+    pub(super) fn expires(&self) -> Moment {
+        self.expires
     }
 
     /// Removes expired samples. Returns when the next one expires.
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
-        Moment::from_ns(self.buckets.expire(now.ns()))
+        if now >= self.expires {
+            self.expires = Moment::from_ns(self.buckets.expire(now.ns()));
+        }
+        self.expires
     }
 
     /// Bytes on the heap.
@@ -62,6 +75,8 @@ pub(crate) enum Uniform {
     Not,
     /// It counts. For series that count.
     Counts,
+    /// It counts, and what is measured of it is 0. For series of sums.
+    Zero,
 }
 
 impl Uniform {
@@ -70,6 +85,7 @@ impl Uniform {
         match (class, worth) {
             (Class::Counts, Worth::Counts(_)) => Some(Self::Counts),
             (Class::Counts, Worth::Not) => Some(Self::Not),
+            (Class::Sums, Worth::Counts(0.0)) => Some(Self::Zero),
             (Class::Counts | Class::Sums | Class::Extremes | Class::Ends | Class::Trend, Worth::Unknown) => {
                 Some(Self::Unknown)
             }
@@ -83,6 +99,7 @@ impl Uniform {
             Self::Unknown => worth == Worth::Unknown,
             Self::Not => worth == Worth::Not,
             Self::Counts => matches!(worth, Worth::Counts(_)),
+            Self::Zero => worth == Worth::Counts(0.0),
         }
     }
 
@@ -120,12 +137,16 @@ impl Uniform {
 
     pub(super) fn answer(self, window: &Window, at: Asked, occasions: &Occasions) -> Option<f64> {
         let length = || occasions.buckets.length(at);
+        let taken = occasions.buckets.total();
         match Class::of(window) {
             Class::Counts => {
-                let total: Tally<Counts> = self.tally(&occasions.buckets.total());
+                let total: Tally<Counts> = self.tally(&taken);
                 total.aggregate.answer(total.known, window.function, &length)
             }
-            Class::Sums => Sums::default().answer(0, window.function, &length),
+            Class::Sums => {
+                let total: Tally<Sums> = self.tally(&taken);
+                total.aggregate.answer(total.known, window.function, &length)
+            }
             // None of them is of nothing.
             _ => None,
         }

@@ -4,74 +4,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::aggregate::{Trend, change, share};
+use super::few::MOST as FEW;
 use super::{Asked, Class, Worth};
 use crate::rule::{Function, Window};
 
 const NS_PER_HOUR: f64 = 3.6e12;
 
-/// Rings of up to so many samples are put in order when their order is asked for; larger ones are kept in order.
-const ORDER_ON_DEMAND: usize = 64;
-
-/// The newest samples. When the oldest becomes too old stands beside them: most of the time nothing does.
+/// Samples of a time, many samples, or those that differ from the ones before them. Unknown worth is NaN, which no value
+/// is; for functions that count, 1 fulfils and 0 does not.
 #[derive(Debug)]
 pub(super) struct Samples {
-    expires: u64,
-    ring: Box<Ring>,
-}
-
-impl Samples {
-    /// The newest `most`, of that many nanoseconds if a time is given.
-    pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
-        Self {
-            expires: u64::MAX,
-            ring: Box::new(Ring::new(class, most, over)),
-        }
-    }
-
-    #[inline]
-    pub(super) fn touch(&self) -> u64 {
-        self.ring.kept.front().map_or(self.ring.over, |(time, _)| *time)
-    }
-
-    /// What is too old now is forgotten; when something is next.
-    pub(super) fn expire(&mut self, now: u64) -> u64 {
-        if now >= self.expires {
-            self.ring.expire(now);
-            self.expires = self.ring.expires();
-        }
-        self.expires
-    }
-
-    /// Adds a sample; when something is too old next.
-    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
-        self.ring.add(worth, time, now);
-        self.expires = self.ring.expires();
-        self.expires
-    }
-
-    /// How many of known and of unknown worth there are.
-    pub(super) fn samples(&self) -> (u64, u64) {
-        let unknown = self.ring.unknown;
-        ((self.ring.kept.len() - usize::from(unknown)) as u64, u64::from(unknown))
-    }
-
-    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
-        self.ring.answer(window.function, at)
-    }
-
-    pub(super) fn memory(&self) -> usize {
-        size_of::<Ring>() + self.ring.memory()
-    }
-
-    pub(super) fn most_memory(&self) -> usize {
-        size_of::<Ring>() + self.ring.most_memory()
-    }
-}
-
-/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0
-/// does not.
-#[derive(Debug)]
-struct Ring {
     kept: VecDeque<(u64, f64)>,
     /// Older ones are forgotten; `u64::MAX`: none is too old.
     over: u64,
@@ -94,24 +36,23 @@ struct Made {
     value: f64,
 }
 
-impl Ring {
-    fn new(class: Class, most: usize, over: Option<u64>) -> Self {
-        let sorted = class == Class::Sorted && (over.is_some() || most > ORDER_ON_DEMAND);
-        // A small ring has the space of its samples at once: a new one then lies where the oldest was.
-        let space = if over.is_none() && most <= ORDER_ON_DEMAND {
-            most
-        } else {
-            0
-        };
+impl Samples {
+    /// The newest `most`, of that many nanoseconds if a time is given.
+    pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
         Self {
-            kept: VecDeque::with_capacity(space),
+            kept: VecDeque::new(),
             over: over.unwrap_or(u64::MAX),
             most: u16::try_from(most.max(1)).unwrap_or(u16::MAX),
             unknown: 0,
             runs: class == Class::Runs,
-            sorted: sorted.then(Vec::new),
+            sorted: (class == Class::Sorted).then(Vec::new),
             made: Cell::new(None),
         }
+    }
+
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.over ^ self.kept.len() as u64
     }
 
     /// When the oldest one is too old.
@@ -139,21 +80,24 @@ impl Ring {
         }
     }
 
-    fn expire(&mut self, now: u64) {
+    /// What is too old now is forgotten; when something is next.
+    pub(super) fn expire(&mut self, now: u64) -> u64 {
         while self.kept.front().is_some_and(|(time, _)| self.is_old(*time, now)) {
             self.forget_oldest();
         }
+        self.expires()
     }
 
-    fn add(&mut self, worth: Worth, time: u64, now: u64) {
+    /// Adds a sample; when something is too old next.
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
+        self.put(number(worth), time, now);
+        self.expires()
+    }
+
+    fn put(&mut self, value: f64, time: u64, now: u64) {
         if self.is_old(time, now) {
             return;
         }
-        let value = match worth {
-            Worth::Counts(value) => value,
-            Worth::Not => 0.0,
-            Worth::Unknown => f64::NAN,
-        };
         if self.runs
             && let Some((newest, last)) = self.kept.back_mut()
             && *newest <= time
@@ -183,96 +127,117 @@ impl Ring {
         }
     }
 
-    fn known(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> + '_ {
-        self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
+    /// How many of known and of unknown worth there are.
+    pub(super) fn samples(&self) -> (u64, u64) {
+        let unknown = self.unknown;
+        ((self.kept.len() - usize::from(unknown)) as u64, u64::from(unknown))
     }
 
-    fn answer(&self, function: Function, at: Asked) -> Option<f64> {
-        match (function, self.made.get()) {
-            // These change with the time alone.
-            (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
-            (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
-            (_, Some(made)) if made.function == function => Some(made.value).filter(|value| !value.is_nan()),
-            _ => {
-                let value = self.make(function).filter(|value| !value.is_nan());
-                self.made.set(Some(Made {
-                    function,
-                    value: value.unwrap_or(f64::NAN),
-                }));
-                value
-            }
+    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
+        let function = window.function;
+        // These change with the time alone.
+        let changes = matches!(function, Function::Rate | Function::Share);
+        if let Some(made) = self.made.get().filter(|made| made.function == function && !changes) {
+            return Some(made.value).filter(|value| !value.is_nan());
         }
+        let oldest = self.kept.front().map(|(time, _)| *time);
+        let known = self.kept.iter().copied().filter(|(_, value)| !value.is_nan());
+        let value = answer(function, at, oldest, known, self.sorted.as_deref());
+        self.made.set(Some(Made {
+            function,
+            value: value.unwrap_or(f64::NAN),
+        }));
+        value
     }
 
-    /// From the oldest sample, or the time before that was not watched, to now.
-    fn length(&self, at: Asked) -> Option<u64> {
-        let (oldest, _) = self.kept.front()?;
-        Some(at.now.ns().saturating_sub(*oldest).min(at.watched)).filter(|ns| *ns > 0)
-    }
-
-    /// What is made of the known ones, the smallest first.
-    fn ordered(&self, make: impl Fn(&[f64]) -> Option<f64>) -> Option<f64> {
-        if let Some(sorted) = &self.sorted {
-            return make(sorted);
-        }
-        // Integers of the same order are sorted faster.
-        let mut space = [0; ORDER_ON_DEMAND];
-        let mut count = 0;
-        for (place, (_, value)) in space.iter_mut().zip(self.known()) {
-            *place = ordinal(value);
-            count += 1;
-        }
-        let ordinals = space.get_mut(..count)?;
-        ordinals.sort_unstable();
-        let mut sorted = [0.0; ORDER_ON_DEMAND];
-        for (place, number) in sorted.iter_mut().zip(&*ordinals) {
-            *place = of_ordinal(*number);
-        }
-        make(sorted.get(..count)?)
-    }
-
-    fn sum(&self) -> f64 {
-        self.known().map(|(_, value)| value).sum()
-    }
-
-    fn make(&self, function: Function) -> Option<f64> {
-        let count = self.kept.len() - usize::from(self.unknown);
-        let mut values = self.known().map(|(_, value)| value);
-        match function {
-            Function::Count | Function::Sum => Some(self.sum()),
-            Function::Ratio | Function::Mean => (count > 0).then(|| self.sum() / count as f64),
-            Function::Rate | Function::Share => None,
-            Function::Min => values.reduce(f64::min),
-            Function::Max => values.reduce(f64::max),
-            Function::Median => self.ordered(median),
-            Function::Mad => self.ordered(deviation),
-            Function::Slope | Function::RelativeSlope | Function::R2 => {
-                let mut trend = Trend::default();
-                let (origin, _) = self.known().next()?;
-                let mut known = 0;
-                for (time, value) in self.known() {
-                    trend.point(known, time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
-                    known += 1;
-                }
-                trend.line(known, function)
-            }
-            Function::Change | Function::RelativeChange | Function::Newest => {
-                let newest = values.next_back()?;
-                change(function, values.next().unwrap_or(newest), newest)
-            }
-            Function::Turns => Some(turns(values)),
-        }
-    }
-
-    fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, Vec::capacity);
-        self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
+        size_of::<Self>() + self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
     }
 
-    fn most_memory(&self) -> usize {
+    pub(super) fn most_memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
-        usize::from(self.most).next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
+        size_of::<Self>() + usize::from(self.most).next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
     }
+}
+
+/// What is kept of a sample's worth.
+pub(super) fn number(worth: Worth) -> f64 {
+    match worth {
+        Worth::Counts(value) => value,
+        Worth::Not => 0.0,
+        Worth::Unknown => f64::NAN,
+    }
+}
+
+/// What `function` makes of samples, the oldest first: of those of known worth, and of the time of the oldest one of all.
+/// `sorted`: their values, the smallest first; `None`: they are put in order here, up to [`FEW`] of them.
+pub(super) fn answer(
+    function: Function,
+    at: Asked,
+    oldest: Option<u64>,
+    known: impl DoubleEndedIterator<Item = (u64, f64)> + Clone,
+    sorted: Option<&[f64]>,
+) -> Option<f64> {
+    let sum = || known.clone().map(|(_, value)| value).sum::<f64>();
+    let mut values = known.clone().map(|(_, value)| value);
+    // From the oldest sample, or the time before that was not watched, to now.
+    let length = oldest
+        .map(|oldest| at.now.ns().saturating_sub(oldest).min(at.watched))
+        .filter(|ns| *ns > 0);
+    match function {
+        Function::Count | Function::Sum => Some(sum()),
+        Function::Ratio | Function::Mean => {
+            let count = values.count();
+            (count > 0).then(|| sum() / count as f64)
+        }
+        Function::Rate => length.map(|ns| sum() / (ns as f64 / 1e9)),
+        Function::Share => length.and_then(|ns| share(sum(), ns)),
+        Function::Min => values.reduce(f64::min),
+        Function::Max => values.reduce(f64::max),
+        Function::Median => ordered(values, sorted, median),
+        Function::Mad => ordered(values, sorted, deviation),
+        Function::Slope | Function::RelativeSlope | Function::R2 => {
+            let mut trend = Trend::default();
+            let (origin, _) = known.clone().next()?;
+            let mut count = 0;
+            for (time, value) in known {
+                trend.point(count, time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
+                count += 1;
+            }
+            trend.line(count, function)
+        }
+        Function::Change | Function::RelativeChange | Function::Newest => {
+            let newest = values.next_back()?;
+            change(function, values.next().unwrap_or(newest), newest)
+        }
+        Function::Turns => Some(turns(values)),
+    }
+}
+
+/// What is made of values, the smallest first.
+fn ordered(
+    values: impl Iterator<Item = f64>,
+    sorted: Option<&[f64]>,
+    make: impl Fn(&[f64]) -> Option<f64>,
+) -> Option<f64> {
+    if let Some(sorted) = sorted {
+        return make(sorted);
+    }
+    // Integers of the same order are sorted faster.
+    let mut space = [0; FEW];
+    let mut count = 0;
+    for (place, value) in space.iter_mut().zip(values) {
+        *place = ordinal(value);
+        count += 1;
+    }
+    let ordinals = space.get_mut(..count)?;
+    ordinals.sort_unstable();
+    let mut sorted = [0.0; FEW];
+    for (place, number) in sorted.iter_mut().zip(&*ordinals) {
+        *place = of_ordinal(*number);
+    }
+    make(sorted.get(..count)?)
 }
 
 /// An integer with the order of `value` by [`f64::total_cmp`].

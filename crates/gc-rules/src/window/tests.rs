@@ -241,7 +241,8 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
         3 => Just(Worth::Not),
         1 => Just(Worth::Unknown),
     ];
-    let alike = prop_oneof![Just(Worth::Counts(1.0)), Just(Worth::Not), Just(Worth::Unknown)];
+    let alike = [Worth::Counts(1.0), Worth::Counts(0.0), Worth::Not, Worth::Unknown];
+    let alike = prop::sample::select(alike.to_vec());
     let when = || (0..4000u64, prop_oneof![4 => Just(0u64), 1 => 0..9000u64]);
     let begin = (alike, prop::collection::vec(when(), 0..60));
     (begin, prop::collection::vec((when(), worth), 0..200)).prop_map(|((alike, begin), then)| {

@@ -1,6 +1,6 @@
 //! Windows that share what they are fed.
 
-use gc_rules::plan::{Measured, Plan};
+use gc_rules::plan::{Measured, Plan, When};
 use rule_language::load::{load, shipped};
 
 use super::story::of_file;
@@ -21,8 +21,8 @@ fn windows_share_series_and_conditions() {
     let plan = Plan::new(&rules.windows);
     assert_eq!(rules.windows.len(), 5);
     assert_eq!(plan.series.len(), 3);
-    assert_eq!(plan.feeds.len(), 1);
-    assert_eq!(plan.feeds[0].measured.len(), 3);
+    assert_eq!(plan.feeds(), 1);
+    assert_eq!(plan.measured.len(), 3);
     let series = |name: &str| {
         let (_, place) = rules.rules[0]
             .windows
@@ -43,12 +43,12 @@ fn every_window_is_fed_once() {
     let rules = load(&shipped()).unwrap().rules;
     let plan = Plan::new(&rules.windows);
     assert_eq!(plan.of_window.len(), rules.windows.len());
-    let fed: Vec<usize> = plan
-        .feeds
-        .iter()
-        .flat_map(|feed| &feed.measured)
-        .flat_map(Measured::series)
-        .collect();
+    let times = [When::Gc, When::Keyed, When::Suspension, When::Tick];
+    let feeds = times.iter().flat_map(|when| plan.feeds_at(*when));
+    let (places, feeds): (Vec<usize>, Vec<_>) = feeds.unzip();
+    assert_eq!(places, (0..plan.feeds()).collect::<Vec<_>>());
+    let measured = feeds.iter().flat_map(|feed| plan.measured_of(feed));
+    let fed: Vec<usize> = measured.flat_map(Measured::series).collect();
     assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
     // A series is that of the window by which it is made.
     for (series, window) in plan.series.iter().enumerate() {
