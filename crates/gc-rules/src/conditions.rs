@@ -15,6 +15,9 @@ use super::rule::Rule;
 /// How many parts are evaluated once; a set with more evaluates the others, which fewer rules require, each time.
 const REMEMBERED: usize = 192;
 
+/// A constant, as it is copied many times a second, and a loop over its parts would take longer.
+const NOTHING_KNOWN: [Option<Truth>; REMEMBERED] = [None; REMEMBERED];
+
 /// The conditions of a set.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conditions {
@@ -62,7 +65,7 @@ impl Conditions {
     pub(crate) fn round(&self) -> Truths<'_> {
         Truths {
             conditions: self,
-            known: [None; REMEMBERED],
+            known: NOTHING_KNOWN,
         }
     }
 }

@@ -238,6 +238,7 @@ impl Engine {
         if self.runs.is_empty() {
             return verdict;
         }
+        self.windows.touch();
         self.expire(time, &mut verdict.transitions);
         let facts = self.preceding.collection(collection);
         let current = Current {
@@ -466,6 +467,7 @@ impl Engine {
     }
 
     fn tick(&mut self, transitions: &mut Vec<Transition>) {
+        self.windows.touch();
         self.expire(self.now, transitions);
         self.windows.expire(self.now);
         let scope = Scope::new(&self.facts, &self.stream, self.now);

@@ -27,8 +27,8 @@
 //!
 //! None before the first sample, and none in sub-intervals as long as every sample is alike: when samples were taken is
 //! kept once for all series of one length (`occasions`). At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to
-//! 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and
-//! half as much again for median and mad. [`most_memory`] computes it for a window.
+//! 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)` (above 64, n is rounded up to a power
+//! of two), and half as much again for median and mad of more than 64. [`most_memory`] computes it for a window.
 
 mod aggregate;
 mod buckets;

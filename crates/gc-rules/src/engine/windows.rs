@@ -17,6 +17,9 @@ use crate::window::{Asked, Kept, Key, Live, Occasions, Taken, Worth, most_memory
 /// There is space for so many more series whenever it is used up.
 const MORE_LIVE: usize = 16;
 
+/// Bytes of memory that are read together.
+const A_LINE: usize = 64;
+
 /// The samples that the windows of selected rules look at. See [`plan`](crate::plan).
 #[derive(Debug)]
 pub(super) struct Windows {
@@ -123,6 +126,15 @@ impl Windows {
         }
     }
 
+    /// Reads what the next sample changes and conditions read. A process's samples are cold at its next collection: reads
+    /// that do not depend on one another are waited for together, those between evaluations one after the other.
+    pub(super) fn touch(&self) {
+        let live = self.live.iter().fold(0, |read, live| read ^ live.touch());
+        let occasions = self.occasions.iter().flatten().map(Occasions::touch);
+        let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<Kept<u16>>>());
+        black_box((live, occasions.fold(0, |read, one| read ^ one), kept.flatten().count()));
+    }
+
     /// Removes expired samples; before anything is sampled or read at that time.
     pub(super) fn expire(&mut self, now: Moment) {
         if now < self.expires {
@@ -160,11 +172,6 @@ impl Windows {
     ) {
         if when == When::Keyed && key.is_none() {
             return;
-        }
-        if when == When::Gc {
-            // A process's samples are cold at its next collection. Reads that do not depend on one another are waited for
-            // together, those between evaluations one after the other.
-            black_box(self.live.iter().fold(0, |read, live| read ^ live.touch()));
         }
         let rules = Arc::clone(&self.rules);
         let sample = Sampled { key, scope, time };

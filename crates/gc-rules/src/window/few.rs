@@ -9,15 +9,14 @@ pub(super) const MOST: usize = 64;
 
 /// The newest samples by their times; of two of one time, the one that came last is the newer one.
 ///
-/// Most windows over samples are of ten or twenty, and each collection changes them. Where the next one is written stands
-/// beside the place of their memory, so that a sample waits for one access to it, and not for one that says where the
-/// other is.
+/// Most windows over samples are of ten or twenty, and each collection changes them. Where the next one is written is
+/// known without their memory, so that a sample waits for one access to it, not for one after the other.
 #[derive(Debug)]
 pub(super) struct Few {
-    /// The oldest is at `oldest`, and the others follow, around the end. Unknown worth is NaN.
+    /// In order of time up to `next`; if it is full, the older ones from there to its end. Unknown worth is NaN.
     ring: Box<[(u64, f64)]>,
-    oldest: u8,
-    count: u8,
+    next: u8,
+    full: bool,
     unknown: u8,
 }
 
@@ -26,33 +25,25 @@ impl Few {
     pub(super) fn new(most: usize) -> Self {
         Self {
             ring: vec![(0, 0.0); most.clamp(1, MOST)].into_boxed_slice(),
-            oldest: 0,
-            count: 0,
+            next: 0,
+            full: false,
             unknown: 0,
         }
     }
 
     #[inline]
     pub(super) fn touch(&self) -> u64 {
-        self.ring.get(usize::from(self.oldest)).map_or(0, |(time, _)| *time)
+        let next = usize::from(self.next);
+        let time = |place: usize| self.ring.get(place).map_or(0, |(time, _)| *time);
+        time(next) ^ time(self.before(next))
     }
 
-    /// The place of a sample by its age: 0 is the oldest.
-    fn place(&self, age: usize) -> usize {
-        let place = usize::from(self.oldest) + age;
-        if place < self.ring.len() {
-            place
-        } else {
-            place - self.ring.len()
-        }
+    /// The place of the sample before another one.
+    fn before(&self, place: usize) -> usize {
+        place.checked_sub(1).unwrap_or(self.ring.len() - 1)
     }
 
-    fn get(&self, age: usize) -> Option<(u64, f64)> {
-        self.ring.get(self.place(age)).copied()
-    }
-
-    fn set(&mut self, age: usize, sample: (u64, f64)) {
-        let place = self.place(age);
+    fn set(&mut self, place: usize, sample: (u64, f64)) {
         if let Some(there) = self.ring.get_mut(place) {
             *there = sample;
         }
@@ -60,29 +51,39 @@ impl Few {
 
     /// Adds a sample.
     pub(super) fn add(&mut self, worth: Worth, time: u64, _now: u64) -> u64 {
-        if usize::from(self.count) == self.ring.len() {
-            let Some((_, value)) = self.get(0).filter(|(oldest, _)| *oldest <= time) else {
+        let mut place = usize::from(self.next);
+        let mut others = place;
+        if self.full {
+            let Some((_, value)) = self.ring.get(place).filter(|(oldest, _)| *oldest <= time) else {
                 return u64::MAX;
             };
             self.unknown -= u8::from(value.is_nan());
-            self.oldest = u8::try_from(self.place(1)).unwrap_or_default();
-            self.count -= 1;
+            others = self.ring.len() - 1;
         }
         let value = number(worth);
         self.unknown += u8::from(value.is_nan());
-        // Late ones go before those that are newer.
-        let mut age = usize::from(self.count);
-        while let Some(newer) = age
-            .checked_sub(1)
-            .and_then(|before| self.get(before))
-            .filter(|(other, _)| *other > time)
-        {
-            self.set(age, newer);
-            age -= 1;
+        // A late one goes before those that are newer.
+        for _ in 0..others {
+            let before = self.before(place);
+            let Some(newer) = self.ring.get(before).copied().filter(|(other, _)| *other > time) else {
+                break;
+            };
+            self.set(place, newer);
+            place = before;
         }
-        self.set(age, (time, value));
-        self.count += 1;
+        self.set(place, (time, value));
+        self.next += 1;
+        if usize::from(self.next) == self.ring.len() {
+            (self.next, self.full) = (0, true);
+        }
         u64::MAX
+    }
+
+    /// The oldest first.
+    fn in_order(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> + Clone {
+        let (newer, older) = self.ring.split_at(usize::from(self.next).min(self.ring.len()));
+        let older = if self.full { older } else { &[] };
+        older.iter().chain(newer).copied()
     }
 
     /// None becomes too old by itself.
@@ -93,12 +94,17 @@ impl Few {
 
     /// How many of known and of unknown worth there are.
     pub(super) fn samples(&self) -> (u64, u64) {
-        (u64::from(self.count - self.unknown), u64::from(self.unknown))
+        let count = if self.full {
+            self.ring.len()
+        } else {
+            usize::from(self.next)
+        };
+        (count as u64 - u64::from(self.unknown), u64::from(self.unknown))
     }
 
     pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
-        let known = (0..usize::from(self.count)).filter_map(|age| self.get(age).filter(|(_, value)| !value.is_nan()));
-        let oldest = self.get(0).filter(|_| self.count > 0).map(|(time, _)| time);
+        let oldest = self.in_order().next().map(|(time, _)| time);
+        let known = self.in_order().filter(|(_, value)| !value.is_nan());
         answer(window.function, at, oldest, known, None)
     }
 

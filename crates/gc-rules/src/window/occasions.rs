@@ -34,6 +34,11 @@ impl Occasions {
         self.fresh
     }
 
+    /// Reads the memory that each sample changes. The result is of no use.
+    pub(crate) fn touch(&self) -> u64 {
+        self.buckets.touch()
+    }
+
     /// A sample was taken, and was added to the series. Returns when the oldest expires.
     pub(crate) fn add(&mut self, time: Moment, now: Moment) -> Moment {
         self.fresh = false;

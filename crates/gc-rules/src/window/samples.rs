@@ -10,8 +10,8 @@ use crate::rule::{Function, Window};
 
 const NS_PER_HOUR: f64 = 3.6e12;
 
-/// Samples of a time, many samples, or those that differ from the ones before them. Unknown worth is NaN, which no value
-/// is; for functions that count, 1 fulfils and 0 does not.
+/// Samples of a time, many samples, or those that differ from the ones before them. Unknown worth is NaN, which no
+/// value is; for functions that count, 1 fulfils and 0 does not.
 #[derive(Debug)]
 pub(super) struct Samples {
     kept: VecDeque<(u64, f64)>,
@@ -170,7 +170,7 @@ pub(super) fn number(worth: Worth) -> f64 {
     }
 }
 
-/// What `function` makes of samples, the oldest first: of those of known worth, and of the time of the oldest one of all.
+/// What `function` makes of samples: of those of known worth, the oldest first, and of the time of the oldest of all.
 /// `sorted`: their values, the smallest first; `None`: they are put in order here, up to [`FEW`] of them.
 pub(super) fn answer(
     function: Function,
