@@ -65,7 +65,7 @@
 //! is close together: equal conditions and values of windows are evaluated once (`plan`), so are parts of conditions
 //! that several rules have (`conditions`). The part of a window's condition that depends on the kind of a collection
 //! alone is evaluated for the first one of that kind (`kinds`). Half of the series keep no samples: of these a
-//! collection touches eight bytes (`windows`). Windows are read only when a condition needs them, and of a rule without
+//! collection touches four bytes (`windows`). Windows are read only when a condition needs them, and of a rule without
 //! a change only the condition is read, which all processes share.
 
 mod groups;
