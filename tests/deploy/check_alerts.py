@@ -11,8 +11,8 @@ import unittest
 import tools
 
 FOLDER = tools.DEPLOY / "prometheus"
-# Each file of rules, and its tests: the fast ones first.
 FLEET_DAYS = FOLDER / "gcwatch.fleet-days.rules.test.yaml"
+# Each file of rules, and its tests: the fast ones first.
 FILES = {
     FOLDER / "gcwatch.rules.yaml": [FOLDER / "gcwatch.rules.test.yaml"],
     FOLDER / "gcwatch.fleet.rules.yaml": [FOLDER / "gcwatch.fleet.rules.test.yaml", FLEET_DAYS],

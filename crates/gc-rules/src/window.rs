@@ -28,7 +28,8 @@
 //! None before the first sample, and none in sub-intervals as long as every sample is alike: when samples were taken is
 //! kept once for all series of one length (`occasions`). At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to
 //! 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)` (above 64, n is rounded up to a power
-//! of two), and half as much again for median and mad of more than 64. [`most_memory`] computes it for a window.
+//! of two), and half as much again for median and mad of more than 64. [`SeriesSet::most_memory`] computes it for a
+//! window.
 
 mod aggregate;
 mod buckets;
@@ -36,6 +37,7 @@ mod few;
 mod latest;
 mod occasions;
 mod samples;
+mod series_set;
 
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
@@ -44,13 +46,9 @@ use super::expression::{EvaluationError, Expression};
 use super::field::Scope;
 use super::rule::{By, Extent, Function, Window};
 use super::time::Moment;
-use aggregate::{Counts, Ends, Extremes, Sums, Trend};
-use buckets::Buckets;
-use few::Few;
-use latest::Latest;
-use samples::Samples;
 
 pub(crate) use occasions::{Occasions, Uniform};
+pub(crate) use series_set::{SeriesAt, SeriesSet};
 
 /// Sub-intervals of a window over time.
 pub const BUCKETS: u64 = 32;
@@ -158,220 +156,22 @@ pub(crate) struct Taken {
     pub(crate) now: Moment,
 }
 
-/// What a process has of a series: of all windows of one [`Class`], extent, filter and value. `S`: its samples, or
-/// where they are.
+/// What a process has of a series: of all windows of one [`Class`], extent, filter and value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kept<S> {
+pub(crate) enum Kept {
     /// No sample yet.
     Nothing,
     /// Every sample was alike.
     Uniform(Uniform),
-    Samples(S),
+    Samples(SeriesAt),
 }
 
-/// The samples of a series. When the next one expires stands beside them: most of the time none does, and they are not
-/// looked at.
-#[derive(Debug)]
-pub(crate) struct Live {
-    expires: Moment,
-    of: Division,
-}
-
-#[derive(Debug)]
-enum Division {
-    Whole(Series),
-    /// By [`Key`].
-    Keyed(Box<[Option<Series>; Key::COUNT]>),
-}
-
-/// Boxed where it is large, so that the series of a process lie side by side.
-#[derive(Debug)]
-enum Series {
-    Counts(Box<Buckets<Counts>>),
-    Sums(Box<Buckets<Sums>>),
-    Extremes(Box<Buckets<Extremes>>),
-    Ends(Box<Buckets<Ends>>),
-    Trend(Box<Buckets<Trend>>),
-    Latest(Latest),
-    Few(Few),
-    Samples(Box<Samples>),
-}
-
-/// Runs the same on whichever it is.
-macro_rules! each {
-    ($series:expr, $one:ident => $run:expr) => {
-        match $series {
-            Series::Counts($one) => $run,
-            Series::Sums($one) => $run,
-            Series::Extremes($one) => $run,
-            Series::Ends($one) => $run,
-            Series::Trend($one) => $run,
-            Series::Latest($one) => $run,
-            Series::Few($one) => $run,
-            Series::Samples($one) => $run,
-        }
-    };
-}
-
-impl Series {
-    fn new(window: &Window) -> Self {
-        let class = Class::of(window);
-        let (over, most) = match window.extent {
-            Extent::Last(n) => (None, usize::try_from(n).unwrap_or(MAX_LAST).min(MAX_LAST)),
-            Extent::Over(ns) => (Some(ns), MAX_SAMPLES),
-        };
-        let length = over.unwrap_or(u64::MAX);
-        match class {
-            Class::Counts => Self::Counts(Box::new(Buckets::over(length))),
-            Class::Sums => Self::Sums(Box::new(Buckets::over(length))),
-            Class::Extremes => Self::Extremes(Box::new(Buckets::over(length))),
-            Class::Ends => Self::Ends(Box::new(Buckets::over(length))),
-            Class::Trend => Self::Trend(Box::new(Buckets::over(length))),
-            Class::Latest => Self::Latest(Latest::default()),
-            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MOST => {
-                Self::Few(Few::new(most))
-            }
-            Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
-                Self::Samples(Box::new(Samples::new(class, most, over)))
-            }
-        }
-    }
-
-    #[expect(clippy::inline_always, reason = "measured: dozens of calls for each collection")]
-    #[inline(always)]
-    fn add(&mut self, worth: Worth, time: Moment, now: Moment) -> Moment {
-        let (time, now) = (time.min(now).ns(), now.ns());
-        Moment::from_ns(each!(self, series => series.add(worth, time, now)))
-    }
-
-    /// One of which every sample before was alike; it is by sub-interval.
-    fn uniform(window: &Window, uniform: Uniform, before: &Occasions) -> Self {
-        match Class::of(window) {
-            Class::Counts => Self::Counts(uniform.series(before)),
-            Class::Sums => Self::Sums(uniform.series(before)),
-            Class::Extremes => Self::Extremes(uniform.series(before)),
-            Class::Ends => Self::Ends(uniform.series(before)),
-            Class::Trend => Self::Trend(uniform.series(before)),
-            Class::Latest | Class::Marks | Class::Samples | Class::Runs | Class::Sorted => Self::new(window),
-        }
-    }
-}
-
-impl Live {
-    fn new(window: &Window) -> Self {
-        Self {
-            expires: Moment::NEVER,
-            of: match window.by {
-                By::Nothing => Division::Whole(Series::new(window)),
-                By::GenerationAndType => Division::Keyed(Box::default()),
-            },
-        }
-    }
-
-    /// Adds a sample; windows by key ignore one without a key. Expired samples are already removed. `window` gives one
-    /// of its windows. Returns when the next sample expires.
-    #[inline]
-    pub(crate) fn add<'w>(&mut self, sample: &Taken, window: impl FnOnce() -> Option<&'w Window>) -> Moment {
-        let series = match &mut self.of {
-            Division::Whole(series) => series,
-            Division::Keyed(keyed) => {
-                let series = sample.key.and_then(|key| keyed.get_mut(key.0));
-                let (Some(series), Some(window)) = (series, window()) else {
-                    return self.expires;
-                };
-                series.get_or_insert_with(|| Series::new(window))
-            }
-        };
-        let expires = series.add(sample.worth, sample.time, sample.now);
-        self.expires = self.expires.min(expires);
-        self.expires
-    }
-
-    /// Reads the memory that most samples change. The result is of no use.
-    #[inline]
-    pub(crate) fn touch(&self) -> u64 {
-        match &self.of {
-            Division::Whole(series) => each!(series, series => series.touch()),
-            Division::Keyed(_) => 0,
-        }
-    }
-
-    /// Removes expired samples. Returns when the next one expires.
-    pub(crate) fn expire(&mut self, now: Moment) -> Moment {
-        if now >= self.expires {
-            let now = now.ns();
-            let next = match &mut self.of {
-                Division::Whole(series) => each!(series, series => series.expire(now)),
-                Division::Keyed(keyed) => {
-                    let series = keyed.iter_mut().flatten();
-                    let next = series.map(|series| each!(series, series => series.expire(now)));
-                    next.min().unwrap_or(u64::MAX)
-                }
-            };
-            self.expires = Moment::from_ns(next);
-        }
-        self.expires
-    }
-
-    /// Bytes on the heap.
-    pub(crate) fn memory(&self) -> usize {
-        let memory = |series: &Series| each!(series, series => series.memory());
-        match &self.of {
-            Division::Whole(series) => memory(series),
-            Division::Keyed(keyed) => {
-                Key::COUNT * size_of::<Option<Series>>() + keyed.iter().flatten().map(memory).sum::<usize>()
-            }
-        }
-    }
-}
-
-impl<S> Kept<S> {
-    /// The same with other samples; `None`: there are none to be had.
-    pub(crate) fn map<T>(self, samples: impl FnOnce(S) -> Option<T>) -> Option<Kept<T>> {
-        Some(match self {
-            Self::Nothing => Kept::Nothing,
-            Self::Uniform(uniform) => Kept::Uniform(uniform),
-            Self::Samples(kept) => Kept::Samples(samples(kept)?),
-        })
-    }
-
-    /// What a process has of the series after a sample, as long as it keeps none, and when that expires. `occasions` are
-    /// those before this sample, and expire by themselves.
-    pub(crate) fn with(&self, sample: &Taken, window: &Window, occasions: Option<&Occasions>) -> (Kept<Live>, Moment) {
-        let class = Class::of(window);
-        let contains = sample.worth != Worth::Not || class.counts();
-        let mut live = match self {
-            Self::Uniform(uniform) if uniform.is(sample.worth) => return (Kept::Uniform(*uniform), Moment::NEVER),
-            Self::Uniform(uniform) => occasions.map_or_else(
-                || Live::new(window),
-                |before| Live {
-                    expires: before.expires(),
-                    of: Division::Whole(Series::uniform(window, *uniform, before)),
-                },
-            ),
-            _ if !contains => return (Kept::Nothing, Moment::NEVER),
-            _ => {
-                let uniform = Uniform::of(class, sample.worth);
-                match uniform.filter(|_| occasions.is_some_and(Occasions::is_fresh)) {
-                    Some(uniform) => return (Kept::Uniform(uniform), Moment::NEVER),
-                    None => Live::new(window),
-                }
-            }
-        };
-        let expires = if contains {
-            live.add(sample, || Some(window))
-        } else {
-            Moment::NEVER
-        };
-        (Kept::Samples(live), expires)
-    }
-}
-
-impl Kept<&Live> {
+impl Kept {
     /// The value of one of the windows of the series, which began to be sampled at that time; `None`: unknown. Expired
     /// samples are already removed; the occasions are all that there were.
     pub(crate) fn value(
         self,
+        set: &SeriesSet,
         window: &Window,
         key: Option<Key>,
         began: Moment,
@@ -389,42 +189,25 @@ impl Kept<&Live> {
             let too_many = unknown > 0 && unknown as f64 > window.unknown_share.0 * (known + unknown) as f64;
             known >= u64::from(window.min_samples) && !too_many
         };
-        let series = match (window.by, self) {
-            (
-                By::Nothing,
-                Self::Samples(Live {
-                    of: Division::Whole(series),
-                    ..
-                }),
-            ) => Some(series),
-            (By::Nothing, Self::Uniform(uniform)) => {
-                let occasions = occasions?;
-                let value = || uniform.answer(window, at, occasions);
-                return is_enough(uniform.samples(occasions)).then(value)?;
-            }
-            (
-                By::GenerationAndType,
-                Self::Samples(Live {
-                    of: Division::Keyed(keyed),
-                    ..
-                }),
-            ) => keyed.get(key?.0)?.as_ref(),
-            (By::GenerationAndType, _) if key.is_none() => return None,
-            _ => None,
-        };
-        let Some(series) = series else {
-            return nothing(window.function, at).filter(|_| window.min_samples == 0);
-        };
-        if !is_enough(each!(series, series => series.samples())) {
+        if window.by == By::GenerationAndType && key.is_none() {
             return None;
         }
-        each!(series, series => series.answer(window, at)).filter(|value| value.is_finite())
+        match self {
+            Self::Samples(series) => set.value(series, window, key, at, is_enough),
+            Self::Uniform(uniform) => {
+                let occasions = occasions?;
+                let value = || uniform.answer(window, at, occasions);
+                is_enough(uniform.samples(occasions)).then(value)?
+            }
+            Self::Nothing => nothing(window, at),
+        }
     }
 }
 
 /// The value without any sample: a count is 0, a measured value is unknown.
-fn nothing(function: Function, at: Asked) -> Option<f64> {
-    match function {
+fn nothing(window: &Window, at: Asked) -> Option<f64> {
+    match window.function {
+        _ if window.min_samples > 0 => None,
         Function::Count | Function::Sum | Function::Turns => Some(0.0),
         Function::Rate | Function::Share => (at.watched > 0).then_some(0.0),
         _ => None,
@@ -445,15 +228,6 @@ pub(crate) fn worth(of: Option<&Expression>, scope: &Scope<'_>) -> Result<Worth,
     } else {
         Worth::Unknown
     })
-}
-
-/// Maximum memory of the samples of `window` for one process, bytes.
-pub(crate) fn most_memory(window: &Window) -> usize {
-    let one = each!(&Series::new(window), series => series.most_memory());
-    match window.by {
-        By::Nothing => one,
-        By::GenerationAndType => Key::COUNT * (size_of::<Option<Series>>() + one),
-    }
 }
 
 #[cfg(test)]

@@ -12,10 +12,7 @@ use crate::plan::{Meaning, Measured, When};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
 use crate::time::Moment;
-use crate::window::{Asked, Kept, Key, Live, Occasions, Taken, Worth, most_memory, worth};
-
-/// There is space for so many more series whenever it is used up.
-const MORE_LIVE: usize = 16;
+use crate::window::{Asked, Kept, Key, Occasions, SeriesSet, Taken, Worth, worth};
 
 /// Bytes of memory that are read together.
 const A_LINE: usize = 64;
@@ -24,10 +21,10 @@ const A_LINE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
-    /// Of each series of the plan what there is of it, samples by their place in `live`; `None`: no selected rule uses it.
+    /// Of each series of the plan what there is of it; `None`: no selected rule uses it.
     /// Half of the series never keep a sample, and for those it is all that a collection touches.
-    kept: Box<[Option<Kept<u16>>]>,
-    live: Vec<Live>,
+    kept: Box<[Option<Kept>]>,
+    samples: SeriesSet,
     /// The series that are sampled for less long than the process is watched, and since when.
     began: Vec<(usize, Moment)>,
     /// Of each time and length of the plan, when samples were taken; `None`: no used series has it.
@@ -43,7 +40,7 @@ impl Windows {
     pub(super) fn new(rules: &Arc<RuleSet>) -> Self {
         Self {
             kept: vec![None; rules.plan.series.len()].into_boxed_slice(),
-            live: Vec::new(),
+            samples: SeriesSet::default(),
             began: Vec::new(),
             occasions: rules.plan.occasions.iter().map(|_| None).collect(),
             expires: Moment::NEVER,
@@ -67,9 +64,9 @@ impl Windows {
             .zip(self.occasions)
             .filter_map(|(of, occasions)| Some((*of, occasions?)))
             .collect();
-        let mut live: Vec<Option<Live>> = self.live.into_iter().map(Some).collect();
+        let mut samples = self.samples;
         let before = self.rules.plan.meanings(&self.rules.windows).zip(self.kept).enumerate();
-        let mut before: HashMap<Meaning<'_>, (usize, Kept<u16>)> = before
+        let mut before: HashMap<Meaning<'_>, (usize, Kept)> = before
             .filter_map(|(series, (meaning, kept))| Some((meaning, (series, kept?))))
             .collect();
         let mut adopted = Self::new(rules);
@@ -78,7 +75,7 @@ impl Windows {
             let Some((before, same)) = before.remove(&meaning) else {
                 continue;
             };
-            *kept = moved(same, &mut live, &mut adopted.live);
+            *kept = moved(same, &mut samples, &mut adopted.samples);
             let began = self.began.iter().filter(|(series, _)| *series == before);
             adopted.began.extend(began.map(|(_, began)| (series, *began)));
         }
@@ -101,11 +98,11 @@ impl Windows {
         if self.kept.iter().zip(&used).all(|(kept, used)| kept.is_some() == *used) {
             return;
         }
-        let mut before: Vec<Option<Live>> = std::mem::take(&mut self.live).into_iter().map(Some).collect();
+        let mut before = std::mem::take(&mut self.samples);
         self.began.retain(|(series, _)| used.get(*series) == Some(&true));
         for (series, (kept, used)) in self.kept.iter_mut().zip(used.iter().copied()).enumerate() {
             match *kept {
-                Some(same) if used => *kept = moved(same, &mut before, &mut self.live),
+                Some(same) if used => *kept = moved(same, &mut before, &mut self.samples),
                 None if used => {
                     *kept = Some(Kept::Nothing);
                     if now > Moment::FIRST {
@@ -129,10 +126,13 @@ impl Windows {
     /// Reads what the next sample changes and conditions read. A process's samples are cold at its next collection: reads
     /// that do not depend on one another are waited for together, those between evaluations one after the other.
     pub(super) fn touch(&self) {
-        let live = self.live.iter().fold(0, |read, live| read ^ live.touch());
         let occasions = self.occasions.iter().flatten().map(Occasions::touch);
-        let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<Kept<u16>>>());
-        black_box((live, occasions.fold(0, |read, one| read ^ one), kept.flatten().count()));
+        let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<Kept>>());
+        black_box((
+            self.samples.touch(),
+            occasions.fold(0, |read, one| read ^ one),
+            kept.flatten().count(),
+        ));
     }
 
     /// Removes expired samples; before anything is sampled or read at that time.
@@ -140,13 +140,13 @@ impl Windows {
         if now < self.expires {
             return;
         }
-        let live = self.live.iter_mut().map(|live| live.expire(now));
+        let samples = self.samples.expire(now);
         let occasions = self
             .occasions
             .iter_mut()
             .flatten()
             .map(|occasions| occasions.expire(now));
-        self.expires = live.chain(occasions).min().unwrap_or(Moment::NEVER);
+        self.expires = occasions.fold(samples, Moment::min);
     }
 
     /// Whether a selected rule uses one of its series.
@@ -227,21 +227,18 @@ impl Windows {
         }
     }
 
-    fn add(&mut self, series: usize, kept: Kept<u16>, sample: &Taken) {
+    fn add(&mut self, series: usize, kept: Kept, sample: &Taken) {
         let rules = &self.rules;
         let window = || rules.windows.get(*rules.plan.series.get(series)?);
         let expires = match kept {
             Kept::Uniform(uniform) if uniform.is(sample.worth) => return,
-            Kept::Samples(place) => {
-                let live = self.live.get_mut(usize::from(place));
-                live.map_or(Moment::NEVER, |live| live.add(sample, window))
-            }
+            Kept::Samples(series) => self.samples.add(series, sample, window),
             Kept::Nothing | Kept::Uniform(_) => {
                 let Some(window) = window() else { return };
                 let occasions = occasions_of(rules, &self.occasions, series);
-                let (with, expires) = kept.with(sample, window, occasions);
+                let (with, expires) = self.samples.take(kept, sample, window, occasions);
                 if let Some(kept) = self.kept.get_mut(series) {
-                    *kept = with.map(|samples| placed(samples, &mut self.live));
+                    *kept = with;
                 }
                 expires
             }
@@ -271,15 +268,13 @@ impl Windows {
 
     pub(super) fn memory(&self) -> usize {
         let occasions = self.occasions.iter().flatten().map(Occasions::memory);
-        self.live.iter().map(Live::memory).chain(occasions).sum()
+        self.samples.memory() + occasions.sum::<usize>()
     }
 
     /// Of each series, the place of its window in the set, and the bytes that it takes at most.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
-        // While their number grows, there are two of each.
-        let one = |window: &Window| {
-            2 * size_of::<Live>() + size_of::<Option<Kept<u16>>>() + size_of::<(usize, Moment)>() + most_memory(window)
-        };
+        let one =
+            |window: &Window| size_of::<Option<Kept>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window);
         let plan = &rules.plan;
         let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
         series.filter_map(move |(series, (place, occasions))| {
@@ -329,19 +324,12 @@ fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series:
     occasions.get((*rules.plan.occasions_of.get(series)?)?)?.as_ref()
 }
 
-/// Puts the samples of a series behind those of others. Their memory is limited long before there are too many.
-fn placed(samples: Live, live: &mut Vec<Live>) -> Option<u16> {
-    let place = u16::try_from(live.len()).ok()?;
-    if live.len() == live.capacity() {
-        live.reserve_exact(MORE_LIVE);
+/// The same, with the samples from where they were.
+fn moved(kept: Kept, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<Kept> {
+    match kept {
+        Kept::Samples(series) => to.take_from(from, series).map(Kept::Samples),
+        other => Some(other),
     }
-    live.push(samples);
-    Some(place)
-}
-
-/// The same, taken from where they were.
-fn moved(kept: Kept<u16>, from: &mut [Option<Live>], to: &mut Vec<Live>) -> Option<Kept<u16>> {
-    kept.map(|place| placed(from.get_mut(usize::from(place))?.take()?, to))
 }
 
 /// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
@@ -358,10 +346,10 @@ impl WindowValues for Values<'_> {
         let rules = &self.windows.rules;
         let series = *rules.plan.of_window.get(place)?;
         let kept = self.windows.kept.get(series).copied().flatten()?;
-        let kept = kept.map(|place| self.windows.live.get(usize::from(place)))?;
         let began = self.windows.began.iter().find(|(began, _)| *began == series);
         let began = began.map_or(Moment::FIRST, |(_, began)| *began);
         let occasions = occasions_of(rules, &self.windows.occasions, series);
-        kept.value(rules.windows.get(place)?, self.key, began, self.at, occasions)
+        let window = rules.windows.get(place)?;
+        kept.value(&self.windows.samples, window, self.key, began, self.at, occasions)
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Buckets<A> {
     width: u64,
     /// The time of the first sample ever; 0 before it.
     origin: u64,
+    /// When the oldest sub-interval with samples leaves the window.
+    expires: u64,
     current: Tally<A>,
     /// All sub-intervals before it.
     before: Tally<A>,
@@ -71,6 +73,7 @@ impl<A: Aggregate> Buckets<A> {
             begin: 0,
             current: Tally::default(),
             before: Tally::default(),
+            expires: u64::MAX,
             width: ns.div_ceil(BUCKETS).max(1),
             origin: 0,
             older: VecDeque::new(),
@@ -78,6 +81,7 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
+    /// Reads the memory that most samples change. The result is of no use.
     #[inline]
     pub(super) fn touch(&self) -> u64 {
         self.begin ^ u64::from(self.current.known)
@@ -90,6 +94,9 @@ impl<A: Aggregate> Buckets<A> {
 
     /// What is too old now is forgotten; when something is next.
     pub(super) fn expire(&mut self, now: u64) -> u64 {
+        if now < self.expires {
+            return self.expires;
+        }
         let oldest = self.oldest(now);
         let forgotten = usize::try_from(oldest.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.older.drain(..forgotten.min(self.older.len()));
@@ -113,7 +120,8 @@ impl<A: Aggregate> Buckets<A> {
         } else if !self.current.is_empty() {
             earliest = earliest.or(Some(newest));
         }
-        earliest.map_or(u64::MAX, |number| self.leaves(number))
+        self.expires = earliest.map_or(u64::MAX, |number| self.leaves(number));
+        self.expires
     }
 
     /// When a sub-interval leaves the window.
@@ -121,8 +129,7 @@ impl<A: Aggregate> Buckets<A> {
         number.saturating_add(BUCKETS).saturating_mul(self.width)
     }
 
-    /// Adds a sample; what expired until `now` is forgotten already. When its sub-interval is too old, unless that was
-    /// said before.
+    /// Adds a sample; what expired until `now` is forgotten already. When something is too old next.
     pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
         if self.origin == 0 {
             self.origin = time;
@@ -132,13 +139,13 @@ impl<A: Aggregate> Buckets<A> {
         if in_newest && !self.current.is_empty() {
             self.current.add(sample);
         } else if time / self.width >= self.oldest(now) {
-            return self.add_elsewhere(sample, time);
+            self.add_elsewhere(sample, time);
         }
-        u64::MAX
+        self.expires
     }
 
     /// A sample that begins a new sub-interval, or comes late.
-    fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) -> u64 {
+    fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) {
         let (number, newest) = (time / self.width, self.begin / self.width);
         if number >= newest {
             if number > newest && !self.current.is_empty() {
@@ -152,7 +159,7 @@ impl<A: Aggregate> Buckets<A> {
             self.late(number, newest, sample);
             self.before.add(sample);
         }
-        self.leaves(number)
+        self.expires = self.expires.min(self.leaves(number));
     }
 
     /// Keeps a sub-interval that is after all that are kept.
@@ -203,6 +210,7 @@ impl<A: Aggregate> Buckets<A> {
             begin: self.begin,
             current: make(&self.current),
             before: make(&self.before),
+            expires: self.expires,
             width: self.width,
             origin: self.origin,
             older,
@@ -239,12 +247,12 @@ impl<A: Aggregate> Buckets<A> {
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>() + self.older.capacity() * size_of::<Tally<A>>()
+        self.older.capacity() * size_of::<Tally<A>>()
     }
 
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn most_memory(&self) -> usize {
         // A queue doubles until it has enough.
-        size_of::<Self>() + PLACES.next_power_of_two() * size_of::<Tally<A>>()
+        PLACES.next_power_of_two() * size_of::<Tally<A>>()
     }
 }

@@ -33,10 +33,8 @@ impl Latest {
         u64::MAX
     }
 
-    /// It is not elsewhere.
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn touch(&self) -> u64 {
-        0
+        self.time
     }
 
     /// It stays until another one comes.

@@ -13,8 +13,6 @@ use crate::time::Moment;
 #[derive(Debug)]
 pub(crate) struct Occasions {
     buckets: Buckets<Counts>,
-    /// When the oldest sub-interval with samples leaves the window.
-    expires: Moment,
     /// None was taken yet.
     fresh: bool,
 }
@@ -24,7 +22,6 @@ impl Occasions {
     pub(crate) fn over(ns: u64) -> Self {
         Self {
             buckets: Buckets::over(ns),
-            expires: Moment::NEVER,
             fresh: true,
         }
     }
@@ -43,32 +40,22 @@ impl Occasions {
     pub(crate) fn add(&mut self, time: Moment, now: Moment) -> Moment {
         self.fresh = false;
         let (time, now) = (time.min(now).ns(), now.ns());
-        let leaves = self.buckets.add(Worth::Counts(1.0), time, now);
-        self.expires = self.expires.min(Moment::from_ns(leaves));
-        self.expires
-    }
-
-    /// When the next sample expires.
-    pub(super) fn expires(&self) -> Moment {
-        self.expires
+        Moment::from_ns(self.buckets.add(Worth::Counts(1.0), time, now))
     }
 
     /// Removes expired samples. Returns when the next one expires.
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
-        if now >= self.expires {
-            self.expires = Moment::from_ns(self.buckets.expire(now.ns()));
-        }
-        self.expires
+        Moment::from_ns(self.buckets.expire(now.ns()))
     }
 
     /// Bytes on the heap.
     pub(crate) fn memory(&self) -> usize {
-        self.buckets.memory() - size_of::<Buckets<Counts>>()
+        self.buckets.memory()
     }
 
     /// The maximum of [`Self::memory`].
     pub(crate) fn most_memory(&self) -> usize {
-        self.buckets.most_memory() - size_of::<Buckets<Counts>>()
+        self.buckets.most_memory()
     }
 }
 
@@ -128,8 +115,8 @@ impl Uniform {
     }
 
     /// The series that contains them.
-    pub(super) fn series<A: Aggregate>(self, occasions: &Occasions) -> Box<Buckets<A>> {
-        Box::new(occasions.buckets.map(|taken| self.tally(taken)))
+    pub(super) fn series<A: Aggregate>(self, occasions: &Occasions) -> Buckets<A> {
+        occasions.buckets.map(|taken| self.tally(taken))
     }
 
     /// How many of known and of unknown worth there are.

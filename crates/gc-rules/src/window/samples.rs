@@ -152,12 +152,12 @@ impl Samples {
 
     pub(super) fn memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, Vec::capacity);
-        size_of::<Self>() + self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
+        self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
     }
 
     pub(super) fn most_memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
-        size_of::<Self>() + usize::from(self.most).next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
+        usize::from(self.most).next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
     }
 }
 

@@ -24,7 +24,8 @@ fn window(function: Function, extent: Extent) -> Window {
 
 /// The samples of a window, and when they were taken.
 struct Sampled {
-    kept: Kept<Live>,
+    kept: Kept,
+    set: SeriesSet,
     began: Moment,
     occasions: Option<Occasions>,
 }
@@ -37,15 +38,14 @@ impl Sampled {
         };
         Self {
             kept: Kept::Nothing,
+            set: SeriesSet::default(),
             began: Moment::from_ns(began),
             occasions: over.map(Occasions::over),
         }
     }
 
     fn expire(&mut self, now: Moment) {
-        if let Kept::Samples(live) = &mut self.kept {
-            live.expire(now);
-        }
+        self.set.expire(now);
         if let Some(occasions) = &mut self.occasions {
             occasions.expire(now);
         }
@@ -57,12 +57,15 @@ fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, t
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
     let sample = Taken { key, worth, time, now };
-    match &mut sampled.kept {
+    match sampled.kept {
         Kept::Samples(_) if worth == Worth::Not && !Class::of(window).counts() => {}
-        Kept::Samples(live) => {
-            live.add(&sample, || Some(window));
+        Kept::Samples(series) => {
+            sampled.set.add(series, &sample, || Some(window));
         }
-        kept => (*kept, _) = kept.with(&sample, window, sampled.occasions.as_ref()),
+        kept => {
+            let (kept, _) = sampled.set.take(kept, &sample, window, sampled.occasions.as_ref());
+            sampled.kept = kept.unwrap();
+        }
     }
     if let Some(occasions) = &mut sampled.occasions {
         occasions.add(time, now);
@@ -71,12 +74,8 @@ fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, t
 
 fn value(sampled: &mut Sampled, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
     sampled.expire(at.now);
-    let kept = match &sampled.kept {
-        Kept::Nothing => Kept::Nothing,
-        Kept::Uniform(uniform) => Kept::Uniform(*uniform),
-        Kept::Samples(live) => Kept::Samples(live),
-    };
-    kept.value(window, key, sampled.began, at, sampled.occasions.as_ref())
+    let (set, occasions) = (&sampled.set, sampled.occasions.as_ref());
+    sampled.kept.value(set, window, key, sampled.began, at, occasions)
 }
 
 fn asked(now: u64, watched: u64) -> Asked {
@@ -114,7 +113,7 @@ fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
     let newest = |all: Vec<Came>, most: usize| all[all.len().saturating_sub(most)..].to_vec();
     match window.extent {
         Extent::Last(n) => newest(all, n as usize),
-        Extent::Over(ns) if matches!(Series::new(window), Series::Samples(_)) => {
+        Extent::Over(ns) if matches!(Class::of(window), Class::Sorted | Class::Runs) => {
             all.retain(|one| one.time + ns > now);
             newest(all, MAX_SAMPLES)
         }
@@ -344,10 +343,7 @@ fn memory_is_bounded() {
                     };
                     add(&mut live, &window, Some(key), worth, time, time);
                 }
-                let Kept::Samples(samples) = &live.kept else {
-                    panic!("{function:?} {extent:?} {by:?} keeps no samples");
-                };
-                let (taken, most) = (samples.memory(), most_memory(&window));
+                let (taken, most) = (live.set.memory(), SeriesSet::most_memory(&window));
                 assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
                 // All of it falls into one sub-interval of a day.
                 let one = extent == Extent::Over(86_400 * S);

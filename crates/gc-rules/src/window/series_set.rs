@@ -1,0 +1,289 @@
+//! The samples of all series of a process.
+//!
+//! Series of one class lie side by side. A process's memory is cold at its next collection, which changes most of its
+//! series: boxes of their own would be in as many pages, each of which is waited for.
+
+use super::aggregate::{Counts, Ends, Extremes, Sums, Trend};
+use super::buckets::Buckets;
+use super::few::{self, Few};
+use super::latest::Latest;
+use super::occasions::{Occasions, Uniform};
+use super::samples::Samples;
+use super::{Asked, Class, Kept, Key, MAX_LAST, MAX_SAMPLES, Taken, Worth, nothing};
+use crate::rule::{By, Extent, Window};
+use crate::time::Moment;
+
+/// There is space for so many more series of a class whenever it is used up.
+const MORE: usize = 4;
+
+/// Where the samples of a series are: among those of its class, by the order in which they began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SeriesAt {
+    Counts(u16),
+    Sums(u16),
+    Extremes(u16),
+    Ends(u16),
+    Trend(u16),
+    Latest(u16),
+    Few(u16),
+    Samples(u16),
+    /// Six of them, by [`Key`].
+    Keyed(u16),
+}
+
+/// The samples of the series of one process.
+#[derive(Debug, Default)]
+pub(crate) struct SeriesSet {
+    counts: Vec<Buckets<Counts>>,
+    sums: Vec<Buckets<Sums>>,
+    extremes: Vec<Buckets<Extremes>>,
+    ends: Vec<Buckets<Ends>>,
+    trend: Vec<Buckets<Trend>>,
+    latest: Vec<Latest>,
+    few: Vec<Few>,
+    samples: Vec<Samples>,
+    keyed: Vec<[Option<SeriesAt>; Key::COUNT]>,
+}
+
+/// Runs the same on a series, whichever class it is of; `None`: it is divided by key, or not there.
+macro_rules! at {
+    ($set:expr, $at:expr, $get:ident, $one:ident => $run:expr) => {
+        at!($set, $at, $get, $one => $run; Counts counts, Sums sums, Extremes extremes, Ends ends, Trend trend,
+            Latest latest, Few few, Samples samples)
+    };
+    ($set:expr, $at:expr, $get:ident, $one:ident => $run:expr; $($class:ident $field:ident),*) => {
+        match $at {
+            $(SeriesAt::$class(place) => $set.$field.$get(usize::from(place)).map(|$one| $run),)*
+            SeriesAt::Keyed(_) => None,
+        }
+    };
+}
+
+/// Runs the same on all series.
+macro_rules! each {
+    ($set:expr, $iter:ident, $one:ident => $run:expr) => {
+        each!($set, $iter, $one => $run; counts sums extremes ends trend latest few samples)
+    };
+    ($set:expr, $iter:ident, $one:ident => $run:expr; $($field:ident)*) => {
+        $(for $one in $set.$field.$iter() {
+            $run;
+        })*
+    };
+}
+
+impl SeriesSet {
+    /// Begins the series of a window. Their memory is limited long before there are too many.
+    fn begin(&mut self, window: &Window) -> Option<SeriesAt> {
+        if window.by == By::GenerationAndType {
+            return put(&mut self.keyed, [None; Key::COUNT]).map(SeriesAt::Keyed);
+        }
+        self.begin_whole(window)
+    }
+
+    fn begin_whole(&mut self, window: &Window) -> Option<SeriesAt> {
+        let class = Class::of(window);
+        let (over, most) = match window.extent {
+            Extent::Last(n) => (None, usize::try_from(n).unwrap_or(MAX_LAST).min(MAX_LAST)),
+            Extent::Over(ns) => (Some(ns), MAX_SAMPLES),
+        };
+        let length = over.unwrap_or(u64::MAX);
+        match class {
+            Class::Counts => put(&mut self.counts, Buckets::over(length)).map(SeriesAt::Counts),
+            Class::Sums => put(&mut self.sums, Buckets::over(length)).map(SeriesAt::Sums),
+            Class::Extremes => put(&mut self.extremes, Buckets::over(length)).map(SeriesAt::Extremes),
+            Class::Ends => put(&mut self.ends, Buckets::over(length)).map(SeriesAt::Ends),
+            Class::Trend => put(&mut self.trend, Buckets::over(length)).map(SeriesAt::Trend),
+            Class::Latest => put(&mut self.latest, Latest::default()).map(SeriesAt::Latest),
+            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MOST => {
+                put(&mut self.few, Few::new(most)).map(SeriesAt::Few)
+            }
+            Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
+                put(&mut self.samples, Samples::new(class, most, over)).map(SeriesAt::Samples)
+            }
+        }
+    }
+
+    /// Begins one of which every sample before was alike; it is by sub-interval.
+    fn begin_uniform(&mut self, window: &Window, uniform: Uniform, before: &Occasions) -> Option<SeriesAt> {
+        match Class::of(window) {
+            Class::Counts => put(&mut self.counts, uniform.series(before)).map(SeriesAt::Counts),
+            Class::Sums => put(&mut self.sums, uniform.series(before)).map(SeriesAt::Sums),
+            Class::Extremes => put(&mut self.extremes, uniform.series(before)).map(SeriesAt::Extremes),
+            Class::Ends => put(&mut self.ends, uniform.series(before)).map(SeriesAt::Ends),
+            Class::Trend => put(&mut self.trend, uniform.series(before)).map(SeriesAt::Trend),
+            Class::Latest | Class::Marks | Class::Samples | Class::Runs | Class::Sorted => self.begin(window),
+        }
+    }
+
+    /// What a process has of a series after a sample, as long as it keeps none, and when that expires. `occasions` are
+    /// those before this sample, and expire by themselves.
+    pub(crate) fn take(
+        &mut self,
+        kept: Kept,
+        sample: &Taken,
+        window: &Window,
+        occasions: Option<&Occasions>,
+    ) -> (Option<Kept>, Moment) {
+        let class = Class::of(window);
+        let contains = sample.worth != Worth::Not || class.counts();
+        let began = match kept {
+            Kept::Uniform(uniform) if uniform.is(sample.worth) => return (Some(kept), Moment::NEVER),
+            Kept::Uniform(uniform) => match occasions {
+                Some(before) => self.begin_uniform(window, uniform, before),
+                None => self.begin(window),
+            },
+            _ if !contains => return (Some(Kept::Nothing), Moment::NEVER),
+            _ => {
+                let uniform = Uniform::of(class, sample.worth);
+                match uniform.filter(|_| occasions.is_some_and(Occasions::is_fresh)) {
+                    Some(uniform) => return (Some(Kept::Uniform(uniform)), Moment::NEVER),
+                    None => self.begin(window),
+                }
+            }
+        };
+        let expires = match began {
+            Some(at) if contains => self.add(at, sample, || Some(window)),
+            _ => Moment::NEVER,
+        };
+        (began.map(Kept::Samples), expires)
+    }
+
+    /// Adds a sample to a series; one by key ignores a sample without a key. Expired samples are already removed.
+    /// `window` gives one of its windows. Returns when the next sample expires.
+    #[inline]
+    pub(crate) fn add<'w>(
+        &mut self,
+        series: SeriesAt,
+        sample: &Taken,
+        window: impl FnOnce() -> Option<&'w Window>,
+    ) -> Moment {
+        let series = match series {
+            SeriesAt::Keyed(place) => match self.of_key(place, sample.key, window) {
+                Some(series) => series,
+                None => return Moment::NEVER,
+            },
+            whole => whole,
+        };
+        let (worth, time, now) = (sample.worth, sample.time.min(sample.now).ns(), sample.now.ns());
+        let expires = at!(self, series, get_mut, series => series.add(worth, time, now));
+        expires.map_or(Moment::NEVER, Moment::from_ns)
+    }
+
+    fn of_key<'w>(
+        &mut self,
+        place: u16,
+        key: Option<Key>,
+        window: impl FnOnce() -> Option<&'w Window>,
+    ) -> Option<SeriesAt> {
+        let known = *self.keyed.get(usize::from(place))?.get(key?.0)?;
+        if known.is_none() {
+            let began = self.begin_whole(window()?);
+            *self.keyed.get_mut(usize::from(place))?.get_mut(key?.0)? = began;
+            return began;
+        }
+        known
+    }
+
+    /// Reads the memory that most samples change. The result is of no use.
+    pub(crate) fn touch(&self) -> u64 {
+        let mut read = 0;
+        each!(self, iter, series => read ^= series.touch());
+        read
+    }
+
+    /// Removes expired samples. Returns when the next one expires.
+    pub(crate) fn expire(&mut self, now: Moment) -> Moment {
+        let (now, mut next) = (now.ns(), u64::MAX);
+        each!(self, iter_mut, series => next = next.min(series.expire(now)));
+        Moment::from_ns(next)
+    }
+
+    /// Takes a series of another set.
+    pub(crate) fn take_from(&mut self, other: &mut Self, series: SeriesAt) -> Option<SeriesAt> {
+        fn moved<T>(from: &mut [T], place: u16, to: &mut Vec<T>, nothing: T) -> Option<u16> {
+            put(to, std::mem::replace(from.get_mut(usize::from(place))?, nothing))
+        }
+        match series {
+            SeriesAt::Counts(place) => {
+                moved(&mut other.counts, place, &mut self.counts, Buckets::over(0)).map(SeriesAt::Counts)
+            }
+            SeriesAt::Sums(place) => {
+                moved(&mut other.sums, place, &mut self.sums, Buckets::over(0)).map(SeriesAt::Sums)
+            }
+            SeriesAt::Extremes(place) => {
+                moved(&mut other.extremes, place, &mut self.extremes, Buckets::over(0)).map(SeriesAt::Extremes)
+            }
+            SeriesAt::Ends(place) => {
+                moved(&mut other.ends, place, &mut self.ends, Buckets::over(0)).map(SeriesAt::Ends)
+            }
+            SeriesAt::Trend(place) => {
+                moved(&mut other.trend, place, &mut self.trend, Buckets::over(0)).map(SeriesAt::Trend)
+            }
+            SeriesAt::Latest(place) => {
+                moved(&mut other.latest, place, &mut self.latest, Latest::default()).map(SeriesAt::Latest)
+            }
+            SeriesAt::Few(place) => moved(&mut other.few, place, &mut self.few, Few::new(0)).map(SeriesAt::Few),
+            SeriesAt::Samples(place) => {
+                let nothing = Samples::new(Class::Samples, 0, None);
+                moved(&mut other.samples, place, &mut self.samples, nothing).map(SeriesAt::Samples)
+            }
+            SeriesAt::Keyed(place) => {
+                let keyed = *other.keyed.get(usize::from(place))?;
+                let keyed = keyed.map(|series| self.take_from(other, series?));
+                put(&mut self.keyed, keyed).map(SeriesAt::Keyed)
+            }
+        }
+    }
+
+    /// The value of a window on a series, with what is enough of known and of unknown samples; `None`: unknown.
+    pub(super) fn value(
+        &self,
+        series: SeriesAt,
+        window: &Window,
+        key: Option<Key>,
+        at: Asked,
+        is_enough: impl Fn((u64, u64)) -> bool,
+    ) -> Option<f64> {
+        let series = match series {
+            SeriesAt::Keyed(place) => match *self.keyed.get(usize::from(place))?.get(key?.0)? {
+                Some(series) => series,
+                None => return nothing(window, at),
+            },
+            whole => whole,
+        };
+        if !at!(self, series, get, series => is_enough(series.samples()))? {
+            return None;
+        }
+        at!(self, series, get, series => series.answer(window, at))?.filter(|value| value.is_finite())
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn memory(&self) -> usize {
+        let mut memory = self.keyed.capacity() * size_of::<[Option<SeriesAt>; Key::COUNT]>();
+        each!(self, iter, series => memory += size_of_val(series) + series.memory());
+        memory
+    }
+
+    /// Maximum memory of the samples of `window` for one process, bytes.
+    pub(crate) fn most_memory(window: &Window) -> usize {
+        let mut alone = Self::default();
+        let one = alone.begin_whole(window).and_then(|series| {
+            // While there are more and more of a class, there are two of each.
+            at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory())
+        });
+        match window.by {
+            By::Nothing => one.unwrap_or_default(),
+            By::GenerationAndType => Key::COUNT * (size_of::<Option<SeriesAt>>() + one.unwrap_or_default()),
+        }
+    }
+}
+
+/// Puts a series behind those of its class.
+fn put<T>(class: &mut Vec<T>, series: T) -> Option<u16> {
+    let place = u16::try_from(class.len()).ok()?;
+    if class.len() == class.capacity() {
+        class.reserve_exact(MORE);
+    }
+    class.push(series);
+    Some(place)
+}
