@@ -32,6 +32,7 @@
 //! window.
 
 mod aggregate;
+mod answer;
 mod buckets;
 mod few;
 mod latest;

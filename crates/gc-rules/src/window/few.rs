@@ -1,11 +1,11 @@
 //! The window of a few samples.
 
-use super::samples::{answer, number};
+use super::answer::{ORDERED, answer, number};
 use super::{Asked, Worth};
 use crate::rule::Window;
 
 /// Windows of the last so many samples keep them in one piece of memory.
-pub(super) const MOST: usize = 64;
+pub(super) const MOST: usize = ORDERED;
 
 /// The newest samples by their times; of two of one time, the one that came last is the newer one.
 ///

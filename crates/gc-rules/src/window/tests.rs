@@ -353,6 +353,70 @@ fn memory_is_bounded() {
     }
 }
 
+/// Scenario: windows of every function and extent, whole and by key, with samples; another rule set takes over every
+/// second series, the last ones first.
+/// Guarantee: each of those has the value that it had, and continues as it would have where it was.
+#[test]
+fn series_move_with_their_samples() {
+    let key = Some(Key(4));
+    let add = |set: &mut SeriesSet, window: &Window, kept: &mut Kept, second: u64| {
+        let (worth, now) = (Worth::Counts((second % 7) as f64 + 1.0), Moment::from_ns(second * S));
+        let time = now;
+        let sample = Taken { key, worth, time, now };
+        match *kept {
+            Kept::Samples(series) => _ = set.add(series, &sample, || Some(window)),
+            none => *kept = set.take(none, &sample, window, None).0.unwrap(),
+        }
+    };
+    let value = |set: &SeriesSet, window: &Window, kept: Kept| {
+        kept.value(set, window, key, Moment::FIRST, asked(30 * S, 30 * S), None)
+    };
+    let (mut still, mut moving, mut moved) = (SeriesSet::default(), SeriesSet::default(), SeriesSet::default());
+    let mut series = Vec::new();
+    for extent in [60 * S]
+        .map(Extent::Over)
+        .into_iter()
+        .chain([1, 10, 100].map(Extent::Last))
+    {
+        for (function, by) in Function::ALL
+            .iter()
+            .flat_map(|function| [(*function, By::Nothing), (*function, By::GenerationAndType)])
+        {
+            let window = Window {
+                by,
+                ..window(function, extent)
+            };
+            let (mut one, mut other) = (Kept::Nothing, Kept::Nothing);
+            for second in 1..20 {
+                add(&mut still, &window, &mut one, second);
+                add(&mut moving, &window, &mut other, second);
+            }
+            series.push((window, one, other));
+        }
+    }
+    let mut known = 0;
+    for (window, one, other) in series.iter_mut().rev().step_by(2) {
+        let Kept::Samples(at) = *other else {
+            panic!("{:?} keeps no samples", window.function);
+        };
+        *other = Kept::Samples(moved.take_from(&mut moving, at).unwrap());
+        assert_eq!(
+            value(&moved, window, *other),
+            value(&still, window, *one),
+            "{:?}",
+            window.function
+        );
+        for second in 20..25 {
+            add(&mut still, window, one, second);
+            add(&mut moved, window, other, second);
+        }
+        let after = value(&moved, window, *other);
+        assert_eq!(after, value(&still, window, *one), "{:?}", window.function);
+        known += usize::from(after.is_some());
+    }
+    assert!(known > series.len() / 3, "{known} of {}", series.len());
+}
+
 /// Scenario: no sample at all, in a process that has been watched for a minute.
 /// Guarantee: that nothing happened is known, what was never measured is not.
 #[test]
