@@ -16,6 +16,10 @@ use crate::time::Moment;
 /// There is space for so many more series of a class whenever it is used up.
 const MORE: usize = 4;
 
+/// What a series counts for at least, bytes: rules that may load (`rule_language::MOST_WINDOW_BYTES`) then have no more
+/// series than a `u16` has places.
+const LEAST: usize = 64;
+
 /// Where the samples of a series are: among those of its class, by the order in which they began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SeriesAt {
@@ -72,7 +76,7 @@ macro_rules! each {
 }
 
 impl SeriesSet {
-    /// Begins the series of a window. Their memory is limited long before there are too many.
+    /// Begins the series of a window; `None`: there are too many, which rules that loaded never have ([`LEAST`]).
     fn begin(&mut self, window: &Window) -> Option<SeriesAt> {
         if window.by == By::GenerationAndType {
             return put(&mut self.keyed, [None; Key::COUNT]).map(SeriesAt::Keyed);
@@ -269,7 +273,8 @@ impl SeriesSet {
         let mut alone = Self::default();
         let one = alone.begin_whole(window).and_then(|series| {
             // While there are more and more of a class, there are two of each.
-            at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory())
+            let memory = at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory());
+            memory.map(|memory| memory.max(LEAST))
         });
         match window.by {
             By::Nothing => one.unwrap_or_default(),

@@ -87,6 +87,22 @@ mod tests {
         assert!(load(&[rules(3, 16, true)]).is_ok());
     }
 
+    /// Scenario: windows of one sample.
+    /// Guarantee: so many that their numbers do not fit in 16 bits, which an engine has for them, do not load.
+    #[test]
+    fn there_is_a_number_for_each_series() {
+        for function in ["newest", "sum", "min", "median"] {
+            let text = format!(
+                "apiVersion: gcwatch/v1\nrules:\n  - id: one.window\n    title: T\n    on: gc\n    severity: info\n    \
+                 summary: x\n    let:\n      w: {{ fn: {function}, of: gc.pause_ms, last: 1 }}\n    when: w > 0.0\n"
+            );
+            let rules = load(&[SourceFile::new("one.yaml", text)]).unwrap().rules;
+            let (_, bytes) = Engine::most_window_memory(&rules).next().unwrap();
+
+            assert!(bytes << 16 >= MOST_WINDOW_BYTES, "{function}: {bytes}");
+        }
+    }
+
     /// Scenario: the rules that ship.
     /// Guarantee: most of the room is left for others.
     #[test]
