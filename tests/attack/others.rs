@@ -102,7 +102,7 @@ fn pins(runtime: Runtime) -> (Target, Scene) {
 fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: u64) -> Duration {
     let since = Instant::now();
     loop {
-        let pause = target.usual_pause(7);
+        let pause = target.shortest_pause(7);
         let took = since.elapsed();
         if pause <= beside / 2 && pause <= before * 2 {
             return took;
@@ -122,23 +122,17 @@ fn a_closed_session_goes_on_costing(runtime: Runtime) {
     let (mut target, _) = pins(runtime);
     let tool = Tool::of(&target);
     let plain = tool.begin(&of_level(4));
-    let before = target.usual_pause(9);
+    let before = target.shortest_pause(9);
     let mut verbose = tool.begin(&of_level(5));
     tool.read(&mut verbose, Duration::from_secs(2));
     tool.end(verbose);
-    let after = target.usual_pause(15);
-    let since = Instant::now();
-    tool.executor.block_on(tool.client.recompute_levels(PATIENCE)).unwrap();
-    let healed = target.usual_pause(9);
-    println!(
-        "{}: {before} us, after a Verbose session {after}, healed {healed} in {:?}",
-        runtime.name,
-        since.elapsed()
-    );
+    let after = target.shortest_pause(15);
     assert!(after >= before * 3, "{before} us before, {after} after");
-    assert!(
-        healed <= before * 2 && healed <= after / 2,
-        "{before} us before, {after} after, {healed} healed"
+    tool.executor.block_on(tool.client.recompute_levels(PATIENCE)).unwrap();
+    let took = await_short_pauses(&mut target, HEALED_WITHIN, before, after);
+    println!(
+        "{}: {before} us, {after} after a Verbose session, as before {took:?} after the healing",
+        runtime.name
     );
     drop(plain);
 }
@@ -157,7 +151,7 @@ fn a_session_is_in_the_account(runtime: Runtime) {
     };
     let since = Instant::now();
     loop {
-        let _usual = target.usual_pause(99);
+        target.lines_from_now(99);
         let mut verbose = tool.begin(&of_level(5));
         tool.read(&mut verbose, Duration::from_secs(3));
         let collections = daemon.collections();
@@ -173,7 +167,7 @@ fn a_session_is_in_the_account(runtime: Runtime) {
 fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let before = target.usual_pause(9);
+    let before = target.shortest_pause(9);
     // Another gcwatch on the machine, one of another test, may have had a look at it by now.
     let healed_before = daemon.healings();
     let tool = Tool::of(&target);
@@ -239,7 +233,7 @@ fn a_client_that_dies_is_healed(runtime: Runtime) {
 fn a_killed_burst_is_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let before = target.usual_pause(9);
+    let before = target.shortest_pause(9);
     let leases = scene.folder().join("leases");
     for _ in 0..3 {
         let mut burst = program::command()
@@ -251,7 +245,7 @@ fn a_killed_burst_is_healed(runtime: Runtime) {
             .spawn()
             .unwrap();
         let since = Instant::now();
-        while target.usual_pause(1) < before * 3 {
+        while target.shortest_pause(1) < before * 3 {
             assert!(since.elapsed() < PATIENCE, "the burst is not felt");
         }
         burst.kill().unwrap();
@@ -291,7 +285,7 @@ fn recordings_are_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let tool = Tool::of(&target);
     let plain = tool.begin(&of_level(4));
-    let before = target.usual_pause(9);
+    let before = target.shortest_pause(9);
     for interrupted in [false, true] {
         let mut record = program::command();
         record
@@ -307,7 +301,7 @@ fn recordings_are_healed(runtime: Runtime) {
         if interrupted {
             // It is felt, so that it has begun.
             let since = Instant::now();
-            while target.usual_pause(3) < before * 3 {
+            while target.shortest_pause(3) < before * 3 {
                 assert!(since.elapsed() < PATIENCE, "the recording is not felt");
             }
             let pid = rustix::process::Pid::from_child(&record);

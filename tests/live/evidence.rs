@@ -481,7 +481,7 @@ fn ticks_leave_the_process_as_it_was(runtime: Runtime) {
         .spawn()
         .unwrap();
     let _plain = Running(plain);
-    let before = target.usual_pause(9);
+    let before = target.shortest_pause(9);
     let leases = scene.path("leases");
     let ask = |more: &[&str]| {
         let mut args = vec!["allocations", &pid, "--for", "2s", "--lease-folder", &leases];
@@ -497,10 +497,10 @@ fn ticks_leave_the_process_as_it_was(runtime: Runtime) {
     let refused = ask(&["--tick"]);
     assert!(!refused.status.success(), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("pinned objects"), "{}", stderr(&refused));
-    let after_refused = target.usual_pause(9);
+    let after_refused = target.shortest_pause(9);
     let forced = ask(&["--tick", "--force"]);
     assert!(forced.status.success(), "{}", stderr(&forced));
-    let after_forced = target.usual_pause(9);
+    let after_forced = target.shortest_pause(9);
     // What is left otherwise is seven times as long, or more.
     let bound = before * 3;
     assert!(

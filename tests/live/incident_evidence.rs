@@ -159,7 +159,7 @@ fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
         let mut target = scene.marked(Start::pins(runtime, pins)).spawn();
         target.await_socket();
         target.lines_from_now(5);
-        let before = target.usual_pause(9);
+        let before = target.shortest_pause(9);
         let daemon = daemon(&scene, "allocations", "evidence: {bursts: on, burst_for: 2s}\n");
         let incident = incident(&daemon, target.pid(), "allocations");
         let why = incident["allocations"]["none_because"].as_str();
@@ -168,7 +168,7 @@ fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
         if is_refused {
             assert!(why.unwrap().contains("pinned objects"), "{context}: {why:?}");
         }
-        let after = target.usual_pause(9);
+        let after = target.shortest_pause(9);
         // What is left otherwise is seven times as long, or more.
         assert!(after <= before * 3, "{context}: {before} us before, {after} after");
     }

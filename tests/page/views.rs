@@ -70,7 +70,8 @@ fn is_content(browser: &Browser) {
 
 const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length";
 
-/// Scenario: eight services, three processes that are not read; every view at three widths, light and dark.
+/// Scenario: eight services, three processes that are not read; every view at three widths, light and dark: one at
+/// first, then the other.
 /// Guarantee: each view comes up without a complaint of the browser and fits its width.
 fn every_view_fits() {
     let scene = seen();
@@ -117,10 +118,14 @@ fn every_view_fits() {
     ];
     for (name, path, shown) in &views {
         for (width, height) in [(390, 844), (1400, 900), (2560, 1440)] {
-            for dark in [false, true] {
+            let begins_dark = width == 1400;
+            for dark in [begins_dark, !begins_dark] {
                 browser.shape(width, height, dark);
-                browser.open(&scene.url(path));
-                browser.until(shown);
+                // The other theme is for what is drawn already, as when a system changes it in the evening.
+                if dark == begins_dark {
+                    browser.open(&scene.url(path));
+                    browser.until(shown);
+                }
                 let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
                 assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} pixels too wide");
                 let theme = if dark { "dark" } else { "light" };
