@@ -57,8 +57,8 @@ pub struct Seen {
     pub live_bytes: u64,
     /// Objects.
     pub objects: u64,
-    /// Its longest stop, nanoseconds.
-    pub stop_ns: u64,
+    /// Its longest stop, nanoseconds; `None`: of no stop both edges were seen.
+    pub stop_ns: Option<u64>,
     /// Bytes of its stream.
     pub stream_bytes: u64,
 }
@@ -104,15 +104,19 @@ impl Known {
         }
     }
 
-    /// The range after a dump: stops of one process differed by 30 %, and what lives may have grown.
+    /// The range after a dump: stops of one process differed by 30 %, and what lives may have grown. A stop that was not
+    /// seen is forecast as if there had been no dump.
     pub fn after(self, seen: Seen) -> Forecast {
         let grown = (self.live_bytes as f64 / seen.live_bytes.max(1) as f64).max(1.0);
         let times = |value: u64, factor: f64| (value as f64 * grown * factor).round() as u64;
         Forecast {
-            stop_ns: Range {
-                low: times(seen.stop_ns, 0.7),
-                high: times(seen.stop_ns, 1.3),
-            },
+            stop_ns: seen.stop_ns.map_or_else(
+                || self.forecast().stop_ns,
+                |stop| Range {
+                    low: times(stop, 0.7),
+                    high: times(stop, 1.3),
+                },
+            ),
             stops: if self.collects_twice { 2 } else { 1 },
             objects: Range {
                 low: seen.objects,
@@ -148,8 +152,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a dump of 100 MB that stopped the process for 0.3 s; since then twice as much lives, or half.
-    /// Guarantee: the next one is forecast to be twice as long, or as long, within 30 %; its stream fits.
+    /// Scenario: a dump of 100 MB that stopped the process for 0.3 s; since then twice as much lives, or half. The same
+    /// of which no stop was seen.
+    /// Guarantee: the next one is forecast to be twice as long, or as long, within 30 %; its stream fits. Without a stop
+    /// its length is what it is without a dump, never 0.
     #[test]
     fn the_next_one_is_much_the_same() {
         let known = |live_bytes| Known {
@@ -160,7 +166,7 @@ mod tests {
         let seen = Seen {
             live_bytes: 100_000_000,
             objects: 1_000_000,
-            stop_ns: 300_000_000,
+            stop_ns: Some(300_000_000),
             stream_bytes: 90_000_000,
         };
         let forecast = known(200_000_000).after(seen);
@@ -172,6 +178,9 @@ mod tests {
         assert!(forecast.buffer_bytes > 2 * 90_000_000);
         let shrunk = known(50_000_000).after(seen);
         assert_eq!(shrunk.stop_ns.high, 390_000_000);
+        let unseen = known(50_000_000).after(Seen { stop_ns: None, ..seen });
+        assert_eq!(unseen.stop_ns, known(50_000_000).forecast().stop_ns);
+        assert_eq!(unseen.objects, shrunk.objects);
     }
 
     /// Scenario: the graph of 5,000,000 objects with three references each.

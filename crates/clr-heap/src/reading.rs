@@ -204,7 +204,7 @@ pub struct Dump {
     /// What the graph would take, where it was wanted and did not fit.
     pub graph_needs: Option<u64>,
     /// For how long all threads stood, nanoseconds, in the order of the stream: the dump's own stop, and what fell
-    /// into its time.
+    /// into its time. A stop of which an edge was not seen is not there.
     pub stopped_ns: Vec<i64>,
     /// When the collection began, Unix nanoseconds; `None`: the stream's clock is not valid.
     pub at_unix_ns: Option<i64>,

@@ -42,7 +42,7 @@ pub struct Heap {
     pub runtime: Option<String>,
     /// When the collection began, RFC 3339.
     pub at: Option<String>,
-    /// For how long all threads stood, nanoseconds: each stop of the session.
+    /// For how long all threads stood, nanoseconds: each stop of the session of which both edges were seen.
     pub stopped_ns: Vec<i64>,
     /// Objects that live.
     pub objects: u64,

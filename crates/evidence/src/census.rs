@@ -265,11 +265,11 @@ impl First {
         survey.shorten();
         survey.paths = Vec::new();
         survey.suspects = Vec::new();
-        let longest = survey.heap.stopped_ns.iter().max().copied().unwrap_or(0);
+        let longest = survey.heap.stopped_ns.iter().max().copied();
         let seen = Seen {
             live_bytes,
             objects: survey.heap.objects,
-            stop_ns: u64::try_from(longest).unwrap_or(0),
+            stop_ns: longest.and_then(|stop| u64::try_from(stop).ok()),
             stream_bytes: survey.heap.stream_bytes,
         };
         Self { survey, seen }
@@ -535,7 +535,7 @@ mod tests {
                 Seen {
                     live_bytes: 50 * MIB,
                     objects: 700_000,
-                    stop_ns: stop_ms * 1_000_000,
+                    stop_ns: Some(stop_ms * 1_000_000),
                     stream_bytes: 50 * MIB,
                 },
             )),
@@ -646,7 +646,7 @@ mod tests {
         assert_eq!(found.types[0].root.as_deref(), Some("static entries"));
         assert_eq!(found.kept_by[0].retained, 64_000);
         let first = First::of(survey(1_000), 64_000);
-        assert_eq!((first.seen.stop_ns, first.seen.stream_bytes), (5_000_000, 44_000));
+        assert_eq!((first.seen.stop_ns, first.seen.stream_bytes), (Some(5_000_000), 44_000));
         let found = compared(&first, &survey(5_000), Duration::from_secs(300));
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (1, 1, true));
         let leaked = &found.types[0];

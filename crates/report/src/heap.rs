@@ -17,12 +17,12 @@ pub fn write(out: &mut dyn Write, survey: &Survey, only: Option<&str>, top: usiz
     let heap = &survey.heap;
     let stops: Vec<String> = heap.stopped_ns.iter().map(|ns| Span(*ns).to_string()).collect();
     let stopped = match stops.is_empty() {
-        true => String::new(),
-        false => format!(", threads stopped for {}", stops.join(" and ")),
+        true => "an unknown time".to_owned(),
+        false => stops.join(" and "),
     };
     writeln!(
         out,
-        "{HEADING}{} objects live, {}{stopped}{HEADING:#}",
+        "{HEADING}{} objects live, {}, threads stopped for {stopped}{HEADING:#}",
         Count(heap.objects),
         Bytes(heap.bytes)
     )?;
