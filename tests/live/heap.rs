@@ -108,7 +108,11 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         (heap["complete"].as_bool(), heap["unnamed_types"].as_u64()),
         (Some(true), Some(0))
     );
-    assert!(!heap["stopped_ns"].as_array().unwrap().is_empty(), "{heap}");
+    // That of .NET Core 3.1 ends the session at times before it wrote that threads run again.
+    assert!(
+        runtime.is_core_3() || !heap["stopped_ns"].as_array().unwrap().is_empty(),
+        "{heap}"
+    );
     // Retained as stated, for holders of a type that only they are.
     let retained = |name: &str| type_row(&first, name)["retained"].as_u64().unwrap();
     let stated = |case: &str| {

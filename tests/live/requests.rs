@@ -39,12 +39,14 @@ pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
 
 /// Between two requests of a client that is there so that there are requests.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The same where some a second are enough.
+const LONG_PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks the service for its figures until it is so.
 fn ask_until(shop: &Service, mut is: impl FnMut() -> bool) {
     while !is() {
         shop.get("/stats");
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(LONG_PAUSE);
     }
 }
 
@@ -356,7 +358,7 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
         let mut reading = Running(reading);
         while reading.0.try_wait().unwrap().is_none() {
             during.push(sent_on());
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(LONG_PAUSE);
         }
         assert!(during.len() > 2, "{}", during.len());
         during.push(sent_on());
@@ -533,7 +535,7 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     let since = Instant::now();
     while !daemon.said().contains("requests.max_per_second") {
         shop.get("/json?n=1");
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(LONG_PAUSE);
         assert!(since.elapsed() < PATIENCE, "the daemon does not say it");
     }
     assert!(
