@@ -4,6 +4,7 @@
 //! reference page and the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns`
 //! (integer nanoseconds) and as `*_ms` (milliseconds, a double).
 
+mod command_name;
 mod facts;
 mod gc;
 mod kind;
@@ -20,6 +21,7 @@ use clr_gc::gc::{Collection, Missing, Suspension};
 use super::time::Moment;
 use super::value::{Type, Value};
 
+pub use command_name::CommandName;
 pub use facts::{
     AFFECTED_RULE, ContainerFacts, EXPECTED, FIRING, FactValue, HEAP_LIMIT, HostFacts, LAST_DEATH, MemoryFacts,
     OF_VERSION, Open, ProcessFacts, RequestFacts, ServiceFacts, StreamFacts, UNSEEN_LIMIT, WatcherFacts,

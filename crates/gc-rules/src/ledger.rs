@@ -5,7 +5,8 @@
 //! usage = live + not_looked_at + free                      the collector's: objects, and free space between them
 //!       + committed_unused + bookkeeping                   the collector's: the rest
 //!       + native                                           the rest of the process
-//!       + other_processes + page_cache + kernel            the rest of the container
+//!       + other_processes + files_in_memory + kernel       the rest of the container
+//!       + page_cache + kernel_reclaimable                  memory of the container that the kernel takes back by itself
 //!       + unknown                                          what does not add up
 //! ```
 //!
@@ -17,6 +18,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strict_yaml::words;
+
+use crate::field::CommandName;
 
 words! {
     /// Where most of the memory is.
@@ -34,8 +37,12 @@ words! {
         Native = "native",
         /// Other processes in the same container.
         OtherProcesses = "other-processes",
-        /// Pages of files that are in use, and files in memory (tmpfs).
+        /// Files in memory (tmpfs, shared memory).
+        FilesInMemory = "files-in-memory",
+        /// Pages of files on disk.
         PageCache = "page-cache",
+        /// Kernel memory of the container that cannot be reclaimed.
+        Kernel = "kernel",
         /// Most of it is not known.
         #[default]
         NotKnown = "not-known",
@@ -97,10 +104,20 @@ pub struct Ledger {
     pub native: Option<u64>,
     /// Other processes of the container.
     pub other_processes: Option<u64>,
-    /// Pages of files, and files in memory.
+    /// Name of the other process of the container with the most private memory; null if there is none.
+    pub largest_other: Option<CommandName>,
+    /// Files in memory (tmpfs, shared memory), without the part that the process has mapped. The kernel cannot reclaim
+    /// them.
+    pub files_in_memory: Option<u64>,
+    /// Pages of files on disk. The kernel reclaims them when memory is needed.
     pub page_cache: Option<u64>,
-    /// The kernel's own memory for the container.
+    /// Kernel memory for the container that cannot be reclaimed, as network buffers and page tables.
     pub kernel: Option<u64>,
+    /// Kernel memory for the container that the kernel reclaims when memory is needed, as cached directory entries.
+    pub kernel_reclaimable: Option<u64>,
+    /// Whether the division of the kernel memory into the two lines is an estimate. Control groups of version 1 do not
+    /// report it.
+    pub kernel_is_estimated: bool,
     /// What of the usage no line explains.
     pub unknown: Option<u64>,
     /// How fast each line grows.
@@ -128,10 +145,14 @@ pub struct Growth {
     pub native: Option<i64>,
     /// Of other processes of the container.
     pub other_processes: Option<i64>,
-    /// Of pages of files.
+    /// Growth of files in memory.
+    pub files_in_memory: Option<i64>,
+    /// Growth of pages of files on disk.
     pub page_cache: Option<i64>,
-    /// Of the kernel's own memory for the container.
+    /// Growth of kernel memory that cannot be reclaimed.
     pub kernel: Option<i64>,
+    /// Growth of reclaimable kernel memory.
+    pub kernel_reclaimable: Option<i64>,
     /// Of what no line explains.
     pub unknown: Option<i64>,
 }
@@ -141,7 +162,7 @@ pub const WORTH_SAYING: i64 = 64 << 10;
 
 impl Ledger {
     /// The lines of the usage with their names, in order.
-    pub fn lines(&self) -> [(&'static str, Option<u64>); 10] {
+    pub fn lines(&self) -> [(&'static str, Option<u64>); 12] {
         [
             ("live", self.live),
             (NOT_LOOKED_AT, self.not_looked_at),
@@ -150,8 +171,10 @@ impl Ledger {
             ("bookkeeping", self.bookkeeping),
             ("native", self.native),
             ("other processes", self.other_processes),
+            ("files in memory", self.files_in_memory),
             ("page cache", self.page_cache),
             ("kernel", self.kernel),
+            ("kernel reclaimable", self.kernel_reclaimable),
             ("unknown", self.unknown),
         ]
     }
@@ -239,7 +262,9 @@ fn line_name(verdict: MemoryVerdict) -> &'static str {
         MemoryVerdict::CommittedUnused => "unused",
         MemoryVerdict::Native => "native",
         MemoryVerdict::OtherProcesses => "other processes",
+        MemoryVerdict::FilesInMemory => "files in memory",
         MemoryVerdict::PageCache => "page cache",
+        MemoryVerdict::Kernel => "kernel",
         MemoryVerdict::NotKnown => "unknown",
     }
 }

@@ -25,7 +25,7 @@ mod mount;
 mod read;
 mod usage;
 
-pub use figures::{Cpu, Figures, Memory};
+pub use figures::{Cpu, Figures, Memory, Others};
 pub use identity::{ContainerIdentity, identity, tenant};
 pub use kills::KillCounts;
 pub use read::{Reader, Throttling};

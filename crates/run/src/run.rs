@@ -406,6 +406,7 @@ impl Run {
         Sources {
             limit: group.and_then(|figures| figures.memory_limit),
             group: group.map(|figures| figures.memory),
+            largest_other: group.and_then(|figures| figures.others.largest),
             resident,
             heap: self.heap_figures(now),
         }

@@ -1,5 +1,6 @@
 //! What fields are read of: what is known of a process and its stream, of a service, and of gcwatch itself.
 
+use super::command_name::CommandName;
 use crate::time::{Moment, Wall};
 use crate::value::Value;
 
@@ -161,6 +162,10 @@ pub struct MemoryFacts {
     pub native: Option<u64>,
     /// Threads: the stack of each is native memory.
     pub threads: Option<u64>,
+    /// Address space in use (`VmSize`), bytes.
+    pub address_space: Option<u64>,
+    /// Limit of the address space (`ulimit -v`), bytes; `None` if unlimited.
+    pub address_space_limit: Option<u64>,
 }
 
 /// What the host has to do. `None`: unknown, as in a recording.
@@ -170,6 +175,11 @@ pub struct HostFacts {
     pub load: Option<f64>,
     /// Its CPUs that are online.
     pub cpus: Option<u64>,
+    /// Memory that the host's processes have committed, bytes. `None` unless the kernel enforces the limit
+    /// (`vm.overcommit_memory` is 2).
+    pub committed_as: Option<u64>,
+    /// Maximum memory that the host's processes can commit, bytes. `None` unless the kernel enforces the limit.
+    pub commit_limit: Option<u64>,
 }
 
 /// Usage of a process's container. Counters are since the first attach; `None`: unknown.
@@ -179,6 +189,21 @@ pub struct ContainerFacts {
     pub memory_usage: Option<u64>,
     /// The same without inactive page cache, bytes.
     pub memory_working_set: Option<u64>,
+    /// Memory in use that the kernel cannot reclaim, bytes. With version 1 a lower bound: without all kernel memory.
+    pub memory_held: Option<u64>,
+    /// Files in memory (tmpfs, shared memory), bytes.
+    pub memory_shmem: Option<u64>,
+    /// Kernel memory that cannot be reclaimed, bytes; `None` with version 1, which allows an estimate only.
+    pub memory_kernel: Option<u64>,
+    /// Kernel memory that the kernel reclaims by itself, bytes; `None` with version 1.
+    pub memory_kernel_reclaimable: Option<u64>,
+    /// Private memory of the other processes in the container, bytes. A lower bound if the container has more
+    /// processes than are read.
+    pub other_processes: Option<u64>,
+    /// Name of the process with the most private memory among them; `None` if there is no other process.
+    pub largest_other: Option<CommandName>,
+    /// Private memory of the process with that name, bytes.
+    pub largest_other_bytes: Option<u64>,
     /// Processes killed at the memory limit.
     pub oom_kills: Option<u64>,
     /// How often the memory limit was reached.

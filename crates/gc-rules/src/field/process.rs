@@ -113,6 +113,20 @@ fields! { FIELDS Process
         = |s| count(s.stream.container.memory_usage);
     "container.memory_working_set" Int "bytes" "The same without inactive page cache: relevant for the memory limit."
         = |s| count(s.stream.container.memory_working_set);
+    "container.memory_held" Int "bytes" "Memory in use in its container that the kernel cannot reclaim: without the page cache and reclaimable kernel memory. With cgroup version 1, which does not report the reclaimable part of kernel memory, without all kernel memory: a lower bound."
+        = |s| count(s.stream.container.memory_held);
+    "container.memory_shmem" Int "bytes" "Files in memory (tmpfs, shared memory) of its container, which the kernel cannot reclaim."
+        = |s| count(s.stream.container.memory_shmem);
+    "container.memory_kernel" Int "bytes" "Kernel memory of its container that cannot be reclaimed, as network buffers and page tables; unknown with cgroup version 1."
+        = |s| count(s.stream.container.memory_kernel);
+    "container.memory_kernel_reclaimable" Int "bytes" "Kernel memory of its container that the kernel reclaims when memory is needed, as cached directory entries; unknown with cgroup version 1."
+        = |s| count(s.stream.container.memory_kernel_reclaimable);
+    "container.other_processes" Int "bytes" "Private memory of the other processes in its container, resident or swapped out; 0 if there are none. At least so much if the container has more than 256 processes or 64 control groups."
+        = |s| count(s.stream.container.other_processes);
+    "container.largest_other" Text "" "Name of the other process in its container with the most private memory, at most 15 bytes; unknown if there is none."
+        = |s| s.stream.container.largest_other.as_ref().map(|name| Value::Text(name.as_str()));
+    "container.largest_other_bytes" Int "bytes" "Private memory of that process; unknown if there is none."
+        = |s| count(s.stream.container.largest_other_bytes);
     "container.memory_used_ratio" Double "ratio" "Working set relative to the limit, 0 to 1; unknown without a limit."
         = used;
     "container.oom_kills" Int "" "Processes of its container that were killed at the memory limit, since the first attach."
@@ -135,6 +149,10 @@ fields! { FIELDS Process
         = |s| s.stream.host.load.map(Value::Double);
     "host.cpus" Int "" "CPUs of the host."
         = |s| count(s.stream.host.cpus);
+    "host.committed" Int "bytes" "Memory that the processes of the host have committed. Known only if the kernel limits it (vm.overcommit_memory is 2)."
+        = |s| count(s.stream.host.committed_as);
+    "host.commit_limit" Int "bytes" "Maximum memory that the processes of the host can commit: allocations beyond it fail. Known only if vm.overcommit_memory is 2."
+        = |s| count(s.stream.host.commit_limit);
     "container.id" Text "" "Id of its container; unknown outside one."
         = |s| attribute(s, "container.id");
     "container.image" Text "" "The image of its container, without tag and digest; known with Kubernetes metadata."
@@ -185,6 +203,10 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.memory.native);
     "process.threads" Int "" "Its threads, native ones included. Read every 15 s; unknown in a recording."
         = |s| count(s.stream.memory.threads);
+    "process.address_space" Int "bytes" "Address space of the process (VmSize), including memory that is reserved only. Read every 15 s; unknown in a recording."
+        = |s| count(s.stream.memory.address_space);
+    "process.address_space_limit" Int "bytes" "Limit of its address space (`ulimit -v`); unknown without a limit, and in a recording."
+        = |s| count(s.stream.memory.address_space_limit);
     "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run. Unknown while gcwatch itself is behind: after it was stopped or had no CPU, until it has read what was written meanwhile."
         = |s| open(s, s.stream.open.stop);
     "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."

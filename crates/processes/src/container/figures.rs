@@ -1,6 +1,6 @@
 //! What a container may use and does use, at one moment.
 
-use gc_rules::field::ContainerFacts;
+use gc_rules::field::{CommandName, ContainerFacts};
 
 /// The memory of a group and those below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,14 +15,73 @@ pub struct Memory {
     pub limit_hits: Option<u64>,
     /// How often a process was slowed down because the group was over `memory.high`. Version 2 only.
     pub high_events: Option<u64>,
-    /// Bytes of anonymous pages.
+    /// Memory that the kernel cannot reclaim, in bytes: the usage without [`page_cache`](Self::page_cache) and
+    /// reclaimable kernel memory. Version 1 does not report the reclaimable part of kernel memory, so this value leaves
+    /// out all kernel memory: a lower bound, and no alert rests on an estimate.
+    pub held: Option<u64>,
+    /// Anonymous pages, in bytes.
     pub anonymous: Option<u64>,
-    /// Bytes of pages of files, with files in memory.
-    pub file: Option<u64>,
-    /// Bytes of the kernel itself for the group. Version 1 has them where it counts them.
+    /// Files in memory (tmpfs, shared memory), in bytes. The kernel cannot reclaim these pages without swap.
+    pub shmem: Option<u64>,
+    /// Reclaimable pages of files on disk, in bytes. Files in memory and locked pages are not on the lists that this
+    /// value sums up.
+    pub page_cache: Option<u64>,
+    /// Kernel memory of the group, in bytes. Version 1 reports it only if it counts it.
     pub kernel: Option<u64>,
-    /// Processes in it; unknown where it has groups below it.
+    /// Part of the kernel memory that the kernel reclaims by itself (cached directory entries and inodes), in bytes.
+    pub kernel_reclaimable: Option<u64>,
+    /// Whether the reclaimable part is an estimate ([`estimate_kernel`](Self::estimate_kernel)).
+    pub kernel_is_estimated: bool,
+    /// Number of processes in the group; `None` if it has groups below it.
     pub processes: Option<u64>,
+}
+
+impl Memory {
+    /// Divides the kernel memory of version 1, which the kernel does not divide: the group has the same share of
+    /// reclaimable memory as the host.
+    ///
+    /// The estimate is good where it matters: a group whose kernel memory is large has a large part of the kernel
+    /// memory of the host, so its share and the host's are near each other. The alternative is the kernel memory
+    /// without stacks and page tables of the processes, which counts sockets and open files as reclaimable.
+    pub(super) fn estimate_kernel(&mut self, share_of_host: Option<f64>) {
+        if self.kernel_reclaimable.is_none()
+            && let Some((all, share)) = self.kernel.zip(share_of_host)
+        {
+            self.kernel_reclaimable = Some(part(all, share));
+            self.kernel_is_estimated = true;
+        }
+    }
+
+    /// Kernel memory that cannot be reclaimed, in bytes.
+    pub(super) fn kernel_held(&self) -> Option<u64> {
+        Some(self.kernel?.saturating_sub(self.kernel_reclaimable.unwrap_or(0)))
+    }
+
+    /// A value that the kernel reported, and not an estimate.
+    fn unless_estimated(&self, bytes: Option<u64>) -> Option<u64> {
+        bytes.filter(|_| self.kernel_reclaimable.is_some() && !self.kernel_is_estimated)
+    }
+}
+
+/// A share of an amount, 0 to 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the share is between 0 and 1"
+)]
+fn part(all: u64, share: f64) -> u64 {
+    ((all as f64 * share.clamp(0.0, 1.0)) as u64).min(all)
+}
+
+/// Private memory of the other processes in a container.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Sum of their private memory, resident or swapped out, in bytes.
+    pub bytes: Option<u64>,
+    /// Name of the process with the most; `None` if there is no other process.
+    pub largest: Option<CommandName>,
+    /// Private memory of that process, in bytes.
+    pub largest_bytes: Option<u64>,
 }
 
 /// How a group was kept from the CPU. The kernel counts it where the group has a quota.
@@ -45,6 +104,8 @@ pub struct Figures {
     pub memory_limit: Option<u64>,
     /// The memory of the group that has this limit; without one, of the container.
     pub memory: Memory,
+    /// The other processes in that group; unknown if they were not read.
+    pub others: Others,
     /// The fewest CPUs that the process may use by the quotas within its container.
     pub cpu_limit: Option<f64>,
     /// Of the group that has this limit; unknown without one.
@@ -77,6 +138,13 @@ impl From<&Figures> for ContainerFacts {
         Self {
             memory_usage: figures.memory.usage,
             memory_working_set: figures.memory.working_set,
+            memory_held: figures.memory.held,
+            memory_shmem: figures.memory.shmem,
+            memory_kernel: figures.memory.unless_estimated(figures.memory.kernel_held()),
+            memory_kernel_reclaimable: figures.memory.unless_estimated(figures.memory.kernel_reclaimable),
+            other_processes: figures.others.bytes,
+            largest_other: figures.others.largest,
+            largest_other_bytes: figures.others.largest_bytes,
             oom_kills: figures.memory.oom_kills,
             memory_limit_hits: figures.memory.limit_hits,
             memory_high_events: figures.memory.high_events,

@@ -28,6 +28,7 @@ pub use read::{MemoryReading, read};
 pub use series::Series;
 
 use clr_gc::gc::Collection;
+use gc_rules::field::CommandName;
 use gc_rules::ledger::{Ledger, MemoryVerdict, Scope};
 
 use super::figures::Memory;
@@ -110,6 +111,8 @@ pub struct Sources {
     pub limit: Option<u64>,
     /// The group that has this limit, or the container's; `None`: it is in none.
     pub group: Option<Memory>,
+    /// Name of the other process of the group with the most private memory.
+    pub largest_other: Option<CommandName>,
     /// Resident pages of the process.
     pub resident: Resident,
     pub heap: HeapFigures,
@@ -142,6 +145,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     let Sources {
         limit,
         group,
+        largest_other,
         resident,
         heap,
     } = sources;
@@ -195,13 +199,16 @@ pub fn divide(sources: &Sources) -> Ledger {
         }
         _ => None,
     };
-    let files = if group.is_some() {
-        group_of(|memory| memory.file).map(|bytes| bytes.saturating_sub(shared))
+    // The process's part of shared memory is in `native`.
+    let files_in_memory = rest.take(group_of(|memory| memory.shmem).map(|bytes| bytes.saturating_sub(shared)));
+    let kernel = rest.take(group_of(Memory::kernel_held));
+    // Memory that the kernel reclaims by itself comes last: if the sources disagree, these lines are the short ones.
+    let page_cache = rest.take(if group.is_some() {
+        group_of(|memory| memory.page_cache)
     } else {
         resident.files
-    };
-    let page_cache = rest.take(files);
-    let kernel = rest.take(group_of(|memory| memory.kernel));
+    });
+    let kernel_reclaimable = rest.take(group_of(|memory| memory.kernel_reclaimable));
     let mut ledger = Ledger {
         at_ms: None,
         of,
@@ -217,41 +224,25 @@ pub fn divide(sources: &Sources) -> Ledger {
         bookkeeping,
         native,
         other_processes,
+        largest_other: *largest_other,
+        files_in_memory,
         page_cache,
         kernel,
+        kernel_reclaimable,
+        kernel_is_estimated: group.is_some_and(|memory| memory.kernel_is_estimated),
         unknown: rest.0,
         ..Ledger::default()
     };
-    // Pages of files that were not used lately are freed as soon as memory is wanted.
-    let idle = group_of(|memory| {
-        memory
-            .usage
-            .zip(memory.working_set)
-            .map(|(all, set)| all.saturating_sub(set))
-    });
-    ledger.verdict = verdict(&ledger, idle.unwrap_or(0));
+    ledger.verdict = verdict(&ledger);
     ledger
 }
 
-/// The largest line; page cache without what can be freed at once.
-fn verdict(ledger: &Ledger, idle_files: u64) -> MemoryVerdict {
-    let weight = |verdict: MemoryVerdict| {
-        let bytes = ledger.line_of(verdict)?;
-        Some(if verdict == MemoryVerdict::PageCache {
-            // Of a process alone nobody knows what can be freed: files can be read again.
-            let idle = if ledger.of == Scope::Container {
-                idle_files
-            } else {
-                bytes
-            };
-            bytes.saturating_sub(idle)
-        } else {
-            bytes
-        })
-    };
+/// Returns the largest line. Lines that the kernel reclaims by itself do not count.
+fn verdict(ledger: &Ledger) -> MemoryVerdict {
     let known = MemoryVerdict::ALL
         .iter()
-        .filter_map(|&verdict| Some((weight(verdict)?, verdict)));
+        .filter(|&&verdict| verdict != MemoryVerdict::PageCache)
+        .filter_map(|&verdict| Some((ledger.line_of(verdict)?, verdict)));
     // Of equals the first.
     let largest = known.reduce(|first, next| if next.0 > first.0 { next } else { first });
     match largest {

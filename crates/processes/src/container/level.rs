@@ -5,8 +5,11 @@
 //! | memory limit | `memory.max` (`max`: none) | `memory.limit_in_bytes` (2^63 less a page: none) |
 //! | in use | `memory.current` | `memory.usage_in_bytes` |
 //! | of it file pages not used lately | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
-//! | of it anonymous, of files | `memory.stat` anon, file | `memory.stat` total_rss, total_cache |
-//! | of it the kernel's | `memory.stat` kernel (Linux 5.18) | `memory.kmem.usage_in_bytes` |
+//! | anonymous pages | `memory.stat` anon | `memory.stat` total_rss |
+//! | files in memory | `memory.stat` shmem | `memory.stat` total_shmem |
+//! | reclaimable pages of files | `memory.stat` active_file, inactive_file | `memory.stat` total_active_file, total_inactive_file |
+//! | kernel memory | `memory.stat` kernel (Linux 5.18), or its parts; sock | `memory.kmem.usage_in_bytes` |
+//! | reclaimable kernel memory | `memory.stat` slab_reclaimable | - (see [`Memory::estimate_kernel`]) |
 //! | processes killed | `memory.events` oom_kill | `memory.oom_control` oom_kill (Linux 4.13) |
 //! | limit met | `memory.events` max | `memory.failcnt` |
 //! | slowed down at memory.high | `memory.events` high | - |
@@ -39,7 +42,10 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
             oom_kills: event("oom_kill"),
             limit_hits: event("max"),
             high_events: event("high"),
-            kernel: stat("kernel"),
+            anonymous: stat("anon"),
+            shmem: stat("shmem"),
+            kernel: kernel(&stat),
+            kernel_reclaimable: stat("slab_reclaimable"),
             ..Memory::default()
         }
     } else {
@@ -48,22 +54,41 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
             usage: read("memory.usage_in_bytes").as_deref().and_then(number),
             oom_kills: control.and_then(|control| value(&control, "oom_kill")),
             limit_hits: read("memory.failcnt").as_deref().and_then(number),
+            anonymous: stat("total_rss"),
+            shmem: stat("total_shmem"),
             kernel: read("memory.kmem.usage_in_bytes").as_deref().and_then(number),
             ..Memory::default()
         }
     };
-    let idle = stat(if unified {
-        "inactive_file"
+    let (idle, active) = if unified {
+        (stat("inactive_file"), stat("active_file"))
     } else {
-        "total_inactive_file"
-    });
-    (memory.anonymous, memory.file) = if unified {
-        (stat("anon"), stat("file"))
-    } else {
-        (stat("total_rss"), stat("total_cache"))
+        (stat("total_inactive_file"), stat("total_active_file"))
     };
-    memory.working_set = memory.usage.zip(idle).map(|(usage, idle)| usage.saturating_sub(idle));
+    let usage = memory.usage;
+    let without = |bytes: Option<u64>| Some(usage?.saturating_sub(bytes?));
+    memory.working_set = without(idle);
+    memory.page_cache = idle.zip(active).map(|(idle, active)| idle.saturating_add(active));
+    let reclaimable_kernel = if unified {
+        memory.kernel_reclaimable
+    } else {
+        // All of it, because the reclaimable part is unknown. Without the file, the kernel does not charge it.
+        Some(memory.kernel.unwrap_or(0))
+    };
+    let reclaimable = memory.page_cache.zip(reclaimable_kernel);
+    memory.held = without(reclaimable.map(|(files, kernel)| files.saturating_add(kernel)));
     memory
+}
+
+/// The kernel memory of a group of version 2. Network buffers are not in `kernel`; before Linux 5.18, `kernel` does not
+/// exist, and its parts add up to nearly the same.
+fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
+    let parts = || {
+        let others = ["kernel_stack", "pagetables", "percpu"].into_iter().filter_map(stat);
+        Some(others.fold(stat("slab")?, u64::saturating_add))
+    };
+    let kernel = stat("kernel").or_else(parts)?;
+    Some(kernel.saturating_add(stat("sock").unwrap_or(0)))
 }
 
 /// How many processes are in the group itself.
@@ -133,8 +158,9 @@ mod tests {
             ("memory.current", "300000000\n"),
             (
                 "memory.stat",
-                "anon 180000000\nfile 110000000\nkernel 4000000\nkernel_stack 3\ninactive_file_x 3\n\
-                 inactive_file 100000000\nactive_file 5\n",
+                "anon 180000000\nfile 110000000\nkernel 3000000\nkernel_stack 3\nsock 1000000\nshmem 9000000\n\
+                 shmem_thp 1\ninactive_file_x 3\ninactive_file 100000000\nactive_file 500000\n\
+                 slab_reclaimable 2500000\nslab_unreclaimable 8\nslab 2500008\n",
             ),
             (
                 "memory.events",
@@ -152,8 +178,9 @@ mod tests {
             ("memory.usage_in_bytes", "300000000\n"),
             (
                 "memory.stat",
-                "cache 1\nrss 2\ninactive_file 7\ntotal_cache 110000000\ntotal_rss 180000000\n\
-                 total_inactive_file 100000000\n",
+                "cache 1\nrss 2\nshmem 3\ninactive_file 7\nactive_file 8\ntotal_cache 110000000\n\
+                 total_rss 180000000\ntotal_shmem 9000000\ntotal_inactive_file 100000000\n\
+                 total_active_file 500000\n",
             ),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
             ("memory.failcnt", "17\n"),
@@ -173,9 +200,13 @@ mod tests {
                 oom_kills: Some(1),
                 limit_hits: Some(17),
                 high_events: unified.then_some(3),
+                held: Some(if unified { 197_000_000 } else { 195_500_000 }),
                 anonymous: Some(180_000_000),
-                file: Some(110_000_000),
+                shmem: Some(9_000_000),
+                page_cache: Some(100_500_000),
                 kernel: Some(4_000_000),
+                kernel_reclaimable: unified.then_some(2_500_000),
+                kernel_is_estimated: false,
                 processes: None,
             };
             assert_eq!(memory(unified, read), expected);

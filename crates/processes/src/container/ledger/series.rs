@@ -75,8 +75,10 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
         bookkeeping: of(|ledger| ledger.bookkeeping),
         native: of(|ledger| ledger.native),
         other_processes: of(|ledger| ledger.other_processes),
+        files_in_memory: of(|ledger| ledger.files_in_memory),
         page_cache: of(|ledger| ledger.page_cache),
         kernel: of(|ledger| ledger.kernel),
+        kernel_reclaimable: of(|ledger| ledger.kernel_reclaimable),
         unknown: of(|ledger| ledger.unknown),
     };
     let growth = |verdict: MemoryVerdict| match verdict {
@@ -86,7 +88,9 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
         MemoryVerdict::CommittedUnused => lines.committed_unused,
         MemoryVerdict::Native => lines.native,
         MemoryVerdict::OtherProcesses => lines.other_processes,
+        MemoryVerdict::FilesInMemory => lines.files_in_memory,
         MemoryVerdict::PageCache => lines.page_cache,
+        MemoryVerdict::Kernel => lines.kernel,
         MemoryVerdict::NotKnown => None,
     };
     let each = MemoryVerdict::ALL

@@ -9,7 +9,7 @@ fn mib(bytes: u64) -> Option<u64> {
 }
 
 /// A container of 512 MiB with one process, whose heap was counted: 120 live, 90 free, 20 kept, 3 of tables, 250
-/// native, 20 of files.
+/// native, 2 of other files in memory, 18 of files on disk, 1 of the kernel.
 fn usual() -> Sources {
     Sources {
         limit: mib(512),
@@ -17,11 +17,13 @@ fn usual() -> Sources {
             usage: mib(510),
             working_set: mib(500),
             anonymous: mib(483),
-            file: mib(26),
+            shmem: mib(8),
+            page_cache: mib(18),
             kernel: mib(1),
             processes: Some(1),
             ..Memory::default()
         }),
+        largest_other: None,
         resident: Resident {
             all: mib(520),
             anonymous: mib(483),
@@ -75,7 +77,8 @@ fn a_container_adds_up() {
         (mib(120), mib(90), mib(3))
     );
     assert_eq!((ledger.committed_unused, ledger.native), (mib(20), mib(256)));
-    assert_eq!((ledger.other_processes, ledger.page_cache), (Some(0), mib(20)));
+    assert_eq!((ledger.other_processes, ledger.files_in_memory), (Some(0), mib(2)));
+    assert_eq!((ledger.page_cache, ledger.kernel_reclaimable), (mib(18), None));
     assert_eq!((ledger.kernel, ledger.unknown), (mib(1), Some(0)));
     assert_eq!(ledger.verdict, MemoryVerdict::Native);
     assert!(ledger.counted);
@@ -119,9 +122,10 @@ fn without_a_count_the_committed_memory_decides() {
     );
 }
 
-/// Scenario: a container with a second process, and one with many pages of files, of which most can be freed.
-/// Guarantee: the other process is what the group has beyond this one; files that can be freed at once are not the
-/// verdict.
+/// Scenario: a container with a second process; a container with many pages of files on disk, and a container with many
+/// files in memory.
+/// Guarantee: the second process has the anonymous memory of the group beyond the first; the verdict is never pages of
+/// files on disk, but files in memory are.
 #[test]
 fn the_rest_of_the_container_is_divided() {
     let mut sources = usual();
@@ -132,11 +136,40 @@ fn the_rest_of_the_container_is_divided() {
     assert_eq!(ledger.verdict, MemoryVerdict::OtherProcesses);
     let mut sources = usual();
     let group = sources.group.as_mut().unwrap();
-    (group.file, group.usage, group.working_set) = (mib(600), mib(1084), mib(600));
-    assert_eq!(divide(&sources).page_cache, mib(594));
+    (group.page_cache, group.usage, group.working_set) = (mib(600), mib(1092), mib(1092));
+    assert_eq!(divide(&sources).page_cache, mib(600));
     assert_eq!(divide(&sources).verdict, MemoryVerdict::Native);
-    sources.group.as_mut().unwrap().working_set = mib(1080);
-    assert_eq!(divide(&sources).verdict, MemoryVerdict::PageCache);
+    let group = sources.group.as_mut().unwrap();
+    (group.shmem, group.page_cache) = (mib(606), mib(2));
+    assert_eq!(divide(&sources).files_in_memory, mib(600));
+    assert_eq!(divide(&sources).verdict, MemoryVerdict::FilesInMemory);
+    assert_eq!(
+        divide(&sources).clause().unwrap(),
+        "limit 512 MiB: live 120, free 90, unused 20, native 256, files in memory 600"
+    );
+}
+
+/// Scenario: a container with 300 MiB of kernel memory, of which the kernel can reclaim 290 MiB, with an unknown part,
+/// or none.
+/// Guarantee: kernel memory is divided into two lines, an estimate is marked, and only memory that cannot be reclaimed
+/// is the verdict.
+#[test]
+fn kernel_memory_is_divided() {
+    let mut sources = usual();
+    let group = sources.group.as_mut().unwrap();
+    (group.kernel, group.usage) = (mib(300), mib(809));
+    (group.kernel_reclaimable, group.kernel_is_estimated) = (mib(290), true);
+    let ledger = divide(&sources);
+    assert_eq!((ledger.kernel, ledger.kernel_reclaimable), (mib(10), mib(290)));
+    assert!(ledger.kernel_is_estimated);
+    assert_eq!((ledger.verdict, ledger.unknown), (MemoryVerdict::Native, Some(0)));
+    let group = sources.group.as_mut().unwrap();
+    (group.kernel_reclaimable, group.kernel_is_estimated) = (Some(0), false);
+    assert_eq!(divide(&sources).verdict, MemoryVerdict::Kernel);
+    sources.group.as_mut().unwrap().kernel_reclaimable = None;
+    let ledger = divide(&sources);
+    assert_eq!((ledger.kernel, ledger.kernel_reclaimable), (mib(300), None));
+    assert!(!ledger.kernel_is_estimated);
 }
 
 /// Scenario: a process in no container; a recording, which knows the heap alone; and nothing.
@@ -184,23 +217,23 @@ fn bytes() -> impl Strategy<Value = Option<u64>> {
 }
 
 fn memory() -> impl Strategy<Value = Memory> {
-    (
-        bytes(),
-        bytes(),
-        bytes(),
-        bytes(),
-        bytes(),
-        proptest::option::of(0..3u64),
+    let pages = (bytes(), bytes(), bytes(), bytes());
+    let kernel = (bytes(), bytes(), any::<bool>());
+    (pages, kernel, proptest::option::of(0..3u64)).prop_map(
+        |((usage, anonymous, shmem, page_cache), (kernel, kernel_reclaimable, kernel_is_estimated), processes)| {
+            Memory {
+                usage,
+                anonymous,
+                shmem,
+                page_cache,
+                kernel,
+                kernel_reclaimable,
+                kernel_is_estimated,
+                processes,
+                ..Memory::default()
+            }
+        },
     )
-        .prop_map(|(usage, working_set, anonymous, file, kernel, processes)| Memory {
-            usage,
-            working_set,
-            anonymous,
-            file,
-            kernel,
-            processes,
-            ..Memory::default()
-        })
 }
 
 fn sources() -> impl Strategy<Value = Sources> {
@@ -225,6 +258,7 @@ fn sources() -> impl Strategy<Value = Sources> {
     (bytes(), proptest::option::of(memory()), resident, heap).prop_map(|(limit, group, resident, heap)| Sources {
         limit,
         group,
+        largest_other: None,
         resident,
         heap,
     })
@@ -276,13 +310,15 @@ proptest! {
     }
 
     /// Scenario: any sources.
-    /// Guarantee: a verdict names a line that is known, is not zero and is at least the unknown rest.
+    /// Guarantee: a verdict names a line that is known, is not zero and is at least the unknown rest. The kernel cannot
+    /// reclaim the memory of this line.
     #[test]
     fn a_verdict_has_its_line(sources in sources()) {
         let ledger = divide(&sources);
         if ledger.verdict != MemoryVerdict::NotKnown {
             let line = ledger.line_of(ledger.verdict);
             prop_assert!(line.is_some_and(|bytes| bytes > 0 && bytes >= ledger.unknown.unwrap_or(0)));
+            prop_assert!(ledger.verdict != MemoryVerdict::PageCache);
         }
     }
 }

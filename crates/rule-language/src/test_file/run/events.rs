@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clr_gc::gc::{Collection, Suspension};
 use gc_rules::field::{
-    AFFECTED_RULE, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open, ProcessFacts,
-    ServiceFacts, StreamFacts, WatcherFacts,
+    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open,
+    ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
 };
 use gc_rules::review::HistoryStep;
 use gc_rules::rule::On;
@@ -209,7 +209,7 @@ fn set_each(
 
 fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     let known = "events, lost_events, undecodable, sessions, finalizers_waiting, finalizer_cpu, host_load, host_cpus, \
-                 requests, requests_touched, lag_s";
+                 host_committed, host_commit_limit, requests, requests_touched, lag_s";
     set_each("stream", fields, known, |name, number| {
         let integer = whole(number);
         match name {
@@ -221,6 +221,8 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             "finalizer_cpu" => stream.finalizer_cpu = Some(number),
             "host_load" => stream.host.load = Some(number),
             "host_cpus" => stream.host.cpus = Some(integer),
+            "host_committed" => stream.host.committed_as = Some(integer),
+            "host_commit_limit" => stream.host.commit_limit = Some(integer),
             "requests" => stream.requests.get_or_insert_default().judged = integer,
             "requests_touched" => stream.requests.get_or_insert_default().touched = integer,
             "lag_s" => stream.lag_ns = Some(nanoseconds(number)),
@@ -232,13 +234,24 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
 
 /// Usage of the container. Its limits are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
-    let known = "memory_usage, memory_working_set, oom_kills, memory_limit_hits, memory_high_events, cpu_periods, \
-                 throttled_periods, throttled_s, throttled_ratio";
-    set_each("container", fields, known, |name, number| {
+    let known = "memory_usage, memory_working_set, memory_held, memory_shmem, memory_kernel, \
+                 memory_kernel_reclaimable, other_processes, largest_other, largest_other_bytes, oom_kills, \
+                 memory_limit_hits, memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio";
+    let mut numbers = fields.clone();
+    if let Some(name) = numbers.remove("largest_other") {
+        facts.largest_other = Some(CommandName::new(&name));
+    }
+    set_each("container", &numbers, known, |name, number| {
         let integer = Some(whole(number));
         match name {
             "memory_usage" => facts.memory_usage = integer,
             "memory_working_set" => facts.memory_working_set = integer,
+            "memory_held" => facts.memory_held = integer,
+            "memory_shmem" => facts.memory_shmem = integer,
+            "memory_kernel" => facts.memory_kernel = integer,
+            "memory_kernel_reclaimable" => facts.memory_kernel_reclaimable = integer,
+            "other_processes" => facts.other_processes = integer,
+            "largest_other_bytes" => facts.largest_other_bytes = integer,
             "oom_kills" => facts.oom_kills = integer,
             "memory_limit_hits" => facts.memory_limit_hits = integer,
             "memory_high_events" => facts.memory_high_events = integer,
@@ -257,7 +270,7 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
     set_each(
         "memory",
         fields,
-        "resident, private, native, threads",
+        "resident, private, native, threads, address_space, address_space_limit",
         |name, number| {
             let integer = Some(whole(number));
             match name {
@@ -265,6 +278,8 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
                 "private" => facts.private = integer,
                 "native" => facts.native = integer,
                 "threads" => facts.threads = integer,
+                "address_space" => facts.address_space = integer,
+                "address_space_limit" => facts.address_space_limit = integer,
                 _ => return false,
             }
             true
