@@ -7,7 +7,7 @@
 //! /proc/PID/smaps -----> ledger: where the memory is, with figures and the newest collection
 //! ```
 //!
-//! Everything but `group`, `read`, `ledger::read` and `kills` is pure: texts of the kernel in, values out. `group`
+//! Everything but `group`, `read`, `others`, `ledger::read` and `kills` is pure: texts of the kernel in, values out. `group`
 //! opens files in other processes' roots, and only what is a file of a control group there: what a container put in its
 //! place is not read.
 //!
@@ -22,11 +22,12 @@ pub mod ledger;
 mod level;
 mod membership;
 mod mount;
+mod others;
 mod read;
 mod usage;
 
 pub use figures::{Cpu, Figures, Memory, Others};
 pub use identity::{ContainerIdentity, identity, tenant};
 pub use kills::KillCounts;
-pub use read::{Reader, Throttling};
+pub use read::{OthersRead, Reader, Throttling};
 pub use usage::Usage;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
+use rustix::fs::{Dir, FileType, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
 
 use super::mount::GroupFolder;
 
@@ -50,6 +50,30 @@ pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let file = openat2(folder, name, flags, Mode::empty(), resolve).ok()?;
     text(File::from(file), MAX_FILE_BYTES)
+}
+
+/// Opens the groups directly below a group, at most `limit` of them. The second value is whether some are left
+/// out.
+pub(super) fn children(folder: &OwnedFd, limit: usize) -> (Vec<OwnedFd>, bool) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(entries) = openat(folder, ".", flags, Mode::empty()).and_then(Dir::new) else {
+        return (Vec::new(), false);
+    };
+    let mut groups = Vec::new();
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        if entry.file_type() != FileType::Directory || matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if groups.len() >= limit {
+            return (groups, true);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // Skip file systems that are mounted over a group.
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        groups.extend(openat2(folder, name, flags, Mode::empty(), resolve));
+    }
+    (groups, false)
 }
 
 /// A file of the kernel in the folder of a process.

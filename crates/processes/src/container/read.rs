@@ -11,13 +11,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::{CWD, fstat};
 
-use super::figures::{Cpu, Figures, Memory};
+use super::figures::{Cpu, Figures, Memory, Others};
 use super::group::{MAX_FILE_BYTES, file, folder, group_folder, open, text};
 use super::identity::container_depth;
 use super::kills::KillCounts;
 use super::level;
 use super::membership::{Membership, group_of};
 use super::mount::{GroupFolder, place};
+use super::others::Members;
 
 /// How deep groups are looked at.
 const MAX_LEVELS: usize = 32;
@@ -28,25 +29,77 @@ const MAX_KILLS: usize = 4096;
 /// What is read of the list of mounts at most.
 const MAX_MOUNTINFO_BYTES: u64 = 4 << 20;
 
+/// Maximum number of processes of a group that are read with [`OthersRead::All`]: about 10 ms.
+const MAX_PROCESSES: usize = 256;
+
+/// Maximum number of processes of a group that are read with [`OthersRead::Few`].
+const MAX_FEW_PROCESSES: usize = 16;
+
+/// How many processes of a container a round reads for the memory of the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OthersRead {
+    /// None: the memory of the other processes is unknown, unless there is no other process.
+    #[default]
+    None,
+    /// All of a container with few processes, none of other containers: for rounds that are one second apart.
+    Few,
+    /// The first 256 processes of the first 64 groups.
+    All,
+}
+
+impl OthersRead {
+    fn max_processes(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Few => MAX_FEW_PROCESSES,
+            Self::All => MAX_PROCESSES,
+        }
+    }
+}
+
 /// Reads the figures of many processes at about the same time.
 #[derive(Debug)]
 pub struct Reader {
     own_mounts: String,
+    others: OthersRead,
     /// Processes in the same groups have the same figures.
-    known: HashMap<String, Figures>,
+    known: HashMap<String, Known>,
+    /// Processes of a group by its device and inode. Containers have several groups with one limit above them.
+    members: HashMap<GroupId, Members>,
     kills: HashMap<String, KillCounts>,
+    /// Reclaimable share of the host's kernel memory.
+    kernel_share: OnceCell<Option<f64>>,
+}
+
+/// Device and inode of a group's folder.
+type GroupId = (u64, u64);
+
+/// The figures of the processes in the same groups.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    figures: Figures,
+    /// The group whose processes are the others; `None` if they are not read.
+    group: Option<GroupId>,
 }
 
 impl Reader {
-    /// Begins a round.
+    /// Begins a round that does not read other processes.
     pub fn new() -> Self {
+        Self::with(OthersRead::None)
+    }
+
+    /// Begins a round.
+    pub fn with(others: OthersRead) -> Self {
         let own_mounts = File::open("/proc/self/mountinfo").ok();
         Self {
             own_mounts: own_mounts
                 .and_then(|file| text(file, MAX_MOUNTINFO_BYTES))
                 .unwrap_or_default(),
+            others,
             known: HashMap::new(),
+            members: HashMap::new(),
             kills: HashMap::new(),
+            kernel_share: OnceCell::new(),
         }
     }
 
@@ -55,26 +108,61 @@ impl Reader {
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
         let groups = Groups::of(&self.own_mounts, pid, start_time)?;
         if let Some(known) = self.known.get(&groups.cgroup) {
-            return Some(*known);
+            return Some(known.of_process(pid, &self.members));
         }
         let mut figures = Figures::default();
+        let mut group = None;
         if let Some((membership, place, root)) = groups.group("memory") {
             if self.kills.len() < MAX_KILLS {
                 self.kills.insert(groups.cgroup.clone(), KillCounts::read(&place));
             }
-            (figures.memory_limit, figures.memory) = memory(&levels(&membership, &place, root.as_fd()), place.unified);
+            let levels = levels(&membership, &place, root.as_fd());
+            let folder;
+            (figures.memory_limit, figures.memory, folder) = memory(&levels, place.unified);
+            if !place.unified {
+                let share = self.kernel_share.get_or_init(|| reclaimable_share(&meminfo()?));
+                figures.memory.estimate_kernel(*share);
+            }
+            // The processes of a group that is not a container and has no limit are no concern of this one.
+            let counts = levels.in_container || figures.memory_limit.is_some();
+            let has_others = figures.memory.processes != Some(1);
+            group = folder.filter(|_| counts && has_others).and_then(|folder| {
+                let max = Some(self.others.max_processes()).filter(|max| *max > 0)?;
+                let id = group_id(folder)?;
+                self.members.entry(id).or_insert_with(|| Members::read(folder, max));
+                Some(id)
+            });
         }
         if let Some((membership, place, root)) = groups.group("cpu") {
             (figures.cpu_limit, figures.cpu) = cpu(levels(&membership, &place, root.as_fd()), place.unified);
         }
-        self.known.insert(groups.cgroup, figures);
-        Some(figures)
+        if self.others == OthersRead::Few {
+            // A part of many processes is less than what an earlier round has read.
+            group = group.filter(|group| self.members.get(group).is_some_and(|members| !members.is_cut()));
+        }
+        let known = Known { figures, group };
+        self.known.insert(groups.cgroup, known);
+        Some(known.of_process(pid, &self.members))
     }
 
     /// The kill counts of the groups of a process whose figures were just read.
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
+    }
+}
+
+impl Known {
+    /// Returns the figures with the others of this process.
+    fn of_process(&self, pid: u32, members: &HashMap<GroupId, Members>) -> Figures {
+        let others = match self.group.and_then(|group| members.get(&group)) {
+            Some(members) => members.others(pid),
+            None => Others {
+                bytes: (self.figures.memory.processes == Some(1)).then_some(0),
+                ..Others::default()
+            },
+        };
+        Figures { others, ..self.figures }
     }
 }
 
@@ -179,8 +267,9 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
     }
 }
 
-/// The smallest limit, and the memory of the group that has it; of equals the outermost, to which all count.
-fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory) {
+/// The smallest limit, and the memory of the group that has it; of equals the outermost, to which all count. The third
+/// value is that group.
+fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory, Option<&OwnedFd>) {
     let limits = levels.folders.iter().filter_map(|folder| {
         let limit = level::memory_limit(unified, &|name| file(folder, name))?;
         Some((limit, folder))
@@ -198,7 +287,31 @@ fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory) {
         }
         memory
     });
-    (limit, memory.unwrap_or_default())
+    (limit, memory.unwrap_or_default(), folder)
+}
+
+fn group_id(folder: &OwnedFd) -> Option<GroupId> {
+    let stat = fstat(folder).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+fn meminfo() -> Option<String> {
+    text(File::open("/proc/meminfo").ok()?, MAX_FILE_BYTES)
+}
+
+/// The share of the host's kernel memory that is reclaimable, by the text of `/proc/meminfo`. Kernel memory that is not
+/// charged to groups (`vmalloc`, per-CPU memory) is left out.
+fn reclaimable_share(meminfo: &str) -> Option<f64> {
+    let kib = |key: &str| {
+        let line = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    let (slab, reclaimable) = (kib("Slab")?, kib("SReclaimable")?);
+    let others = kib("KernelStack")?.saturating_add(kib("PageTables")?);
+    let all = slab.saturating_add(others);
+    (all > 0).then(|| (reclaimable as f64 / all as f64).min(1.0))
 }
 
 /// Whether there are groups below a group, or that is not known.
@@ -322,6 +435,114 @@ mod tests {
         drop(sleeper);
         drop((memory, cpu));
         assert!(!Path::new("/sys/fs/cgroup/memory/docker").join(id).exists());
+    }
+
+    /// Scenario: a process that is only in a CPU group of version 1, which is named like a container of Docker and has a
+    /// quota; needs root and version 1.
+    /// Guarantee: the quota and its counters are read, the memory is not that of another group, and throttling is read.
+    #[test]
+    fn cpu_group_is_enough() {
+        let id = format!("{:064x}", u64::from(std::process::id()) << 8);
+        let Some(cpu) = Group::new("cpu", &["docker", &*id]) else {
+            eprintln!("skipped: this machine cannot create control groups of version 1");
+            return;
+        };
+        let sleeper = Sleeper::new();
+        let pid = sleeper.0.id().to_string();
+        let root = std::fs::write("/sys/fs/cgroup/memory/cgroup.procs", &pid);
+        if root.is_err() || !cpu.set(1, "cpu.cfs_quota_us", "50000") || !cpu.set(1, "cgroup.procs", &pid) {
+            eprintln!("skipped: this machine has no CPU quota, or its memory groups are read-only");
+            return;
+        }
+        let figures = Reader::with(OthersRead::All).read(sleeper.0.id(), sleeper.start_time());
+        let figures = figures.unwrap();
+        assert_eq!(figures.cpu_limit, Some(0.5));
+        assert!(figures.cpu.throttled_ns.is_some(), "{figures:?}");
+        assert_eq!((figures.memory_limit, figures.memory), (None, Memory::default()));
+        assert_eq!(figures.others, Others::default());
+        let throttling = Throttling::of(sleeper.0.id(), sleeper.start_time()).unwrap();
+        assert!(throttling.read().is_some());
+        drop(sleeper);
+        drop(cpu);
+    }
+
+    /// Scenario: a memory group of version 1 with two processes, one of them in a group below, and a file of 8 MiB in
+    /// memory that one of them wrote; needs root and version 1.
+    /// Guarantee: the file counts as a file in memory and is held; each process has the other one as the largest other
+    /// process; few processes are read in every round.
+    #[test]
+    fn files_in_memory_and_others_are_read() {
+        let id = format!("{:064x}", (u64::from(std::process::id()) << 8) + 1);
+        let parts = ["docker", &*id, "inner"];
+        let folder = tempfile::tempdir_in("/dev/shm");
+        let (Some(group), Ok(folder)) = (Group::new("memory", &parts), folder) else {
+            eprintln!("skipped: this machine cannot create control groups of version 1, or has no /dev/shm");
+            return;
+        };
+        assert!(group.set(1, "memory.limit_in_bytes", "134217728"));
+        let write = format!(
+            "echo $$ > {}; head -c 8388608 /dev/zero > {}",
+            group.0[1].join("cgroup.procs").display(),
+            folder.path().join("file").display()
+        );
+        let written = Command::new("sh").args(["-c", &write]).status().unwrap();
+        assert!(written.success());
+        let sleepers = [Sleeper::new(), Sleeper::new()];
+        assert!(group.set(1, "cgroup.procs", &sleepers[0].0.id().to_string()));
+        assert!(group.set(2, "cgroup.procs", &sleepers[1].0.id().to_string()));
+        for others in [OthersRead::All, OthersRead::Few] {
+            let mut reader = Reader::with(others);
+            for sleeper in &sleepers {
+                let figures = reader.read(sleeper.0.id(), sleeper.start_time()).unwrap();
+                let Memory { usage, held, shmem, .. } = figures.memory;
+                assert!(shmem.is_some_and(|bytes| bytes >= 8 << 20), "{figures:?}");
+                assert!(held >= shmem && held <= usage, "{figures:?}");
+                assert!(figures.memory.kernel_is_estimated, "{figures:?}");
+                assert!(
+                    figures.memory.kernel_reclaimable <= figures.memory.kernel,
+                    "{figures:?}"
+                );
+                let Others {
+                    bytes,
+                    largest,
+                    largest_bytes,
+                } = figures.others;
+                assert_eq!(largest.unwrap().as_str(), "sleep");
+                assert!(
+                    bytes.is_some_and(|bytes| bytes > 0) && bytes == largest_bytes,
+                    "{figures:?}"
+                );
+            }
+            assert_eq!(reader.members.len(), 1);
+        }
+        drop((sleepers, folder));
+        drop(group);
+    }
+
+    /// Scenario: `meminfo` of a host, of a kernel without the figures, and with figures that do not agree.
+    /// Guarantee: the share is between 0 and 1, or unknown, and an estimate is never more than the kernel memory.
+    #[test]
+    fn share_of_host_divides_kernel_memory() {
+        let host = "MemTotal: 9 kB\nSlab: 300 kB\nSReclaimable:   200 kB\nKernelStack: 60 kB\nPageTables: 40 kB\n";
+        assert_eq!(reclaimable_share(host), Some(0.5));
+        assert_eq!(reclaimable_share(&host.replace("200", "2000")), Some(1.0));
+        assert_eq!(reclaimable_share("Slab: 3 kB\n"), None);
+        assert_eq!(
+            reclaimable_share("Slab: 0 kB\nSReclaimable: 0 kB\nKernelStack: 0 kB\nPageTables: 0 kB\n"),
+            None
+        );
+        let estimated = |kernel, share| {
+            let mut memory = Memory {
+                kernel,
+                ..Memory::default()
+            };
+            memory.estimate_kernel(share);
+            (memory.kernel_reclaimable, memory.kernel_is_estimated)
+        };
+        assert_eq!(estimated(Some(1000), Some(0.5)), (Some(500), true));
+        assert_eq!(estimated(Some(u64::MAX), Some(1.0)), (Some(u64::MAX), true));
+        assert_eq!(estimated(Some(1000), None), (None, false));
+        assert_eq!(estimated(None, Some(0.5)), (None, false));
     }
 
     /// Scenario: folders that are no control groups, files of every kind in them, links out of a root.

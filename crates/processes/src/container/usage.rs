@@ -14,7 +14,7 @@ pub struct Usage {
 impl Usage {
     /// Takes a reading. The newest figures; counters count from the first reading on.
     pub fn take(&mut self, now: Figures) -> Figures {
-        let before = self.last.replace(now).unwrap_or_default();
+        let before = self.last.unwrap_or_default();
         let reported = self.reported;
         // From the first time on that it is known.
         let count = |get: fn(&Figures) -> Option<u64>| {
@@ -33,15 +33,29 @@ impl Usage {
                 throttled_periods: count(|figures| figures.cpu.throttled_periods),
                 throttled_ns: count(|figures| figures.cpu.throttled_ns),
             },
+            // They are not read in every round.
+            others: if now.others.bytes.is_some() {
+                now.others
+            } else {
+                before.others
+            },
             ..now.after(&before)
         };
+        // The next reading may have no others.
+        self.last = Some(Figures {
+            others: self.reported.others,
+            ..now
+        });
         self.reported
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use gc_rules::field::CommandName;
+
     use super::*;
+    use crate::container::figures::Others;
 
     fn killed(oom_kills: Option<u64>) -> Figures {
         Figures {
@@ -70,5 +84,28 @@ mod tests {
         assert_eq!(reported(Some(1)), Some(2));
         assert_eq!(reported(Some(4)), Some(5));
         assert_eq!(reported(None), None);
+    }
+
+    /// Scenario: readings with the other processes, without them twice, and with them when the last one has exited.
+    /// Guarantee: the newest figures of the other processes are reported until newer ones are read.
+    #[test]
+    fn others_are_kept_until_read_again() {
+        let with = |others| Figures {
+            others,
+            ..Figures::default()
+        };
+        let worker = Others {
+            bytes: Some(5),
+            largest: Some(CommandName::new("worker")),
+            largest_bytes: Some(5),
+        };
+        let none = Others {
+            bytes: Some(0),
+            ..Others::default()
+        };
+        let mut usage = Usage::default();
+        let readings = [Others::default(), worker, Others::default(), Others::default(), none];
+        let reported = readings.map(|others| usage.take(with(others)).others);
+        assert_eq!(reported, [Others::default(), worker, worker, worker, none]);
     }
 }
