@@ -442,15 +442,15 @@ mod tests {
     /// Guarantee: the quota and its counters are read, the memory is not that of another group, and throttling is read.
     #[test]
     fn cpu_group_is_enough() {
-        let id = format!("{:064x}", u64::from(std::process::id()) << 8);
-        let Some(cpu) = Group::new("cpu", &["docker", &*id]) else {
+        let name = format!("docker-{:064x}.scope", u64::from(std::process::id()) << 8);
+        let Some(cpu) = Group::new("cpu", &[&*name]) else {
             eprintln!("skipped: this machine cannot create control groups of version 1");
             return;
         };
         let sleeper = Sleeper::new();
         let pid = sleeper.0.id().to_string();
         let root = std::fs::write("/sys/fs/cgroup/memory/cgroup.procs", &pid);
-        if root.is_err() || !cpu.set(1, "cpu.cfs_quota_us", "50000") || !cpu.set(1, "cgroup.procs", &pid) {
+        if root.is_err() || !cpu.set(0, "cpu.cfs_quota_us", "50000") || !cpu.set(0, "cgroup.procs", &pid) {
             eprintln!("skipped: this machine has no CPU quota, or its memory groups are read-only");
             return;
         }
@@ -472,24 +472,24 @@ mod tests {
     /// process; few processes are read in every round.
     #[test]
     fn files_in_memory_and_others_are_read() {
-        let id = format!("{:064x}", (u64::from(std::process::id()) << 8) + 1);
-        let parts = ["docker", &*id, "inner"];
+        let name = format!("docker-{:064x}.scope", (u64::from(std::process::id()) << 8) + 1);
+        let parts = [&*name, "inner"];
         let folder = tempfile::tempdir_in("/dev/shm");
         let (Some(group), Ok(folder)) = (Group::new("memory", &parts), folder) else {
             eprintln!("skipped: this machine cannot create control groups of version 1, or has no /dev/shm");
             return;
         };
-        assert!(group.set(1, "memory.limit_in_bytes", "134217728"));
+        assert!(group.set(0, "memory.limit_in_bytes", "134217728"));
         let write = format!(
             "echo $$ > {}; head -c 8388608 /dev/zero > {}",
-            group.0[1].join("cgroup.procs").display(),
+            group.0[0].join("cgroup.procs").display(),
             folder.path().join("file").display()
         );
         let written = Command::new("sh").args(["-c", &write]).status().unwrap();
         assert!(written.success());
         let sleepers = [Sleeper::new(), Sleeper::new()];
-        assert!(group.set(1, "cgroup.procs", &sleepers[0].0.id().to_string()));
-        assert!(group.set(2, "cgroup.procs", &sleepers[1].0.id().to_string()));
+        assert!(group.set(0, "cgroup.procs", &sleepers[0].0.id().to_string()));
+        assert!(group.set(1, "cgroup.procs", &sleepers[1].0.id().to_string()));
         for others in [OthersRead::All, OthersRead::Few] {
             let mut reader = Reader::with(others);
             for sleeper in &sleepers {
