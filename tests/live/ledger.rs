@@ -142,8 +142,10 @@ fn verdicts_are_right() {
                 "bookkeeping",
                 "native",
                 "other_processes",
+                "files_in_memory",
                 "page_cache",
                 "kernel",
+                "kernel_reclaimable",
                 "unknown",
             ];
             let sum: u64 = lines.iter().map(|line| bytes(&ledger, line)).sum();

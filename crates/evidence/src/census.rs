@@ -181,8 +181,10 @@ fn grows(account: Option<&Ledger>) -> Result<(), String> {
         ("the collector's tables", growth.bookkeeping),
         ("native memory", growth.native),
         ("other processes of the container", growth.other_processes),
+        ("files in memory", growth.files_in_memory),
         ("the page cache", growth.page_cache),
         ("the kernel's memory", growth.kernel),
+        ("the kernel's reclaimable memory", growth.kernel_reclaimable),
         ("memory that no line explains", growth.unknown),
     ];
     let most = others

@@ -170,7 +170,7 @@ impl Ledger {
             ("unused", self.committed_unused),
             ("bookkeeping", self.bookkeeping),
             ("native", self.native),
-            ("other processes", self.other_processes),
+            (OTHER_PROCESSES, self.other_processes),
             ("files in memory", self.files_in_memory),
             ("page cache", self.page_cache),
             ("kernel", self.kernel),
@@ -229,6 +229,11 @@ impl Ledger {
                 Some(age) => format!("{bytes} {name} for {}", duration(age)),
                 None => format!("{name} {bytes}"),
             };
+            let largest = self.largest_other.filter(|_| name == OTHER_PROCESSES);
+            let line = match largest {
+                Some(largest) => format!("{line} ({})", largest.as_str()),
+                None => line,
+            };
             Some(line + &growth.unwrap_or_default())
         });
         let lines: Vec<String> = lines.collect();
@@ -243,6 +248,9 @@ impl Ledger {
 
 /// The name of the line of old objects that no full collection has looked at.
 const NOT_LOOKED_AT: &str = "not looked at";
+
+/// The name of the line of other processes.
+const OTHER_PROCESSES: &str = "other processes";
 
 /// `40 s`, `6 min`, `3 h`.
 fn duration(seconds: u64) -> String {
@@ -261,7 +269,7 @@ fn line_name(verdict: MemoryVerdict) -> &'static str {
         MemoryVerdict::Fragmentation => "free",
         MemoryVerdict::CommittedUnused => "unused",
         MemoryVerdict::Native => "native",
-        MemoryVerdict::OtherProcesses => "other processes",
+        MemoryVerdict::OtherProcesses => OTHER_PROCESSES,
         MemoryVerdict::FilesInMemory => "files in memory",
         MemoryVerdict::PageCache => "page cache",
         MemoryVerdict::Kernel => "kernel",
@@ -350,6 +358,45 @@ mod tests {
         };
         let text = "limit 512 MiB: live 120 and growing 1.5 MiB a minute, free 90, native 290";
         assert_eq!(other.clause().unwrap(), text);
+    }
+
+    /// Scenario: a container that is full of files in memory, and a container in which another process has most of the
+    /// memory.
+    /// Guarantee: the clause names the files, and the largest of the other processes.
+    #[test]
+    fn clause_names_files_and_other_processes() {
+        let files = Ledger {
+            verdict: MemoryVerdict::FilesInMemory,
+            limit: Some(320 * MIB),
+            live: Some(12 * MIB),
+            other_processes: Some(0),
+            files_in_memory: Some(262 * MIB),
+            page_cache: Some(MIB),
+            ..Ledger::default()
+        };
+        let text = "limit 320 MiB: live 12, files in memory 262";
+        assert_eq!(
+            Ledger {
+                usage: Some(275 * MIB),
+                ..files
+            }
+            .clause()
+            .unwrap(),
+            text
+        );
+        let others = Ledger {
+            verdict: MemoryVerdict::OtherProcesses,
+            usage: Some(275 * MIB),
+            other_processes: Some(262 * MIB),
+            largest_other: Some(CommandName::new("worker")),
+            files_in_memory: Some(0),
+            ..files
+        };
+        let text = "limit 320 MiB: live 12, other processes 262 (worker)";
+        assert_eq!(others.clause().unwrap(), text);
+        let json = serde_json::to_string(&others).unwrap();
+        assert!(json.contains(r#""largest_other":"worker""#), "{json}");
+        assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), others);
     }
 
     /// Scenario: a process without a limit, a heap of a recording, and nothing.

@@ -1,5 +1,6 @@
 //! Incidents in OpenTelemetry's model: log records.
 
+use gc_rules::field::CommandName;
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
 use gc_rules::time::Wall;
@@ -76,7 +77,14 @@ pub fn incident_record(
             .int(&row::LEDGER_BOOKKEEPING, ledger.bookkeeping)
             .int(&row::LEDGER_NATIVE, ledger.native)
             .int(&row::LEDGER_OTHERS, ledger.other_processes)
+            .text(
+                &row::LEDGER_LARGEST_OTHER,
+                ledger.largest_other.as_ref().map(CommandName::as_str),
+            )
+            .int(&row::LEDGER_FILES_IN_MEMORY, ledger.files_in_memory)
             .int(&row::LEDGER_PAGE_CACHE, ledger.page_cache)
+            .int(&row::LEDGER_KERNEL, ledger.kernel)
+            .int(&row::LEDGER_KERNEL_RECLAIMABLE, ledger.kernel_reclaimable)
             .int(&row::LEDGER_UNKNOWN, ledger.unknown);
     }
     let mut attributes = attributes.into_list();

@@ -19,8 +19,8 @@ use gc_telemetry::spans::NotExported;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::container::Figures;
 use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
+use processes::container::{Cpu, Figures, Memory, Others};
 use processes::{Identity, RunKey, RunState, StreamProgress};
 
 use crate::container::RunContainer;
@@ -250,9 +250,33 @@ impl Run {
         self.of_group(Some(self.container.figures)).unwrap_or_default()
     }
 
+    /// The figures of the controllers that have a group for this process alone: those of its container, and those of
+    /// other groups with a limit. With version 1, each controller has its own groups: a process can have a group with a
+    /// CPU limit, and the memory of the host. `None` if no controller has such a group.
     fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
-        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
-        figures.filter(has_group)
+        let figures = figures?;
+        let in_container = self.identity.is_in_container();
+        let has_cpu = in_container || figures.cpu_limit.is_some();
+        match (self.has_memory_group(&figures), has_cpu) {
+            (true, true) => Some(figures),
+            (true, false) => Some(Figures {
+                cpu: Cpu::default(),
+                throttled_ratio: None,
+                ..figures
+            }),
+            (false, true) => Some(Figures {
+                memory: Memory::default(),
+                others: Others::default(),
+                ..figures
+            }),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether the memory in these figures is that of a container, or of a control group with a limit. The root group of
+    /// version 1 has no figures.
+    fn has_memory_group(&self, figures: &Figures) -> bool {
+        figures.memory_limit.is_some() || self.identity.is_in_container() && figures.memory.usage.is_some()
     }
 
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
@@ -402,11 +426,18 @@ impl Run {
 
     /// All that is known of its memory.
     fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
-        let group = self.of_group(figures);
+        let group = self.of_group(figures).filter(|figures| self.has_memory_group(figures));
+        // A round that did not read the other processes does not change who is the largest.
+        let others = |figures: &Figures| {
+            figures
+                .others
+                .bytes
+                .map_or(self.container.figures.others, |_| figures.others)
+        };
         Sources {
             limit: group.and_then(|figures| figures.memory_limit),
             group: group.map(|figures| figures.memory),
-            largest_other: group.and_then(|figures| figures.others.largest),
+            largest_other: group.and_then(|figures| others(&figures).largest),
             resident,
             heap: self.heap_figures(now),
         }
@@ -612,10 +643,9 @@ impl Run {
             rules.metrics(&mut snapshot);
         }
         self.ledger.metrics(&mut snapshot);
-        // The conventions' `container.*` of a process that is in none would be the host's figures under a wrong name.
-        if self.identity.is_in_container() {
-            self.container.metrics(&mut snapshot);
-        }
+        // Outside of a container, `container.*` would be the host's figures under a wrong name.
+        let in_container = self.identity.is_in_container();
+        self.container.metrics(&mut snapshot, in_container);
         metrics.extend(snapshot.into_metrics());
         Some(metrics)
     }

@@ -89,7 +89,7 @@ impl CpuWaits {
     pub(crate) fn new(run: Option<RunKey>, threads: Threads) -> Self {
         Self {
             run,
-            limit: Limit::Unasked(threads),
+            limit: Limit::new(threads),
             lately: None,
             readings: None,
         }
@@ -117,7 +117,7 @@ impl CpuWaits {
     pub(crate) fn judge(&mut self, collection: &mut Collection, now: Instant, at: Option<i64>) {
         let (Some(run), Some(at)) = (self.run, at) else { return };
         if self.is_worth_it(collection.pause_ns.unwrap_or(0), now) {
-            self.limit.ask(run);
+            self.limit.ask(run, now);
             let new = || Box::new(Readings::of(PathBuf::from(format!("/proc/{}/task", run.pid)), now));
             self.readings.get_or_insert_with(new).until = now + FOR;
         }
@@ -138,36 +138,52 @@ impl CpuWaits {
     }
 }
 
-/// The CPU limit of a process's control group. The way to the group may lead through a file system that the process
-/// provides, which may never respond: it is looked for once, by another thread than the one that reads all streams.
+/// The CPU limit of a process's control group. The path of the group can lead through a file system that the process
+/// provides, which may never respond: a thread other than the one that reads all streams looks for the limit.
+///
+/// A process can get a limit, or a group with a limit, while it runs. So a limit that was not found is looked for again.
 #[derive(Debug)]
-enum Limit {
-    Unasked(Threads),
-    Asked(oneshot::Receiver<Option<Throttling>>),
-    /// `None`: there is none, or it cannot be seen.
-    Known(Option<Throttling>),
+struct Limit {
+    threads: Threads,
+    asked_at: Option<Instant>,
+    asked: Option<oneshot::Receiver<Option<Throttling>>>,
+    /// `None` if there is no limit, or if the group is not visible.
+    known: Option<Throttling>,
 }
 
+/// Interval between searches for a limit that was not found.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
 impl Limit {
-    fn ask(&mut self, run: RunKey) {
-        if let Self::Unasked(threads) = self {
-            let asked = threads.run(move || Throttling::of(run.pid, run.start_time));
-            *self = asked.map_or(Self::Known(None), Self::Asked);
+    fn new(threads: Threads) -> Self {
+        Self {
+            threads,
+            asked_at: None,
+            asked: None,
+            known: None,
+        }
+    }
+
+    fn ask(&mut self, run: RunKey, now: Instant) {
+        let is_due = self
+            .asked_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= ASK_AGAIN);
+        if is_due && self.asked.is_none() && self.known.is_none() {
+            self.asked_at = Some(now);
+            let asked = self.threads.run(move || Throttling::of(run.pid, run.start_time));
+            self.asked = asked.ok();
         }
     }
 
     fn known(&mut self) -> Option<&Throttling> {
-        if let Self::Asked(asked) = self {
+        if let Some(asked) = &mut self.asked {
             match asked.try_recv() {
-                Ok(limit) => *self = Self::Known(limit),
+                Ok(limit) => (self.known, self.asked) = (limit, None),
                 Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Closed) => *self = Self::Known(None),
+                Err(TryRecvError::Closed) => self.asked = None,
             }
         }
-        match self {
-            Self::Known(limit) => limit.as_ref(),
-            Self::Unasked(_) | Self::Asked(_) => None,
-        }
+        self.known.as_ref()
     }
 }
 

@@ -8,18 +8,32 @@ use gc_rules::time::Moment;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::Clocks;
-use crate::proc_file::text;
+use crate::proc_file::{MAX_STATUS_BYTES, count, text};
 use processes::text::bounded;
 
 const MAX_BYTES: u64 = 4 << 10;
 
 /// What the host has to do now; blocking, but only local files of the system.
 pub fn pressure() -> HostFacts {
-    let text = |path: &str| std::fs::read_to_string(path).ok();
+    let text = |path: &str| text(File::open(path).ok()?, MAX_STATUS_BYTES);
+    let is_limited = text("/proc/sys/vm/overcommit_memory").is_some_and(|mode| mode.trim() == NEVER_OVERCOMMIT);
+    let meminfo = is_limited.then(|| text("/proc/meminfo")).flatten();
+    let (committed_as, commit_limit) = commitment(meminfo.as_deref().unwrap_or_default());
     HostFacts {
         load: text("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         cpus: text("/sys/devices/system/cpu/online").and_then(|text| online(&text)),
+        committed_as,
+        commit_limit,
     }
+}
+
+/// Value of `vm.overcommit_memory` with which the kernel refuses allocations beyond the commit limit.
+const NEVER_OVERCOMMIT: &str = "2";
+
+/// Committed memory and its limit by the text of `/proc/meminfo`, in bytes.
+fn commitment(meminfo: &str) -> (Option<u64>, Option<u64>) {
+    let bytes = |key| count(meminfo, key)?.checked_mul(1024);
+    (bytes("Committed_AS:"), bytes("CommitLimit:"))
 }
 
 /// How many CPUs a list of the kernel's names: `0-3,8`.
@@ -130,5 +144,15 @@ mod tests {
             host.load.is_some() && host.cpus.is_some_and(|cpus| cpus > 0),
             "{host:?}"
         );
+        assert_eq!(host.committed_as.is_some(), host.commit_limit.is_some());
+    }
+
+    /// Scenario: `meminfo` with and without the figures of the commit limit.
+    /// Guarantee: committed memory and its limit are in bytes, or unknown.
+    #[test]
+    fn commit_limit_is_read() {
+        let meminfo = "MemFree: 1 kB\nCommitLimit:    12342044 kB\nCommitted_AS:     210336 kB\n";
+        assert_eq!(commitment(meminfo), (Some(210_336 << 10), Some(12_342_044 << 10)));
+        assert_eq!(commitment(""), (None, None));
     }
 }

@@ -66,6 +66,12 @@ pub fn anonymous(status: &str) -> Option<u64> {
     count(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
 }
 
+/// The soft limit of the address space by the text of `limits`, in bytes; `None` if it is unlimited.
+pub(crate) fn address_space_limit(limits: &str) -> Option<u64> {
+    let values = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    values.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// A figure of `/proc/meminfo`, bytes.
 pub fn meminfo(key: &str) -> Option<u64> {
     let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
@@ -93,6 +99,21 @@ mod tests {
         assert_eq!(anonymous("VmRSS:\t  100 kB\n"), None);
         assert!(meminfo("MemTotal:").is_some_and(|bytes| bytes > 1 << 20));
         assert!(of_process(std::process::id(), "status", 1 << 10).is_some_and(|text| text.len() <= 1 << 10));
+    }
+
+    /// Scenario: `limits` of processes with and without a limit of the address space, and text that is cut.
+    /// Guarantee: the soft limit is known in bytes; no limit is unknown.
+    #[test]
+    fn address_space_limit_is_the_soft_limit() {
+        let limits = |value: &str| {
+            format!(
+                "Limit                     Soft Limit           Hard Limit           Units\nMax address space         {value}\n"
+            )
+        };
+        let limit = |value: &str| address_space_limit(&limits(value));
+        assert_eq!(limit("8589934592           unlimited            bytes"), Some(8 << 30));
+        assert_eq!(limit("unlimited            unlimited            bytes"), None);
+        assert_eq!((limit(""), address_space_limit("")), (None, None));
     }
 
     /// Scenario: a file within the root of this process, a link to it, one of the kernel's, a directory, a FIFO, and

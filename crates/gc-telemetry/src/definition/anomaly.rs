@@ -106,8 +106,8 @@ attributes! {
         "Where the memory of the process is, in one clause; of rules with `evidence: [ledger]`."
         from "control group, /proc and GC events"
     LEDGER_VERDICT "gcwatch.incident.ledger.verdict" Text Own
-        "Where most of it is: `live-heap`, `not-looked-at`, `fragmentation`, `committed-unused`, `native`, `other-processes`, `page-cache`, `not-known`."
-        from "the largest of the figures that cannot be freed at once"
+        "Where most of it is: `live-heap`, `not-looked-at`, `fragmentation`, `committed-unused`, `native`, `other-processes`, `files-in-memory`, `kernel`, `not-known`. Memory that the kernel reclaims by itself does not count."
+        from "the largest line"
     LEDGER_GROWTH "gcwatch.incident.ledger.growth_per_minute" Int Own
         "How fast that grows, bytes a minute; absent while it shrinks."
         from "two readings"
@@ -138,9 +138,21 @@ attributes! {
     LEDGER_OTHERS "gcwatch.incident.ledger.other_processes" Int Own
         "Bytes of other processes in the container."
         from "control group"
-    LEDGER_PAGE_CACHE "gcwatch.incident.ledger.page_cache" Int Own
-        "Bytes of pages of files, and of files in memory."
+    LEDGER_LARGEST_OTHER "gcwatch.incident.ledger.largest_other" Text Own
+        "Name of the other process in the container with the most private memory. Absent if there is none."
+        from "/proc/PID/status"
+    LEDGER_FILES_IN_MEMORY "gcwatch.incident.ledger.files_in_memory" Int Own
+        "Bytes of files in memory (tmpfs, shared memory) that the process has not mapped."
         from "control group"
+    LEDGER_PAGE_CACHE "gcwatch.incident.ledger.page_cache" Int Own
+        "Bytes of pages of files on disk."
+        from "control group"
+    LEDGER_KERNEL "gcwatch.incident.ledger.kernel" Int Own
+        "Bytes of kernel memory for the container that cannot be reclaimed."
+        from "control group"
+    LEDGER_KERNEL_RECLAIMABLE "gcwatch.incident.ledger.kernel_reclaimable" Int Own
+        "Bytes of kernel memory for the container that the kernel reclaims. With control groups of version 1 an estimate."
+        from "control group; version 1: /proc/meminfo"
     LEDGER_UNKNOWN "gcwatch.incident.ledger.unknown" Int Own
         "Bytes in use that no line explains."
         from "what does not add up"

@@ -36,7 +36,7 @@ pub mod target {
 
     attributes! {
         LINE "gcwatch.memory.line" Text Own
-            "A line of the memory ledger: `live`, `not_looked_at` (objects since the last full collection), `free`, `unused` (committed beyond the objects), `bookkeeping`, `native`, `other_processes` (of the container), `page_cache`, `kernel`, `unknown`."
+            "A line of the memory ledger: `live`, `not_looked_at` (objects since the last full collection), `free`, `unused` (committed beyond the objects), `bookkeeping`, `native`, `other_processes` (of the container), `files_in_memory` (tmpfs), `page_cache` (pages of files on disk), `kernel`, `kernel_reclaimable` (as cached directory entries; an estimate with control groups of version 1), `unknown`."
             from "the ledger"
     }
 
@@ -72,7 +72,7 @@ pub mod target {
             "Open incidents of the process, by the highest severity so far; 0 for those that were open."
             from "rules"
         MEMORY "gcwatch.memory.usage" "By" UpDownCounter [LINE] Own
-            "Where the memory of the process and its container is: the lines add up to the usage. Processes in one container have its lines (`other_processes`, `page_cache`, `kernel`) each. An estimate, as of the newest collection for what is the collector's."
+            "Where the memory of the process and its container is: the lines add up to the usage. Processes in one container have its lines (`other_processes`, `files_in_memory`, `page_cache`, `kernel`, `kernel_reclaimable`) each. An estimate, as of the newest collection for what is the collector's."
             from "control group, /proc/PID/status, GCHeapStats, GCPerHeapHistory, GCDynamicEvent CommittedUsage"
         MEMORY_PEAK "gcwatch.memory.peak" "By" UpDownCounter [] Own
             "The highest usage since the first attach, of one reading in 15 s."

@@ -1,6 +1,7 @@
 //! The memory of processes as the kernel counts it, and what their heaps may take.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use dotnet_diagnostics::discovery::parse_stat;
 use gc_rules::field::MemoryFacts;
@@ -9,7 +10,7 @@ use super::committed;
 use super::read::{machine, runtime_config};
 use super::{Configured, Sources, Takes};
 use crate::facts::Facts;
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, count, of_process};
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, of_process};
 use processes::RunKey;
 
 /// What was read of a process. What cannot be read is unknown.
@@ -29,8 +30,19 @@ pub struct MemoryReading {
 pub struct MemoryReader {
     configured: HashMap<RunKey, Configured>,
     growth: HashMap<RunKey, Growth>,
+    limits: HashMap<RunKey, AddressSpaceLimit>,
     machine: Option<u64>,
 }
+
+/// The limit of a process's address space, and the time at which it was read.
+#[derive(Debug, Clone, Copy)]
+struct AddressSpaceLimit {
+    bytes: Option<u64>,
+    read: Instant,
+}
+
+/// Interval between readings of a limit: only `prlimit` changes the limit of a running process.
+const LIMIT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Whether a process grows.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +89,18 @@ impl MemoryReader {
         let limit = configured.limit(container, self.machine);
         self.configured.entry(key).or_insert(configured);
         let status = status.as_deref();
+        let kib = |key: &str| status.and_then(|status| count(status, key)?.checked_mul(1024));
+        let known = self.limits.get(&key).copied();
+        let address_space = known
+            .filter(|limit| limit.read.elapsed() < LIMIT_INTERVAL)
+            .unwrap_or_else(|| {
+                let limits = file("limits");
+                AddressSpaceLimit {
+                    bytes: limits.and_then(|limits| address_space_limit(&limits)),
+                    read: Instant::now(),
+                }
+            });
+        self.limits.insert(key, address_space);
         let private = status.and_then(anonymous);
         let grows = private.is_some_and(|private| {
             let growth = Growth::after(self.growth.get(&key).copied(), private);
@@ -94,10 +118,12 @@ impl MemoryReader {
             });
         MemoryReading {
             memory: MemoryFacts {
-                resident: status.and_then(|status| count(status, "VmRSS:")?.checked_mul(1024)),
+                resident: kib("VmRSS:"),
                 private,
                 native,
                 threads: status.and_then(|status| count(status, "Threads:")),
+                address_space: kib("VmSize:"),
+                address_space_limit: address_space.bytes,
             },
             heap_limit: limit.map(|limit| limit.bytes),
             machine: self.machine,
@@ -108,6 +134,7 @@ impl MemoryReader {
     pub fn keep(&mut self, keys: &[RunKey]) {
         self.configured.retain(|key, _| keys.contains(key));
         self.growth.retain(|key, _| keys.contains(key));
+        self.limits.retain(|key, _| keys.contains(key));
     }
 }
 
@@ -147,6 +174,7 @@ mod tests {
                 .zip(facts.resident)
                 .is_some_and(|(private, resident)| private <= resident + (1 << 30))
         );
+        assert!(facts.address_space > facts.resident);
         assert!(facts.threads.is_some_and(|threads| (1..100_000).contains(&threads)));
         assert_eq!(read.heap_limit, Some(300 << 20));
         assert!(read.machine.is_some_and(|bytes| bytes > 1 << 20));
@@ -161,7 +189,7 @@ mod tests {
         );
         assert_eq!(reader.configured.len(), 1);
         reader.keep(&[]);
-        assert!(reader.configured.is_empty());
+        assert!(reader.configured.is_empty() && reader.limits.is_empty());
     }
 
     /// Scenario: a process as it is found, that grows by 2 MiB and by less, and then stays as it is.

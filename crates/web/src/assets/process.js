@@ -325,8 +325,10 @@ const LINES = [
   ['bookkeeping', 'tables', 'GC tables', '', null],
   ['native', 'native', 'Native', 'the rest of the process: native allocations, stacks, compiled code', 'native'],
   ['other_processes', 'others', 'Other processes', 'in the same container', 'other-processes'],
-  ['page_cache', 'files', 'Page cache', 'pages of files; those not used lately are freed first', 'page-cache'],
-  ['kernel', 'kernel', 'The kernel', 'for this container: sockets, page tables', null],
+  ['files_in_memory', 'memory-files', 'Files in memory', 'tmpfs and shared memory', 'files-in-memory'],
+  ['page_cache', 'files', 'Page cache', 'pages of files on disk: the kernel reclaims them', 'page-cache'],
+  ['kernel', 'kernel', 'Kernel', 'for this container: network buffers, page tables', 'kernel'],
+  ['kernel_reclaimable', 'caches', 'Kernel caches', 'directory entries and inodes: the kernel reclaims them', null],
   ['unknown', 'unknown', 'Unknown', 'does not add up', null],
 ];
 
@@ -337,7 +339,9 @@ const VERDICTS = {
   'committed-unused': 'Mostly committed and unused: managed, kept for later.',
   native: 'Mostly native memory, outside the GC heap.',
   'other-processes': 'Mostly other processes of the container.',
+  'files-in-memory': 'Mostly files in memory (tmpfs).',
   'page-cache': 'Mostly pages of files that are in use.',
+  kernel: 'Mostly kernel memory for the container.',
   'not-known': 'Unknown: too much of it does not add up.',
 };
 
@@ -352,6 +356,12 @@ function aMinute(perMinute) {
   return `${perMinute > 0 ? '+' : '−'}${bytes(Math.abs(perMinute))}/min`;
 }
 
+function noteOf(ledger, key, note) {
+  if (key === 'other_processes' && ledger.largest_other) return `${note}; the largest is ${ledger.largest_other}`;
+  if (key.startsWith('kernel') && ledger.kernel_is_estimated) return `${note} (estimate)`;
+  return note;
+}
+
 function ledgerPanel(ledger, memory) {
   const whole = Math.max(1, ledger.limit ?? 0, ledger.usage ?? 0);
   const known = LINES.filter(([key]) => ledger[key] !== null);
@@ -359,7 +369,7 @@ function ledgerPanel(ledger, memory) {
   const grows = [growth(name(ledger.verdict), ledger.growth_per_minute), ledger.fastest !== ledger.verdict ? growth(name(ledger.fastest), ledger.fastest_per_minute) : null].filter(Boolean);
   const share = (value) => percent(value / whole, value / whole < 0.1 ? 1 : 0);
   const row = ([key, color, label, note, verdict]) => h('tr', { class: verdict === ledger.verdict ? 'sum' : null },
-    h('th', { scope: 'row' }, swatch(`ledger-${color}`), ' ', label, h('span', { class: 'sub' }, note)),
+    h('th', { scope: 'row' }, swatch(`ledger-${color}`), ' ', label, h('span', { class: 'sub' }, noteOf(ledger, key, note))),
     h('td', { class: 'n', title: exact(ledger[key]) }, bytes(ledger[key])),
     h('td', { class: 'n' }, ledger[key] === null ? DASH : share(ledger[key])),
     h('td', { class: 'n' }, aMinute(ledger.growth[key])));
