@@ -41,23 +41,17 @@ impl RunContainer {
             .filter_map(|(name, limit)| Some(key_value(name, limit?)))
     }
 
-    /// Adds the metrics of the container; outside of a container, those of a control group with a CPU limit.
-    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot, in_container: bool) {
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let (memory, cpu) = (&self.figures.memory, &self.figures.cpu);
-        if in_container || self.figures.cpu_limit.is_some() {
-            snapshot.put_one(&row::CPU_LIMIT, self.figures.cpu_limit.map(Number::AsDouble));
-            snapshot.put_one(&row::CPU_PERIODS, cpu.periods.map(whole));
-            snapshot.put_one(&row::CPU_THROTTLED_PERIODS, cpu.throttled_periods.map(whole));
-            snapshot.put_one(&row::CPU_THROTTLED_TIME, cpu.throttled_ns.map(seconds));
-        }
-        if !in_container {
-            return;
-        }
         snapshot.put_one(&row::MEMORY_LIMIT, self.figures.memory_limit.map(whole));
         snapshot.put_one(&row::MEMORY_USAGE, memory.usage.map(whole));
         snapshot.put_one(&row::MEMORY_WORKING_SET, memory.working_set.map(whole));
         snapshot.put_one(&row::OOM_KILLS, memory.oom_kills.map(whole));
         snapshot.put_one(&row::LIMIT_HITS, memory.limit_hits.map(whole));
         snapshot.put_one(&row::HIGH_EVENTS, memory.high_events.map(whole));
+        snapshot.put_one(&row::CPU_LIMIT, self.figures.cpu_limit.map(Number::AsDouble));
+        snapshot.put_one(&row::CPU_PERIODS, cpu.periods.map(whole));
+        snapshot.put_one(&row::CPU_THROTTLED_PERIODS, cpu.throttled_periods.map(whole));
+        snapshot.put_one(&row::CPU_THROTTLED_TIME, cpu.throttled_ns.map(seconds));
     }
 }

@@ -644,8 +644,9 @@ impl Run {
         }
         self.ledger.metrics(&mut snapshot);
         // Outside of a container, `container.*` would be the host's figures under a wrong name.
-        let in_container = self.identity.is_in_container();
-        self.container.metrics(&mut snapshot, in_container);
+        if self.identity.is_in_container() {
+            self.container.metrics(&mut snapshot);
+        }
         metrics.extend(snapshot.into_metrics());
         Some(metrics)
     }

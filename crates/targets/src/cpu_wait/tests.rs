@@ -280,16 +280,24 @@ fn nothing_is_read_of_short_stops() {
     assert_eq!(waits.next(), None);
 }
 
-/// Scenario: the way to a process's control group leads through a file system that never responds; the thread that
-/// looks for it ends at last, without an answer. Guarantee: nobody waits for it, and it is looked for once.
+/// Scenario: the path of a process's control group leads through a file system that never responds, then the thread
+/// that looks for the group exits without an answer; stops go on for more than a minute.
+/// Guarantee: no task waits for the thread, one thread at a time looks for the group, and the search is repeated after a
+/// minute, because a process can get a limit while it runs.
 #[test]
-fn a_limit_that_is_not_found_holds_nothing_up() {
+fn limit_is_looked_for_again() {
     let (thread, asked) = oneshot::channel();
-    let mut limit = Limit::Asked(asked);
+    let mut limit = Limit::new(Threads::default());
+    let began = Instant::now();
+    (limit.asked, limit.asked_at) = (Some(asked), Some(began));
     let run = RunKey { pid: 9, start_time: 1 };
-    limit.ask(run);
-    assert!(limit.known().is_none() && matches!(limit, Limit::Asked(_)));
+    limit.ask(run, began + 2 * ASK_AGAIN);
+    assert!(limit.known().is_none() && limit.asked.is_some());
+    assert_eq!(limit.asked_at, Some(began), "the first search is still running");
     drop(thread);
-    limit.ask(run);
-    assert!(limit.known().is_none() && matches!(limit, Limit::Known(None)));
+    assert!(limit.known().is_none() && limit.asked.is_none());
+    limit.ask(run, began + ASK_AGAIN / 2);
+    assert!(limit.asked.is_none(), "a minute has not passed");
+    limit.ask(run, began + ASK_AGAIN);
+    assert!(limit.asked.is_some());
 }

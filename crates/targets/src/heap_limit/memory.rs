@@ -1,7 +1,6 @@
 //! The memory of processes as the kernel counts it, and what their heaps may take.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use dotnet_diagnostics::discovery::parse_stat;
 use gc_rules::field::MemoryFacts;
@@ -34,15 +33,17 @@ pub struct MemoryReader {
     machine: Option<u64>,
 }
 
-/// The limit of a process's address space, and the time at which it was read.
-#[derive(Debug, Clone, Copy)]
+/// The limit of a process's address space.
+#[derive(Debug, Clone, Copy, Default)]
 struct AddressSpaceLimit {
     bytes: Option<u64>,
-    read: Instant,
+    /// Readings of the process until the limit is read again.
+    readings: u8,
 }
 
-/// Interval between readings of a limit: only `prlimit` changes the limit of a running process.
-const LIMIT_INTERVAL: Duration = Duration::from_secs(300);
+/// Readings of a process between two readings of its limit: 5 minutes. Only `prlimit` changes the limit of a running
+/// process.
+const LIMIT_READINGS: u8 = 20;
 
 /// Whether a process grows.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +81,12 @@ impl MemoryReader {
             .get(&key)
             .cloned()
             .unwrap_or_else(|| configured(key.pid, major));
+        let mut space = self.limits.get(&key).copied().unwrap_or_default();
+        if space.readings == 0 {
+            space.bytes = file("limits").and_then(|limits| address_space_limit(&limits));
+            space.readings = LIMIT_READINGS;
+        }
+        space.readings -= 1;
         // Another one may have its pid by now.
         let is_same = || Some(parse_stat(file("stat")?.as_bytes())?.start_time == key.start_time);
         if is_same() != Some(true) {
@@ -88,19 +95,9 @@ impl MemoryReader {
         self.machine = self.machine.or_else(machine);
         let limit = configured.limit(container, self.machine);
         self.configured.entry(key).or_insert(configured);
+        self.limits.insert(key, space);
         let status = status.as_deref();
         let kib = |key: &str| status.and_then(|status| count(status, key)?.checked_mul(1024));
-        let known = self.limits.get(&key).copied();
-        let address_space = known
-            .filter(|limit| limit.read.elapsed() < LIMIT_INTERVAL)
-            .unwrap_or_else(|| {
-                let limits = file("limits");
-                AddressSpaceLimit {
-                    bytes: limits.and_then(|limits| address_space_limit(&limits)),
-                    read: Instant::now(),
-                }
-            });
-        self.limits.insert(key, address_space);
         let private = status.and_then(anonymous);
         let grows = private.is_some_and(|private| {
             let growth = Growth::after(self.growth.get(&key).copied(), private);
@@ -123,7 +120,7 @@ impl MemoryReader {
                 native,
                 threads: status.and_then(|status| count(status, "Threads:")),
                 address_space: kib("VmSize:"),
-                address_space_limit: address_space.bytes,
+                address_space_limit: space.bytes,
             },
             heap_limit: limit.map(|limit| limit.bytes),
             machine: self.machine,
