@@ -161,6 +161,7 @@ async fn figures(pipeline: Pipeline) {
                 let measured = Measured {
                     figures,
                     memory,
+                    started: Some(host::started(key.start_time)),
                     heap_limit,
                     machine,
                     host,

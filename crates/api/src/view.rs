@@ -14,7 +14,8 @@ mod watcher;
 pub use alert::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
-    NoCollection, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
+    NoCollection, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, TrendRecord,
+    TrendsRecord, Unseen,
 };
 pub use report::{Found, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};

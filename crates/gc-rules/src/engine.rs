@@ -81,7 +81,8 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, Suspension};
 
 use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
-use super::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
+use super::field::{self, GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
+use super::memory::{MemoryHistory, MemoryTrends};
 use super::plan::When;
 use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
@@ -154,6 +155,7 @@ pub struct Engine {
     windows: Windows,
     kinds: Kinds,
     preceding: Preceding,
+    memory: MemoryHistory,
     runs: Vec<RuleRun>,
     on_gc: Round,
     on_process: Round,
@@ -189,6 +191,7 @@ impl Engine {
             now,
             ticked: now.ns() / TICK_NS,
             preceding: Preceding::default(),
+            memory: MemoryHistory::default(),
             next_number: 1,
             collected: Moment::FIRST,
             unjudged: None,
@@ -227,7 +230,18 @@ impl Engine {
 
     /// New facts on the stream. They are used from the next evaluation on.
     pub fn stream(&mut self, facts: StreamFacts) {
-        self.stream = facts;
+        let trends = self.stream.trends;
+        self.stream = StreamFacts { trends, ..facts };
+    }
+
+    /// Level, trend and age of the memory of the process.
+    pub fn memory_trends(&self) -> &MemoryTrends {
+        &self.stream.trends
+    }
+
+    /// Brings the facts about memory up to the newest samples.
+    fn measure_memory(&mut self) {
+        self.stream.trends = self.memory.trends(&self.stream, field::limits(&self.facts));
     }
 
     /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or
@@ -240,6 +254,8 @@ impl Engine {
         }
         self.windows.touch();
         self.expire(time, &mut verdict.transitions);
+        self.memory.collection(collection, time);
+        self.measure_memory();
         let facts = self.preceding.collection(collection);
         let current = Current {
             gc: Some(facts),
@@ -337,6 +353,16 @@ impl Engine {
         transitions
     }
 
+    /// Evaluates the rules `on: process` with the last facts about a process that has exited.
+    pub fn last(&mut self, facts: StreamFacts, now: Moment) -> Vec<Transition> {
+        let mut transitions = self.advance(now);
+        self.stream(facts);
+        self.windows.expire(self.now);
+        self.judge_process(Current::default(), &mut transitions);
+        self.settle_groups(&mut transitions);
+        transitions
+    }
+
     /// The process exited, so its alerts end.
     pub fn end(&mut self, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
@@ -395,6 +421,7 @@ impl Engine {
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()
+            + MemoryHistory::MAX_BYTES
             + Kinds::most_memory(rules)
             + enabled * (size_of::<RuleRun>() + run::MOST_ACTIVE)
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
@@ -470,12 +497,15 @@ impl Engine {
         self.windows.touch();
         self.expire(self.now, transitions);
         self.windows.expire(self.now);
+        self.memory.observe(self.now, &self.stream);
+        self.measure_memory();
         let scope = Scope::new(&self.facts, &self.stream, self.now);
         self.windows
             .sample(When::Tick, None, &scope, self.now, &mut KindTruths::default());
         self.judge_process(Current::default(), transitions);
         self.settle_groups(transitions);
         self.refresh();
+        self.settle_groups(transitions);
     }
 
     // Evaluation of the rules, and the resulting transitions.
@@ -538,14 +568,19 @@ impl Engine {
         self.apply(changes, current, transitions);
     }
 
-    /// Renders alerts of rules `on: process` anew. Those `on: gc` are at each occurrence: their texts are about it.
+    /// Renders alerts of rules `on: process` anew. Those `on: gc` are at each occurrence: their texts are about it. The
+    /// group of a rule whose severity rose is settled again: that rule can supersede the one that fires.
     fn refresh(&mut self) {
         let values = self.windows.values(None, self.asked());
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
         let active = self.runs.iter_mut().filter(|run| run.status.is_active());
-        active
-            .filter(|run| run.rule.on != On::Gc)
-            .for_each(|run| run.refresh(&scope));
+        for run in active.filter(|run| run.rule.on != On::Gc) {
+            if run.refresh(&scope)
+                && let Some(group) = run.rule.group
+            {
+                self.groups.touch(group);
+            }
+        }
     }
 
     fn apply(&mut self, changes: Vec<(usize, Change)>, current: Current<'_>, transitions: &mut Vec<Transition>) {

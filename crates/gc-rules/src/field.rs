@@ -23,11 +23,12 @@ use super::value::{Type, Value};
 
 pub use command_name::CommandName;
 pub use facts::{
-    AFFECTED_RULE, ContainerFacts, EXPECTED, FIRING, FactValue, HEAP_LIMIT, HostFacts, LAST_DEATH, MemoryFacts,
+    AFFECTED_RULE, ContainerFacts, EXPECTED, Exit, FIRING, FactValue, HEAP_LIMIT, HostFacts, LAST_DEATH, MemoryFacts,
     OF_VERSION, Open, ProcessFacts, RequestFacts, ServiceFacts, StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
 pub use gc::STOPPED_PARTS;
 pub(crate) use kind::Kind;
+pub(crate) use process::limits;
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

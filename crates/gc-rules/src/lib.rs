@@ -24,6 +24,7 @@
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
 //! | [`account`] | what a process was stopped for, as a record |
 //! | [`ledger`] | where the memory of a process is, as a record |
+//! | [`memory`] | level, trend and age of the memory of a process |
 //! | [`incident`] | what a person sees: the alerts of one cause on one process |
 //! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
 //!
@@ -48,6 +49,7 @@ pub mod expression;
 pub mod field;
 pub mod incident;
 pub mod ledger;
+pub mod memory;
 pub mod plan;
 pub mod record;
 pub mod review;

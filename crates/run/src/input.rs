@@ -150,6 +150,8 @@ pub struct Measured {
     /// Of its container; `None`: it could not be read.
     pub figures: Option<Figures>,
     pub memory: MemoryFacts,
+    /// Time at which the process started; `None` if unknown.
+    pub started: Option<Moment>,
     /// Maximum bytes that its heap can commit, as far as that is seen from outside.
     pub heap_limit: Option<u64>,
     /// The memory of the machine, bytes.

@@ -96,6 +96,12 @@ impl RunRules {
         self.notices(transitions, None, now)
     }
 
+    /// Evaluates the rules with the last facts about a process that has exited.
+    pub(crate) fn last(&mut self, stream: StreamFacts, now: Moment) -> Notices {
+        let transitions = self.engine.last(stream, now);
+        self.notices(transitions, None, now)
+    }
+
     /// Ends all alerts. Incidents that outlive the process stay open.
     pub(crate) fn end(&mut self, now: Moment) -> Notices {
         let transitions = self.engine.end(now);

@@ -6,9 +6,10 @@ use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::CollectionVerdict;
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::field::{self, HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::field::{self, Exit, HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
 use gc_rules::incident::IncidentEnding;
 use gc_rules::ledger::Ledger;
+use gc_rules::memory::MemoryTrends;
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase, Wall};
@@ -46,6 +47,8 @@ pub struct Run {
     /// The newest reading of its memory.
     pub memory: MemoryFacts,
     host: HostFacts,
+    /// Time at which the process started; `None` if unknown.
+    pub started: Option<Moment>,
     /// Maximum bytes that its heap can commit, as it looks from outside.
     seen_heap_limit: Option<u64>,
     /// The memory of the machine.
@@ -78,6 +81,7 @@ impl Run {
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
             host: HostFacts::default(),
+            started: None,
             seen_heap_limit: None,
             machine: None,
             exports_runtime: None,
@@ -223,6 +227,11 @@ impl Run {
         Some(limit).filter(|_| restricts && is_unseen)
     }
 
+    /// Returns level, trend and age of its memory, or `None` before the first attach.
+    pub fn memory_trends(&self) -> Option<&MemoryTrends> {
+        Some(self.rules.as_ref()?.engine.memory_trends())
+    }
+
     /// What the rules know of who it is.
     fn process_facts(&self) -> ProcessFacts {
         let attribute = |name, limit: Option<u64>| {
@@ -240,6 +249,7 @@ impl Run {
             requests: self.requests.facts(self.session.rules_at),
             host: self.host,
             wall: self.wall,
+            started: self.started,
             ..self.session.facts((&self.container.figures).into(), self.memory)
         }
     }
@@ -323,6 +333,14 @@ impl Run {
         // What was in progress when it was read last is over with it.
         put(outputs, self.advance(now));
         let in_order = self.session.closed_in_order;
+        let last = StreamFacts {
+            exit: in_order.map(|in_order| if in_order { Exit::InOrder } else { Exit::Abrupt }),
+            ..self.stream_facts()
+        };
+        let now = self.session.advances(now);
+        if let Some(rules) = self.rules.as_mut() {
+            put(outputs, rules.last(last, now));
+        }
         let mut left = None;
         match self.rules.as_mut() {
             // Nothing was killed and nobody has to restart it: what was wrong is over.
@@ -391,6 +409,7 @@ impl Run {
     /// A reading of its memory and its container. The rules get limits that changed.
     fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
+        self.started = measured.started.or(self.started);
         self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
         if let Some(series) = &mut self.telemetry.series {
             series.set_exports_runtime(self.exports_runtime.is_some());

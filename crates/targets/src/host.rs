@@ -13,6 +13,9 @@ use processes::text::bounded;
 
 const MAX_BYTES: u64 = 4 << 10;
 
+/// Length of a clock tick of `/proc` in nanoseconds, fixed in the interface of Linux.
+pub(crate) const TICK_NS: i128 = 10_000_000;
+
 /// What the host has to do now; blocking, but only local files of the system.
 pub fn pressure() -> HostFacts {
     let text = |path: &str| text(File::open(path).ok()?, MAX_STATUS_BYTES);
@@ -104,6 +107,12 @@ static ORIGIN_NS: LazyLock<i128> =
 pub fn now() -> Moment {
     let now = nanoseconds(clock_gettime(ClockId::Monotonic)) + *ORIGIN_NS;
     Moment::from_ns(u64::try_from(now).unwrap_or(0))
+}
+
+/// Returns the time at which a process started. `start_time`: field 22 of its `stat`, in ticks since the boot.
+pub fn started(start_time: u64) -> Moment {
+    let age_ns = nanoseconds(clock_gettime(ClockId::Boottime)) - i128::from(start_time) * TICK_NS;
+    now().before(u64::try_from(age_ns).unwrap_or(0))
 }
 
 /// What the host's clocks show now.

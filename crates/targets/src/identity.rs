@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use uuid::Uuid;
 
 use crate::facts::Facts;
-use crate::host::Host;
+use crate::host::{Host, TICK_NS};
 use crate::identity::own_attributes::{BadAttributes, own_attributes};
 use crate::identity::resource::Resource;
 use gc_telemetry::definition::resource as row;
@@ -27,9 +27,6 @@ use processes::{Identity, Provenance, RunKey};
 /// Namespaces of attributes that gcwatch observes itself, as far as it can: in `/proc`, from the host, the runtime and
 /// Kubernetes. The environment's value counts only where nothing else is known.
 const OBSERVED: [&str; 5] = ["process.", "host.", "os.", "container.", "k8s."];
-
-/// Clock ticks per second in `/proc`, fixed in Linux's interface.
-const TICK_NS: i128 = 10_000_000;
 
 /// The namespace for ids of service instances that the semantic conventions give.
 const INSTANCE_NAMESPACE: Uuid = Uuid::from_u128(0x4d63_009a_8d0f_11ee_aad7_4c79_6ed8_e320);

@@ -3,6 +3,7 @@
 use clr_gc::gc::StoppedTime;
 use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
+use gc_rules::memory::MemoryTrend;
 use gc_rules::rule::Role;
 use gc_rules::time::Moment;
 use gc_telemetry::definition::settings;
@@ -15,7 +16,7 @@ use crate::pipeline::shared::Noted;
 use api::gc::type_name;
 use api::view::{
     CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
-    StreamFigures, Unseen,
+    StreamFigures, TrendRecord, TrendsRecord, Unseen,
 };
 use run::Run;
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
@@ -35,7 +36,7 @@ pub(crate) fn read(
         grafana_url: None,
         at_ms: run.wall.unix_ms(now),
         revision: history.revision,
-        memory: memory(run),
+        memory: memory(run, now),
         history: shown(history.buckets(now), run),
         kept_from_ms,
         pauses: pauses(history.marks(), run.wall),
@@ -110,7 +111,7 @@ fn notes(run: &Run) -> Vec<NoteRecord> {
         .collect()
 }
 
-fn memory(run: &Run) -> MemoryRecord {
+fn memory(run: &Run, now: Moment) -> MemoryRecord {
     let newest = &run.history.figures;
     let figures = run.group_figures();
     let heap_after = newest.heap_after();
@@ -131,6 +132,36 @@ fn memory(run: &Run) -> MemoryRecord {
         container_usage: figures.memory.usage,
         container_limit: figures.memory_limit,
         ledger: run.ledger.newest(),
+        trends: trends(run, now),
+    }
+}
+
+/// Level, trend and age of the memory of a run.
+fn trends(run: &Run, now: Moment) -> TrendsRecord {
+    let seconds = |from: Moment| now.since(from) / 1_000_000_000;
+    let age_s = run.started.map(seconds);
+    let Some(trends) = run.memory_trends() else {
+        return TrendsRecord {
+            age_s,
+            ..TrendsRecord::default()
+        };
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+    let record = |trend: &MemoryTrend| TrendRecord {
+        bytes: trend.bytes,
+        level: trend.level,
+        growth_per_minute: trend.per_minute.map(|bytes| bytes as i64),
+        growth_per_minute_1h: trend.slow_per_minute.map(|bytes| bytes as i64),
+        growing_s: trend.since.or(trend.slow_since).map(seconds),
+    };
+    TrendsRecord {
+        container: record(&trends.container),
+        process: record(&trends.process),
+        heap: record(&trends.heap),
+        unvisited: trends.unvisited,
+        full_collection_s: trends.full_collection.map(seconds),
+        full_kept_away: trends.is_full_kept_away,
+        age_s,
     }
 }
 

@@ -113,6 +113,43 @@ pub struct MemoryRecord {
     pub container_limit: Option<u64>,
     /// Where all of it is: the lines add up to what is in use.
     pub ledger: Option<Ledger>,
+    /// Level, trend and age of the memory that limits relate to.
+    pub trends: TrendsRecord,
+}
+
+/// Level, trend and age of the memory of a process: the facts that verdicts on memory rest on. Null: unknown.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct TrendsRecord {
+    /// The container's memory that the kernel cannot reclaim.
+    pub container: TrendRecord,
+    /// Private memory of the process.
+    pub process: TrendRecord,
+    /// Live bytes of the heap after the newest full collection.
+    pub heap: TrendRecord,
+    /// Heap bytes that no full collection has visited.
+    pub unvisited: Option<u64>,
+    /// Seconds since the newest full collection; if none was observed, since the first collection.
+    pub full_collection_s: Option<u64>,
+    /// Whether the latency mode keeps full collections away (LowLatency, a no-GC region).
+    pub full_kept_away: Option<bool>,
+    /// Seconds since the process started.
+    pub age_s: Option<u64>,
+}
+
+/// Level, trend and age of one memory.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct TrendRecord {
+    /// The memory in bytes.
+    pub bytes: Option<u64>,
+    /// Share of the smallest limit that holds, 0 to 1 and above; null without a limit.
+    pub level: Option<f64>,
+    /// Growth over the last five minutes, bytes per minute: the slope of the lower envelope, without heap bytes that no
+    /// full collection has visited. 0: it does not grow.
+    pub growth_per_minute: Option<i64>,
+    /// Growth over the last hour, bytes per minute.
+    pub growth_per_minute_1h: Option<i64>,
+    /// Seconds since that growth started; null if the memory does not grow.
+    pub growing_s: Option<u64>,
 }
 
 /// Columns of the same length: one place is `bucket_ms`, ten seconds in the last half hour. Places without anything are

@@ -161,19 +161,21 @@ impl RuleRun {
 
     /// Renders the texts of its alert anew, at most once a second: an alert says what is, not what was when it began. Once
     /// the condition does not hold any more, it keeps the last ones: "0 processes were killed" is no reason for an alert.
-    pub(super) fn refresh(&mut self, scope: &Scope<'_>) {
+    /// Returns whether its severity rose.
+    pub(super) fn refresh(&mut self, scope: &Scope<'_>) -> bool {
         let Phase::Active(active) = &mut self.status.phase else {
-            return;
+            return false;
         };
         if active.cleared.is_some() {
-            return;
+            return false;
         }
         let figure = self.rule.summary.figure(scope);
         let due = scope.now >= active.rendered.after(RENDERED_EVERY_NS);
         let severity = self.rule.severity_now(scope).max(active.alert.severity);
         let higher = figure.filter(|figure| active.alert.peak.is_none_or(|peak| *figure > peak));
-        if !due && higher.is_none() && severity == active.alert.severity {
-            return;
+        let is_worse = severity > active.alert.severity;
+        if !due && higher.is_none() && !is_worse {
+            return false;
         }
         let alert = Arc::make_mut(&mut active.alert);
         alert.peak = higher.or(alert.peak);
@@ -182,6 +184,7 @@ impl RuleRun {
             active.rendered = scope.now;
             alert.render(&self.rule, scope);
         }
+        is_worse
     }
 
     /// The severity of its alert; that of the rule if it has none.

@@ -1,8 +1,10 @@
 //! What fields are read of: what is known of a process and its stream, of a service, and of gcwatch itself.
 
 use super::command_name::CommandName;
+use crate::memory::MemoryTrends;
 use crate::time::{Moment, Wall};
 use crate::value::Value;
+use strict_yaml::words;
 
 /// What is known of a process: its resource attributes, which include its GC settings and, in a container, its limits.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -132,14 +134,30 @@ pub struct StreamFacts {
     pub memory: MemoryFacts,
     /// The reader is behind: what is in progress now, and whether the stream is silent, is unknown.
     pub behind: bool,
+    /// Time at which the process started; `None` if unknown, as in a recording.
+    pub started: Option<Moment>,
+    /// How the process ended; `None` while it runs, or if unknown.
+    pub exit: Option<Exit>,
     /// Usage of its container; counters are since the first attach.
     pub container: ContainerFacts,
+    /// Level, trend and age of its memory. The engine computes them; what a caller sets is replaced.
+    pub trends: MemoryTrends,
     /// The host that it runs on.
     pub host: HostFacts,
     /// The service that rules `on: service` are about; `None` for a process.
     pub service: Option<ServiceFacts>,
     /// What rules `on: watcher` are about; `None` for a process.
     pub watcher: Option<WatcherFacts>,
+}
+
+words! {
+    /// How a process ended.
+    pub enum Exit {
+        /// The runtime closed its event stream, as it does when the program exits by itself.
+        InOrder = "in order",
+        /// The stream broke off: the process was killed, or an unhandled exception ended it.
+        Abrupt = "abrupt",
+    }
 }
 
 /// Requests that ended in the last minute and of which it is known what they lost to collections.

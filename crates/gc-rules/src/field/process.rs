@@ -1,7 +1,8 @@
 //! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
 
-use super::facts::{FactValue, HEAP_LIMIT, UNSEEN_LIMIT};
+use super::facts::{Exit, FactValue, HEAP_LIMIT, ProcessFacts, UNSEEN_LIMIT};
 use super::{Scope, fields};
+use crate::memory::{Limits, MemoryTrend};
 use crate::time::Moment;
 use crate::value::Value;
 
@@ -33,9 +34,39 @@ fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     ))
 }
 
-/// The limit of the heap: what the runtime says, else what follows from outside.
-fn heap_limit<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
-    attribute(scope, "gcwatch.gc.settings.hard_limit").or_else(|| attribute(scope, HEAP_LIMIT))
+/// The limit of the heap as the runtime reports it, or as configuration and container imply it if the runtime does not.
+fn heap_limit(process: &ProcessFacts) -> Option<&FactValue> {
+    let reported = process.attribute("gcwatch.gc.settings.hard_limit");
+    reported.or_else(|| process.attribute(HEAP_LIMIT))
+}
+
+/// Returns the limits that levels of memory relate to.
+pub(crate) fn limits(process: &ProcessFacts) -> Limits {
+    let bytes = |value: Option<&FactValue>| match value {
+        Some(FactValue::Int(bytes)) => u64::try_from(*bytes).ok(),
+        _ => None,
+    };
+    Limits {
+        container: bytes(process.attribute("gcwatch.container.memory.limit")),
+        heap: bytes(heap_limit(process)),
+    }
+}
+
+/// The pace of a growth in bytes per hour, like the slopes of windows.
+fn pace(per_minute: Option<f64>) -> Option<Value<'static>> {
+    per_minute.map(|per_minute| Value::Double(per_minute * 60.0))
+}
+
+/// The age of a growth in seconds; 0 if the memory does not grow.
+fn trend_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
+    trend.per_minute?;
+    age(scope, Some(trend.since.unwrap_or(scope.now)))
+}
+
+/// The age of a growth over the last hour in seconds; 0 if there is none.
+fn slow_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
+    trend.slow_per_minute?;
+    age(scope, Some(trend.slow_since.unwrap_or(scope.now)))
 }
 
 /// Whether and how long a round of finalizers has been running; unknown where the runtime never said so.
@@ -84,7 +115,7 @@ fields! { FIELDS Process
     "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its beginning."
         = |s| age(s, s.stream.since);
     "process.heap_limit" Int "bytes" "Maximum bytes that the heap can commit: the runtime's setting (.NET 9 and later), else GCHeapHardLimit or GCHeapHardLimitPercent of the environment or runtimeconfig.json, else three quarters of the container's memory limit. Unknown without a limit, where the runtime says that there is none, and in a recording without settings."
-        = heap_limit;
+        = |s| heap_limit(s.process).map(FactValue::value);
     "process.unseen_limit" Int "bytes" "The memory limit of the container where the runtime says that its heap has none (.NET 9 and later): it does not see the container's. Unknown otherwise, and in a recording."
         = |s| attribute(s, UNSEEN_LIMIT);
     "settings.server" Bool "" "Server GC: one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
@@ -201,6 +232,44 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.memory.private);
     "process.memory_native" Int "bytes" "At least so much of that is native: what exceeds the memory that the collector has made writable. Known of a process that grows while no collection comes (what collections say is better), on .NET 7 and later; unknown in a recording."
         = |s| count(s.stream.memory.native);
+    "process.age_s" Double "s" "Time since the process started. Unknown in a recording."
+        = |s| age(s, s.stream.started);
+    "process.exit" Text "" ["in order", "abrupt"] "How the process ended: the runtime closed its event stream, or the stream broke off, as when the process was killed or an unhandled exception ended it. Known only in the last evaluation of the rules, after the end."
+        = |s| text(s.stream.exit.map(Exit::name));
+    "process.memory_level" Double "ratio" "Private memory relative to the memory limit of the container, 0 to 1. Unknown without a limit and in a recording."
+        = |s| s.stream.trends.process.level.map(Value::Double);
+    "process.memory_trend" Double "bytes per hour" "Growth of private memory, without heap bytes that no full collection has visited, over the last five minutes: the slope of its lower envelope, so memory that comes back has none. 0 if it does not grow. In a recording, the growth of the heap's live bytes. Unknown in the first minute, and after 100 s without a collection."
+        = |s| pace(s.stream.trends.process.per_minute);
+    "process.memory_trend_1h" Double "bytes per hour" "The same over the last hour. Unknown in the first ten minutes."
+        = |s| pace(s.stream.trends.process.slow_per_minute);
+    "process.memory_trend_s" Double "s" "Age of the growth; 0 if there is none."
+        = |s| trend_age(s, &s.stream.trends.process);
+    "process.memory_trend_1h_s" Double "s" "Age of the growth over the last hour; 0 if there is none."
+        = |s| slow_age(s, &s.stream.trends.process);
+    "container.memory_level" Double "ratio" "Memory of the container that the kernel cannot reclaim (`container.memory_held`), relative to its limit, 0 to 1. Unknown without a limit and in a recording."
+        = |s| s.stream.trends.container.level.map(Value::Double);
+    "container.memory_trend" Double "bytes per hour" "Growth of that memory, without the process's heap bytes that no full collection has visited, over the last five minutes: the slope of its lower envelope, so memory that comes back has none. 0 if it does not grow. Unknown in the first minute and in a recording."
+        = |s| pace(s.stream.trends.container.per_minute);
+    "container.memory_trend_s" Double "s" "Age of that growth; 0 if there is none."
+        = |s| trend_age(s, &s.stream.trends.container);
+    "process.heap_level" Double "ratio" "Live bytes of the heap after the newest full collection, relative to `process.heap_limit`, 0 to 1. Unknown without a limit, and before the first full collection."
+        = |s| s.stream.trends.heap.level.map(Value::Double);
+    "process.heap_visited" Int "bytes" "Live bytes of the heap after the newest full collection. Unknown before the first one."
+        = |s| count(s.stream.trends.heap.bytes);
+    "process.heap_unvisited" Int "bytes" "Bytes of objects that the heap gained since the newest full collection: no full collection has visited them, and they may be dead. Before the first full collection, since the first collection. Unknown before that."
+        = |s| count(s.stream.trends.unvisited);
+    "process.heap_trend" Double "bytes per hour" "Growth of the live bytes after full collections over the last five minutes, 0 if they do not grow. Unknown in the first minute after the first full collection."
+        = |s| pace(s.stream.trends.heap.per_minute);
+    "process.heap_trend_1h" Double "bytes per hour" "The same over the last hour. Unknown in the first ten minutes."
+        = |s| pace(s.stream.trends.heap.slow_per_minute);
+    "process.heap_trend_s" Double "s" "Age of that growth; 0 if there is none."
+        = |s| trend_age(s, &s.stream.trends.heap);
+    "process.heap_trend_1h_s" Double "s" "Age of the growth over the last hour; 0 if there is none."
+        = |s| slow_age(s, &s.stream.trends.heap);
+    "process.full_collection_s" Double "s" "Time since the newest full collection; if none was observed, since the first collection. Unknown before that."
+        = |s| age(s, s.stream.trends.full_collection);
+    "process.full_kept_away" Bool "" "The latency mode keeps full collections away: `LowLatency`, or a no-GC region. Unknown before the first collection."
+        = |s| s.stream.trends.is_full_kept_away.map(Value::Bool);
     "process.threads" Int "" "Its threads, native ones included. Read every 15 s; unknown in a recording."
         = |s| count(s.stream.memory.threads);
     "process.address_space" Int "bytes" "Address space of the process (VmSize), including memory that is reserved only. Read every 15 s; unknown in a recording."

@@ -122,7 +122,7 @@ impl Resolution {
     }
 }
 
-/// The ledger with the lines that are known, or else what is known of the heap.
+/// The ledger with the lines that are known, or else what is known of the heap; and level, trend and age.
 fn memory(memory: &Value) -> Value {
     let known = |value: &Value| {
         let fields = value.as_object().into_iter().flatten();
@@ -134,6 +134,7 @@ fn memory(memory: &Value) -> Value {
     let Some(ledger) = memory.get("ledger").filter(|ledger| ledger.is_object()) else {
         let mut lines = known(memory);
         lines.insert("ledger".to_owned(), Value::Null);
+        lines.insert("trends".to_owned(), trends(memory));
         return Value::Object(lines);
     };
     let mut lines = known(ledger);
@@ -154,7 +155,29 @@ fn memory(memory: &Value) -> Value {
             "resident",
         ],
     ));
+    lines.insert("trends".to_owned(), trends(memory));
     Value::Object(lines)
+}
+
+/// Level, trend and age of the memory, with the figures that are known.
+fn trends(memory: &Value) -> Value {
+    let fields = memory.get("trends").and_then(Value::as_object).into_iter().flatten();
+    let known = fields.filter_map(|(name, value)| {
+        let value = match value.as_object() {
+            Some(trend) => {
+                let known = trend.iter().filter(|(_, figure)| !figure.is_null());
+                json!(
+                    known
+                        .map(|(name, figure)| (name.clone(), figure.clone()))
+                        .collect::<Map<_, _>>()
+                )
+            }
+            None => value.clone(),
+        };
+        let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        (!is_empty).then(|| (name.clone(), value))
+    });
+    Value::Object(known.collect())
 }
 
 /// Names and values; what they mean is in the record.

@@ -161,6 +161,9 @@ pub struct Expectation {
     /// How often the condition held, if the rule fires.
     #[serde(default)]
     pub count: Option<u64>,
+    /// The severity of the alert.
+    #[serde(default)]
+    pub severity: Option<Severity>,
     /// All labels of the alert.
     #[serde(default)]
     pub labels: Option<BTreeMap<String, String>>,

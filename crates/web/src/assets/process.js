@@ -180,19 +180,21 @@ function latency(process, open) {
 const LEVELS = { critical: 'bad', error: 'bad', warning: 'mid', info: 'calm' };
 
 function memory_answer(memory, history, open) {
-  const used_share = memory.heap_after === null || memory.heap_limit === null ? null : memory.heap_after / memory.heap_limit;
-  const incident = open.find((one) => /^(memory|finalizers)\./.test(one.symptom));
-  const { ledger } = memory;
+  const { trends } = memory;
+  const level = Math.max(trends.container.level ?? 0, trends.heap.level ?? 0);
+  // An incident of stopped time can have memory as its cause.
+  const ofMemory = (rule) => /^(memory|finalizers)\./.test(rule);
+  const incident = open.find((one) => ofMemory(one.symptom)) ?? open.find((one) => one.members.some((member) => member.role === 'symptom' && ofMemory(member.rule)) || one.causes.some((cause) => cause.rule === 'memory.no-space'));
   const limit = memory.heap_limit ?? memory.container_limit;
   const used = memory.heap_after === null ? null : `heap ${bytes(memory.heap_after)}${limit ? ` of ${bytes(limit)}` : ', no limit known'}`;
-  const grown = ledger && ledger.fastest_per_minute !== null && ledger.fastest_per_minute >= 1048576 ? `${LINES.find((line) => line[4] === ledger.fastest)?.[2].toLowerCase() ?? 'memory'} grows by ${bytes(ledger.fastest_per_minute)}/min` : null;
-  const lean = trend(history);
-  const leans = lean && lean.slope >= 1048576 ? `live heap grows by ${bytes(lean.slope)}/min` : null;
-  const figures = [used, grown ?? leans].filter(Boolean).join(', ');
+  const pace = trends.process.growth_per_minute ?? trends.heap.growth_per_minute;
+  const lean = pace === null ? trend(history)?.slope ?? null : pace;
+  const grows = lean !== null && lean >= 1048576 ? `${pace === null ? 'live heap' : 'memory'} grows by ${bytes(lean)}/min` : null;
+  const figures = [used, grows].filter(Boolean).join(', ');
   if (incident) return [LEVELS[incident.severity], 'Yes', incident.summary];
   if (!figures) return ['', 'Unknown', 'no figures yet'];
-  if (grown || leans) return ['mid', 'Growing', `${figures}; no incident`];
-  if (used_share > 0.9) return ['mid', 'Nearly full', figures];
+  if (grows) return ['mid', 'Growing', `${figures}; no incident`];
+  if (level > 0.9) return ['mid', 'Nearly full', figures];
   return ['calm', 'No', figures];
 }
 
@@ -379,8 +381,31 @@ function ledgerPanel(ledger, memory) {
     h('div', { class: 'stack', role: 'img', 'aria-label': title }, known.map(([key, color, label]) => ledger[key] ? h('span', { class: `ledger-${color}`, title: `${label}: ${bytes(ledger[key])}`, style: { width: `${((ledger[key] / whole) * 100).toFixed(2)}%` } }) : null)),
     h('p', { class: 'legend' }, ledger.limit === null ? h('span', null, `${bytes(ledger.usage)} in use, no limit`) : [h('span', null, `${bytes(ledger.usage)} in use`), h('span', null, `${bytes(ledger.headroom)} left`), h('span', null, `limit of the container ${bytes(ledger.limit)}`)]),
     h('table', { class: 'ledger' }, h('tbody', null, LINES.map(row))),
+    trendTable(memory.trends),
     h('p', { class: 'faint' }, ledger.counted ? 'Resident memory, its pages counted ' : 'Resident memory, of the heap as far as the process\'s own is: an estimate of ', ledger.at_ms ? ago(ledger.at_ms) : DASH, '.'),
     h('details', null, h('summary', null, 'All figures'), figures(memory)));
+}
+
+// Level, trend and age: the facts that verdicts on memory rest on.
+function trendTable(trends) {
+  const rows = [
+    ['Container', trends.container, 'without memory that the kernel can reclaim'],
+    ['Process', trends.process, 'private memory'],
+    ['Heap', trends.heap, 'live after the newest full collection'],
+  ].filter(([, one]) => one.bytes !== null);
+  if (!rows.length) return null;
+  const unvisited = trends.unvisited ? `${bytes(trends.unvisited)} of the heap have not been visited by a full collection for ${duration((trends.full_collection_s ?? 0) * 1e9)}${trends.full_kept_away ? ': the latency mode keeps full collections away' : ''}.` : null;
+  return [
+    h('table', { class: 'ledger' },
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Level and trend'), ['Memory', 'Of its limit', 'Growth', 'Growing for'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
+      h('tbody', null, rows.map(([name, one, note]) => h('tr', null,
+        h('th', { scope: 'row' }, name, h('span', { class: 'sub' }, note)),
+        h('td', { class: 'n', title: exact(one.bytes) }, bytes(one.bytes)),
+        h('td', { class: 'n' }, one.level === null ? DASH : percent(one.level)),
+        h('td', { class: 'n' }, one.growth_per_minute === null ? DASH : one.growth_per_minute < 65536 ? 'none' : `+${bytes(one.growth_per_minute)}/min`),
+        h('td', { class: 'n' }, one.growing_s === null ? DASH : duration(one.growing_s * 1e9)))))),
+    unvisited ? h('p', { class: 'faint' }, unvisited) : null,
+  ];
 }
 
 function memoryPanel(memory) {

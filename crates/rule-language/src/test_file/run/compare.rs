@@ -58,6 +58,13 @@ pub(super) fn compare(expectation: &Expectation, review: &Review, rules: &RuleSe
     if let Some(count) = expectation.count.filter(|count| *count != alert.count) {
         differences.push(format!("count is {}, expected {count}", alert.count));
     }
+    if let Some(severity) = expectation.severity.filter(|severity| *severity != alert.severity) {
+        differences.push(format!(
+            "severity is {}, expected {}",
+            alert.severity.name(),
+            severity.name()
+        ));
+    }
     if let Some(summary) = expectation
         .summary
         .as_deref()

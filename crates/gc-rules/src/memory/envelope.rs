@@ -1,0 +1,361 @@
+//! The lower envelope of a memory over time, and the growth that it shows.
+//!
+//! The envelope at an instant is the least value since then. Memory that comes back (a saw-tooth of collections, a copy
+//! that is dropped, a cache that is cleared) leaves the envelope flat, so it has no trend.
+//!
+//! # Growth
+//!
+//! 1. Samples are kept as the minimum and the maximum of time slots of equal length.
+//! 2. The newest rise after a fall may be the next tooth of a saw. It counts only by what it exceeds the deepest fall
+//!    in the window.
+//! 3. The envelope grows while one rise follows the other. If no rise follows within twice the newest gap between
+//!    rises, growth has ended. A leak that only full collections show rises in steps with long gaps, a warm-up in short
+//!    ones, so the same rule fits both.
+//! 4. Growth needs three rises, or two that are [`APART`] slots apart: a single step can fall into two slots. Its pace
+//!    is the slope through them, or the slope through the newest half of them if that is less than half as steep:
+//!    growth that flattens out is not extrapolated.
+
+use std::collections::VecDeque;
+
+use crate::time::Moment;
+
+/// Time slots that are kept.
+const SLOTS: u64 = 20;
+
+/// Minimum number of slots between two rises that are not one step.
+const APART: u32 = 3;
+
+/// Rises of less than this share of the whole rise are noise.
+const NOISE: u64 = 32;
+
+/// Minimum height of a rise, in KiB.
+const MIN_RISE_KIB: u32 = 128;
+
+const MINUTE_NS: f64 = 60e9;
+
+/// Growth of a memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Growth {
+    /// Bytes per minute.
+    pub(super) per_minute: f64,
+    /// Time at which it started, at most a window ago.
+    pub(super) since: Moment,
+}
+
+/// A time slot with samples, in KiB.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    number: u32,
+    min: u32,
+    max: u32,
+}
+
+/// The lower envelope of a memory in a window of 20 time slots.
+#[derive(Debug, Clone)]
+pub(super) struct Envelope {
+    slot_ns: u64,
+    slots: VecDeque<Slot>,
+}
+
+impl Envelope {
+    /// Maximum memory of the samples of an envelope, in bytes. A queue doubles until it has room.
+    pub(super) const MAX_BYTES: usize = (SLOTS as usize + 1).next_power_of_two() * size_of::<Slot>();
+
+    /// Creates an envelope with slots of the given length, in nanoseconds.
+    pub(super) fn new(slot_ns: u64) -> Self {
+        Self {
+            slot_ns: slot_ns.max(1),
+            slots: VecDeque::new(),
+        }
+    }
+
+    /// Adds a sample, in bytes.
+    pub(super) fn add(&mut self, at: Moment, bytes: u64) {
+        let number = self.number(at);
+        let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+        self.expire(at);
+        match self.slots.back_mut() {
+            Some(slot) if slot.number >= number => {
+                slot.min = slot.min.min(kib);
+                slot.max = slot.max.max(kib);
+            }
+            _ => {
+                self.slots.reserve_exact(1);
+                self.slots.push_back(Slot {
+                    number,
+                    min: kib,
+                    max: kib,
+                });
+            }
+        }
+    }
+
+    fn number(&self, at: Moment) -> u32 {
+        u32::try_from(at.ns() / self.slot_ns).unwrap_or(u32::MAX)
+    }
+
+    fn expire(&mut self, now: Moment) {
+        let oldest = u64::from(self.number(now)).saturating_sub(SLOTS);
+        while self.slots.front().is_some_and(|slot| u64::from(slot.number) < oldest) {
+            self.slots.pop_front();
+        }
+    }
+
+    /// Returns the growth at `now`, or `None` if the memory does not grow or too few slots have samples.
+    pub(super) fn growth(&self, now: Moment) -> Option<Growth> {
+        let oldest = u64::from(self.number(now)).saturating_sub(SLOTS);
+        let slots: Vec<Slot> = self
+            .slots
+            .iter()
+            .copied()
+            .filter(|slot| u64::from(slot.number) >= oldest)
+            .collect();
+        let (first, last) = (slots.first()?, slots.last()?);
+        if last.min <= first.min {
+            return None;
+        }
+        let rises = rises(&envelope(&slots));
+        let run = run(&rises);
+        let (start, newest) = (run.first()?, run.last()?);
+        let mut gaps = run
+            .windows(2)
+            .filter_map(|pair| Some(pair.last()?.number - pair.first()?.number));
+        let is_growth = match run.len() {
+            0..3 => false,
+            3 => gaps.clone().all(|gap| gap >= APART),
+            _ => true,
+        };
+        if !is_growth {
+            return None;
+        }
+        let mean = f64::from(newest.number - start.number) / (run.len() - 1) as f64;
+        let gap = mean.max(f64::from(gaps.next_back()?));
+        let quiet = f64::from(self.number(now).saturating_sub(newest.number));
+        if quiet > (2.0 * gap).max(2.0) {
+            return None;
+        }
+        let newer = run.get((run.len() - 1) / 2..)?;
+        let (whole, recent) = (slope(run)?, slope(newer)?);
+        let kib_per_slot = if recent < whole / 2.0 { recent } else { whole };
+        let per_minute = kib_per_slot * 1024.0 * MINUTE_NS / self.slot_ns as f64;
+        Some(Growth {
+            per_minute,
+            since: Moment::from_ns(u64::from(start.number).saturating_mul(self.slot_ns)),
+        })
+        .filter(|growth| growth.per_minute > 0.0)
+    }
+}
+
+/// A point of an envelope.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Point {
+    number: u32,
+    kib: u32,
+}
+
+/// Returns the least value since each slot, without a rise that can be the next tooth of a saw.
+fn envelope(slots: &[Slot]) -> Vec<Point> {
+    // The deepest fall, and the slot in which the newest fall of at least half of that ended.
+    let fall = |peak: u32, slot: &Slot| peak.saturating_sub(slot.min);
+    let mut peak = 0;
+    let mut deepest = 0;
+    for slot in slots {
+        deepest = deepest.max(fall(peak, slot));
+        peak = peak.max(slot.max);
+    }
+    let mut low: Option<(usize, u32)> = None;
+    let mut peak = 0;
+    for (place, slot) in slots.iter().enumerate() {
+        let is_lower = low.is_some_and(|(_, kib)| slot.min <= kib);
+        let is_fall = deepest > MIN_RISE_KIB && fall(peak, slot) >= deepest / 2;
+        if is_lower || is_fall {
+            low = Some((place, slot.min));
+            // The maximum of this slot can be from before the fall.
+            peak = slot.min;
+        } else {
+            peak = peak.max(slot.max);
+        }
+    }
+    let mut points: Vec<Point> = slots
+        .iter()
+        .map(|slot| Point {
+            number: slot.number,
+            kib: slot.min,
+        })
+        .collect();
+    let mut least = u32::MAX;
+    for point in points.iter_mut().rev() {
+        least = least.min(point.kib);
+        point.kib = least;
+    }
+    if let Some((place, _)) = low
+        && let Some(floor) = points.get(place).map(|point| point.kib)
+    {
+        for point in points.iter_mut().skip(place + 1) {
+            point.kib = floor.max(point.kib.saturating_sub(deepest));
+        }
+    }
+    points
+}
+
+/// Returns the first point, and each point that is higher than the one returned before it by more than noise.
+fn rises(points: &[Point]) -> Vec<Point> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return Vec::new();
+    };
+    let noise = ((u64::from(last.kib.saturating_sub(first.kib)) / NOISE) as u32).max(MIN_RISE_KIB);
+    let mut rises = vec![*first];
+    let mut previous = *first;
+    for point in points.iter().skip(1) {
+        let Some(newest) = rises.last().copied() else { break };
+        if point.kib >= newest.kib.saturating_add(noise) {
+            // The rise started after the newest flat point.
+            if previous.number > newest.number && rises.len() == 1 {
+                rises.clear();
+                rises.push(previous);
+            }
+            rises.push(*point);
+        }
+        previous = *point;
+    }
+    rises
+}
+
+/// Returns the newest rises without a gap of more than four times the mean gap after it.
+fn run(rises: &[Point]) -> &[Point] {
+    let mut start = rises.len().saturating_sub(1);
+    let newest = rises.last().map_or(0, |point| point.number);
+    while start > 0 {
+        let Some((before, here)) = rises.get(start - 1).zip(rises.get(start)) else {
+            break;
+        };
+        let gap = f64::from(here.number - before.number);
+        let steps = rises.len() - 1 - start;
+        let mean = f64::from(newest - here.number) / steps.max(1) as f64;
+        if steps > 0 && gap > (4.0 * mean).max(4.0) {
+            break;
+        }
+        start -= 1;
+    }
+    rises.get(start..).unwrap_or_default()
+}
+
+/// Returns the slope of the regression line in KiB per slot.
+fn slope(points: &[Point]) -> Option<f64> {
+    let origin = points.first()?.number;
+    let count = points.len() as f64;
+    let x = |point: &Point| f64::from(point.number - origin);
+    let mean_x = points.iter().map(x).sum::<f64>() / count;
+    let mean_y = points.iter().map(|point| f64::from(point.kib)).sum::<f64>() / count;
+    let covariance: f64 = points
+        .iter()
+        .map(|point| (x(point) - mean_x) * (f64::from(point.kib) - mean_y))
+        .sum();
+    let variance: f64 = points.iter().map(|point| (x(point) - mean_x).powi(2)).sum();
+    (variance > 0.0).then(|| covariance / variance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// The growth after one sample per second of `mib` for so many seconds, in MiB per minute, and its age in seconds.
+    fn growth(seconds: u64, mib: impl Fn(u64) -> f64) -> Option<(f64, u64)> {
+        let mut envelope = Envelope::new(15_000_000_000);
+        let at = |second: u64| Moment::from_ns(second * 1_000_000_000);
+        let begin = 1_000_005;
+        for second in 0..seconds {
+            envelope.add(at(begin + second), (mib(second) * MIB as f64) as u64);
+        }
+        let now = begin + seconds;
+        let growth = envelope.growth(at(now))?;
+        Some((growth.per_minute / MIB as f64, now - growth.since.ns() / 1_000_000_000))
+    }
+
+    fn pace(seconds: u64, mib: impl Fn(u64) -> f64) -> f64 {
+        growth(seconds, mib).map_or(0.0, |(pace, _)| pace)
+    }
+
+    /// Scenario: memory grows on a line by 60 MiB per minute, for one minute and for ten.
+    /// Guarantee: the pace is within 5 % of that, and the age is the time since the start, at most the window.
+    #[test]
+    fn line_has_its_slope() {
+        for seconds in [75, 120, 600] {
+            let (pace, age) = growth(seconds, |second| 100.0 + second as f64).unwrap();
+            assert!((57.0..63.0).contains(&pace), "{pace}");
+            assert!(age.abs_diff(seconds.min(310)) <= 20, "{age} of {seconds}");
+        }
+    }
+
+    /// Scenario: memory stays equal; scatters by 3 MiB; jumps once by 300 MiB within 20 s; falls.
+    /// Guarantee: none of it is growth.
+    #[test]
+    fn flat_memory_has_no_growth() {
+        let scatter = |second: u64| 100.0 + (second * 7919 % 31) as f64 / 10.0;
+        for seconds in [90, 200, 290, 500] {
+            assert_eq!(growth(seconds, |_| 100.0), None);
+            assert_eq!(growth(seconds, scatter), None, "{seconds}");
+            assert_eq!(growth(seconds, |second| 500.0 - second as f64 / 2.0), None);
+        }
+        for seconds in 60..400 {
+            let step = |second: u64| 100.0 + 15.0 * second.saturating_sub(50).min(20) as f64;
+            assert_eq!(growth(seconds, step), None, "{seconds}");
+        }
+    }
+
+    /// Scenario: a saw-tooth of 200 MiB with a period of 40 s or 100 s; one whose minima rise by 12 MiB per minute.
+    /// Guarantee: equal teeth are no growth at any time after the first tooth; the rising saw grows by about the slope
+    /// of its minima.
+    #[test]
+    fn saw_grows_by_its_minima() {
+        for period in [40, 100] {
+            let tooth = |second: u64| 200.0 * (second % period) as f64 / period as f64;
+            for seconds in period + 20..3 * period + 200 {
+                assert_eq!(
+                    growth(seconds, |second| 100.0 + tooth(second)),
+                    None,
+                    "{period} s, {seconds}"
+                );
+            }
+        }
+        let tooth = |second: u64| 100.0 * (second % 30) as f64 / 30.0;
+        let mut seen = 0;
+        for seconds in 200..400 {
+            let pace = pace(seconds, |second| 100.0 + tooth(second) + second as f64 / 5.0);
+            seen += usize::from((8.0..18.0).contains(&pace));
+            assert!(pace < 18.0, "{pace} at {seconds}");
+        }
+        assert!(seen > 150, "{seen}");
+    }
+
+    /// Scenario: a leak of 32 MiB per minute that only full collections show, 22, 39, 89 and 189 s after the start.
+    /// Guarantee: the growth is known from the fourth full collection until long after the fifth is due.
+    #[test]
+    fn staircase_grows_between_steps() {
+        let fulls = [0, 22, 39, 89, 189];
+        let live = |second: u64| {
+            let full = fulls.iter().rev().find(|full| **full <= second).unwrap();
+            10.0 + *full as f64 * 32.0 / 60.0
+        };
+        for seconds in 206..300 {
+            let pace = pace(seconds, live);
+            assert!((25.0..40.0).contains(&pace), "{pace} at {seconds}");
+        }
+    }
+
+    /// Scenario: a warm-up grows by 230 MiB per minute for two minutes, then rests; a cache fills ever more slowly.
+    /// Guarantee: the growth of the warm-up ends within 45 s; the pace of the cache is never much above its newest.
+    #[test]
+    fn growth_ends_when_memory_rests() {
+        let warm = |second: u64| 50.0 + 230.0 / 60.0 * second.min(120) as f64;
+        assert!(pace(119, warm) > 200.0);
+        for seconds in 165..400 {
+            assert_eq!(growth(seconds, warm), None, "{seconds}");
+        }
+        let cache = |second: u64| 300.0 * (1.0 - (-(second as f64) / 60.0).exp());
+        let pace = pace(240, cache);
+        assert!(pace < 40.0, "{pace}");
+    }
+}
