@@ -13,7 +13,7 @@ use crate::pipeline::memory_count::count_for_incidents;
 use crate::pipeline::{Measured, ObservedRun, Pipeline};
 use gc_rules::time::Moment;
 use kubernetes::{self, settings::Settings};
-use processes::container::{Figures, KillCounts, OthersRead, Reader};
+use processes::container::{Figures, KillCounts, ProcessScan, Reader};
 use processes::surroundings::Surroundings;
 use processes::{RunKey, RunState};
 use run::Input;
@@ -138,7 +138,7 @@ async fn figures(pipeline: Pipeline) {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             // Rounds between are one second apart: they read the other processes of small containers only.
-            let mut reader = Reader::with(if all { OthersRead::All } else { OthersRead::Few });
+            let mut reader = Reader::with(if all { ProcessScan::Full } else { ProcessScan::Small });
             let (host, read_at) = (host::pressure(), host::now());
             let measured = |run: Arc<ObservedRun>| {
                 let key = run.key();

@@ -104,7 +104,8 @@ pub struct Ledger {
     pub native: Option<u64>,
     /// Other processes of the container.
     pub other_processes: Option<u64>,
-    /// Name of the other process of the container with the most private memory; null if there is none.
+    /// Name of the other process of the container with the most private memory; null without other
+    /// processes, or if unknown.
     pub largest_other: Option<CommandName>,
     /// Files in memory (tmpfs, shared memory), without the part that the process has mapped. The kernel cannot reclaim
     /// them.

@@ -26,8 +26,8 @@ mod others;
 mod read;
 mod usage;
 
-pub use figures::{Cpu, Figures, Memory, Others};
+pub use figures::{Cpu, Figures, Memory, OtherProcesses};
 pub use identity::{ContainerIdentity, identity, tenant};
 pub use kills::KillCounts;
-pub use read::{OthersRead, Reader, Throttling};
+pub use read::{ProcessScan, Reader, Throttling};
 pub use usage::Usage;

@@ -21,7 +21,7 @@ use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
-use processes::container::{Cpu, Figures, Memory, Others};
+use processes::container::{Cpu, Figures, Memory, OtherProcesses};
 use processes::{Identity, RunKey, RunState, StreamProgress};
 
 use crate::container::RunContainer;
@@ -260,9 +260,9 @@ impl Run {
         self.of_group(Some(self.container.figures)).unwrap_or_default()
     }
 
-    /// The figures of the controllers that have a group for this process alone: those of its container, and those of
-    /// other groups with a limit. With version 1, each controller has its own groups: a process can have a group with a
-    /// CPU limit, and the memory of the host. `None` if no controller has such a group.
+    /// Returns the figures of the controllers that have a container or a group with a limit for this process, or `None`
+    /// if no controller has. With version 1, each controller has its own groups: a process can have a CPU limit and no
+    /// memory group.
     fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
         let figures = figures?;
         let in_container = self.identity.is_in_container();
@@ -276,7 +276,7 @@ impl Run {
             }),
             (false, true) => Some(Figures {
                 memory: Memory::default(),
-                others: Others::default(),
+                others: OtherProcesses::default(),
                 ..figures
             }),
             (false, false) => None,
@@ -675,5 +675,121 @@ impl Run {
 fn put(outputs: &mut Vec<Output>, notices: Notices) {
     if !notices.is_empty() {
         outputs.push(Output::Notices(notices));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gc_rules::field::CommandName;
+    use gc_rules::ledger::Scope;
+    use gc_rules::time::Wall;
+    use gc_telemetry::definition::resource::CONTAINER_ID;
+    use processes::RunKey;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn run(container: bool) -> Run {
+        let key = RunKey { pid: 7, start_time: 1 };
+        let mut identity = Identity::new(key, "shop");
+        if container {
+            identity.resource.push(key_value(
+                CONTAINER_ID.name,
+                Value::StringValue("c".to_owned()),
+            ));
+        }
+        let at = At {
+            now: Moment::from_ns(1),
+            wall: Wall::default(),
+        };
+        Run::new(identity, Arc::default(), at)
+    }
+
+    fn measure(run: &mut Run, figures: Figures) -> Ledger {
+        let memory = MemoryFacts {
+            resident: Some(50 * MIB),
+            private: Some(40 * MIB),
+            ..MemoryFacts::default()
+        };
+        let measured = Measured {
+            figures: Some(figures),
+            memory,
+            ..Measured::default()
+        };
+        run.measured(measured, Moment::from_ns(2));
+        run.ledger.newest().unwrap()
+    }
+
+    /// Scenario: a process with a CPU limit and no memory group (version 1), in a container and in none; a process with
+    /// a memory limit and no CPU limit; a process without either, whose groups are those of other processes, too.
+    /// Guarantee: each controller is known by its own group: the CPU limit is known without a memory group, the ledger
+    /// is the process's unless there is a memory group, and figures of other processes' groups do not count.
+    #[test]
+    fn each_controller_has_its_own_group() {
+        let cpu = Figures {
+            cpu_limit: Some(0.5),
+            cpu: Cpu {
+                throttled_ns: Some(9),
+                ..Cpu::default()
+            },
+            throttled_ratio: Some(0.25),
+            ..Figures::default()
+        };
+        for container in [true, false] {
+            let mut run = run(container);
+            let ledger = measure(&mut run, cpu);
+            assert_eq!((ledger.of, ledger.usage), (Scope::Process, Some(50 * MIB)));
+            let known = run.group_figures();
+            assert_eq!((known.cpu_limit, known.throttled_ratio), (Some(0.5), Some(0.25)));
+            assert_eq!(run.stream_facts().container.throttled_ratio, Some(0.25));
+            assert!(run.container.limits().any(|limit| limit.key == "gcwatch.container.cpu.limit"));
+        }
+        let memory = Memory {
+            usage: Some(100 * MIB),
+            ..Memory::default()
+        };
+        let limited = Figures {
+            memory_limit: Some(200 * MIB),
+            memory,
+            ..Figures::default()
+        };
+        let mut run = self::run(false);
+        let ledger = measure(&mut run, limited);
+        assert_eq!((ledger.of, ledger.limit), (Scope::Container, Some(200 * MIB)));
+        let of_others = Figures {
+            memory,
+            ..Figures::default()
+        };
+        assert_eq!(measure(&mut run, of_others).of, Scope::Process);
+        assert_eq!(run.group_figures(), Figures::default());
+    }
+
+    /// Scenario: a reading with the other processes of a container, then a reading without them.
+    /// Guarantee: the ledger of each reading names the largest other process.
+    #[test]
+    fn largest_other_process_stays_known() {
+        let mut figures = Figures {
+            memory_limit: Some(200 * MIB),
+            memory: Memory {
+                usage: Some(150 * MIB),
+                anonymous: Some(140 * MIB),
+                ..Memory::default()
+            },
+            others: OtherProcesses {
+                bytes: Some(100 * MIB),
+                largest: Some(CommandName::new("worker")),
+                largest_bytes: Some(100 * MIB),
+            },
+            ..Figures::default()
+        };
+        let mut run = run(true);
+        measure(&mut run, figures);
+        figures.others = OtherProcesses::default();
+        let ledger = measure(&mut run, figures);
+        assert_eq!(ledger.other_processes, Some(100 * MIB));
+        assert_eq!(ledger.largest_other, Some(CommandName::new("worker")));
+        let facts = run.stream_facts().container;
+        assert_eq!((facts.other_processes, facts.largest_other), (Some(100 * MIB), ledger.largest_other));
     }
 }

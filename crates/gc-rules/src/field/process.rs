@@ -152,11 +152,11 @@ fields! { FIELDS Process
         = |s| count(s.stream.container.memory_kernel);
     "container.memory_kernel_reclaimable" Int "bytes" "Kernel memory of its container that the kernel reclaims when memory is needed, as cached directory entries; unknown with cgroup version 1."
         = |s| count(s.stream.container.memory_kernel_reclaimable);
-    "container.other_processes" Int "bytes" "Private memory of the other processes in its container, resident or swapped out; 0 if there are none. At least so much if the container has more than 256 processes or 64 control groups."
+    "container.other_processes" Int "bytes" "Private memory of the other processes in its container, resident or swapped out; 0 without other processes. A lower bound if the container has more than 256 processes or 64 control groups."
         = |s| count(s.stream.container.other_processes);
-    "container.largest_other" Text "" "Name of the other process in its container with the most private memory, at most 15 bytes; unknown if there is none."
+    "container.largest_other" Text "" "Name of the other process in its container with the most private memory, at most 15 bytes; unknown without other processes."
         = |s| s.stream.container.largest_other.as_ref().map(|name| Value::Text(name.as_str()));
-    "container.largest_other_bytes" Int "bytes" "Private memory of that process; unknown if there is none."
+    "container.largest_other_bytes" Int "bytes" "Private memory of that process; unknown without other processes."
         = |s| count(s.stream.container.largest_other_bytes);
     "container.memory_used_ratio" Double "ratio" "Working set relative to the limit, 0 to 1; unknown without a limit."
         = used;

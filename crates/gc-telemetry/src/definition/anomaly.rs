@@ -139,7 +139,7 @@ attributes! {
         "Bytes of other processes in the container."
         from "control group"
     LEDGER_LARGEST_OTHER "gcwatch.incident.ledger.largest_other" Text Own
-        "Name of the other process in the container with the most private memory. Absent if there is none."
+        "Name of the other process in the container with the most private memory. Absent without other processes."
         from "/proc/PID/status"
     LEDGER_FILES_IN_MEMORY "gcwatch.incident.ledger.files_in_memory" Int Own
         "Bytes of files in memory (tmpfs, shared memory) that the process has not mapped."

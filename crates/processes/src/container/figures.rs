@@ -75,7 +75,7 @@ fn part(all: u64, share: f64) -> u64 {
 
 /// Private memory of the other processes in a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct OtherProcesses {
     /// Sum of their private memory, resident or swapped out, in bytes.
     pub bytes: Option<u64>,
     /// Name of the process with the most; `None` if there is no other process.
@@ -105,7 +105,7 @@ pub struct Figures {
     /// The memory of the group that has this limit; without one, of the container.
     pub memory: Memory,
     /// The other processes in that group; unknown if they were not read.
-    pub others: Others,
+    pub others: OtherProcesses,
     /// The fewest CPUs that the process may use by the quotas within its container.
     pub cpu_limit: Option<f64>,
     /// Of the group that has this limit; unknown without one.

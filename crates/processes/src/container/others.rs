@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use dotnet_diagnostics::text::shown;
 use gc_rules::field::CommandName;
 
-use super::figures::Others;
+use super::figures::OtherProcesses;
 use super::group::{MAX_FILE_BYTES, children, file, text};
 
 /// Maximum number of groups of one walk.
@@ -51,10 +51,10 @@ impl Members {
     }
 
     /// Returns the memory of all processes but this one.
-    pub(super) fn others(&self, pid: u32) -> Others {
+    pub(super) fn others(&self, pid: u32) -> OtherProcesses {
         let others = self.members.iter().filter(|member| member.pid != pid);
         let largest = others.clone().max_by_key(|member| member.private);
-        Others {
+        OtherProcesses {
             bytes: Some(others.fold(0, |sum, member| sum.saturating_add(member.private))),
             largest: largest.map(|member| member.name),
             largest_bytes: largest.map(|member| member.private),
@@ -88,7 +88,7 @@ fn pids(group: &OwnedFd, max_processes: usize) -> (Vec<u32>, bool) {
     let mut pids: Vec<u32> = Vec::new();
     for folder in std::iter::once(group).chain(&below) {
         let text = file(folder, "cgroup.procs").unwrap_or_default();
-        // A process outside of the reader's pid namespace has number 0.
+        // Processes that the reader's pid namespace does not contain have number 0.
         for pid in text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0) {
             if pids.len() >= max_processes {
                 return (pids, true);
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(most.private, u64::MAX);
     }
 
-    /// Scenario: a group with three processes, with the process itself alone, and without processes.
+    /// Scenario: a group with three processes, with only the process itself, and without processes.
     /// Guarantee: the process itself does not count, the largest of the others is named, and a group without others has
     /// none with 0 bytes.
     #[test]
@@ -153,9 +153,9 @@ mod tests {
         let others = group(&all).others(1);
         assert_eq!((others.bytes, others.largest_bytes), (Some(305), Some(300)));
         assert_eq!(others.largest.unwrap().as_str(), "worker");
-        let none = Others {
+        let none = OtherProcesses {
             bytes: Some(0),
-            ..Others::default()
+            ..OtherProcesses::default()
         };
         assert_eq!(group(&all[..1]).others(1), none);
         assert_eq!(group(&[]).others(1), none);

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::{CWD, fstat};
 
-use super::figures::{Cpu, Figures, Memory, Others};
+use super::figures::{Cpu, Figures, Memory, OtherProcesses};
 use super::group::{MAX_FILE_BYTES, file, folder, group_folder, open, text};
 use super::identity::container_depth;
 use super::kills::KillCounts;
@@ -29,30 +29,30 @@ const MAX_KILLS: usize = 4096;
 /// What is read of the list of mounts at most.
 const MAX_MOUNTINFO_BYTES: u64 = 4 << 20;
 
-/// Maximum number of processes of a group that are read with [`OthersRead::All`]: about 10 ms.
+/// Maximum number of processes of a group that are read with [`ProcessScan::Full`]: about 10 ms.
 const MAX_PROCESSES: usize = 256;
 
-/// Maximum number of processes of a group that are read with [`OthersRead::Few`].
-const MAX_FEW_PROCESSES: usize = 16;
+/// Maximum number of processes of a group that are read with [`ProcessScan::Small`].
+const MAX_SMALL_PROCESSES: usize = 16;
 
-/// How many processes of a container a round reads for the memory of the others.
+/// Extent of the scan for the memory of the other processes in a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OthersRead {
-    /// None: the memory of the other processes is unknown, unless there is no other process.
+pub enum ProcessScan {
+    /// No process is read. The memory of the other processes is unknown if a container has others.
     #[default]
-    None,
-    /// All of a container with few processes, none of other containers: for rounds that are one second apart.
-    Few,
-    /// The first 256 processes of the first 64 groups.
-    All,
+    Skipped,
+    /// Containers with at most 16 processes are read: for rounds that are one second apart.
+    Small,
+    /// The first 256 processes of the first 64 groups of each container are read.
+    Full,
 }
 
-impl OthersRead {
+impl ProcessScan {
     fn max_processes(self) -> usize {
         match self {
-            Self::None => 0,
-            Self::Few => MAX_FEW_PROCESSES,
-            Self::All => MAX_PROCESSES,
+            Self::Skipped => 0,
+            Self::Small => MAX_SMALL_PROCESSES,
+            Self::Full => MAX_PROCESSES,
         }
     }
 }
@@ -61,9 +61,9 @@ impl OthersRead {
 #[derive(Debug)]
 pub struct Reader {
     own_mounts: String,
-    others: OthersRead,
+    others: ProcessScan,
     /// Processes in the same groups have the same figures.
-    known: HashMap<String, Known>,
+    known: HashMap<String, GroupFigures>,
     /// Processes of a group by its device and inode. Containers have several groups with one limit above them.
     members: HashMap<GroupId, Members>,
     kills: HashMap<String, KillCounts>,
@@ -76,20 +76,20 @@ type GroupId = (u64, u64);
 
 /// The figures of the processes in the same groups.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct GroupFigures {
     figures: Figures,
     /// The group whose processes are the others; `None` if they are not read.
     group: Option<GroupId>,
 }
 
 impl Reader {
-    /// Begins a round that does not read other processes.
+    /// Starts a round that does not read other processes.
     pub fn new() -> Self {
-        Self::with(OthersRead::None)
+        Self::with(ProcessScan::Skipped)
     }
 
-    /// Begins a round.
-    pub fn with(others: OthersRead) -> Self {
+    /// Starts a round.
+    pub fn with(others: ProcessScan) -> Self {
         let own_mounts = File::open("/proc/self/mountinfo").ok();
         Self {
             own_mounts: own_mounts
@@ -108,7 +108,7 @@ impl Reader {
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
         let groups = Groups::of(&self.own_mounts, pid, start_time)?;
         if let Some(known) = self.known.get(&groups.cgroup) {
-            return Some(known.of_process(pid, &self.members));
+            return Some(known.for_process(pid, &self.members));
         }
         let mut figures = Figures::default();
         let mut group = None;
@@ -123,7 +123,7 @@ impl Reader {
                 let share = self.kernel_share.get_or_init(|| reclaimable_share(&meminfo()?));
                 figures.memory.estimate_kernel(*share);
             }
-            // The processes of a group that is not a container and has no limit are no concern of this one.
+            // Other groups have processes that do not share a limit with this one.
             let counts = levels.in_container || figures.memory_limit.is_some();
             let has_others = figures.memory.processes != Some(1);
             group = folder.filter(|_| counts && has_others).and_then(|folder| {
@@ -136,13 +136,13 @@ impl Reader {
         if let Some((membership, place, root)) = groups.group("cpu") {
             (figures.cpu_limit, figures.cpu) = cpu(levels(&membership, &place, root.as_fd()), place.unified);
         }
-        if self.others == OthersRead::Few {
+        if self.others == ProcessScan::Small {
             // A part of many processes is less than what an earlier round has read.
             group = group.filter(|group| self.members.get(group).is_some_and(|members| !members.is_cut()));
         }
-        let known = Known { figures, group };
+        let known = GroupFigures { figures, group };
         self.known.insert(groups.cgroup, known);
-        Some(known.of_process(pid, &self.members))
+        Some(known.for_process(pid, &self.members))
     }
 
     /// The kill counts of the groups of a process whose figures were just read.
@@ -152,14 +152,14 @@ impl Reader {
     }
 }
 
-impl Known {
+impl GroupFigures {
     /// Returns the figures with the others of this process.
-    fn of_process(&self, pid: u32, members: &HashMap<GroupId, Members>) -> Figures {
+    fn for_process(&self, pid: u32, members: &HashMap<GroupId, Members>) -> Figures {
         let others = match self.group.and_then(|group| members.get(&group)) {
             Some(members) => members.others(pid),
-            None => Others {
+            None => OtherProcesses {
                 bytes: (self.figures.memory.processes == Some(1)).then_some(0),
-                ..Others::default()
+                ..OtherProcesses::default()
             },
         };
         Figures { others, ..self.figures }
@@ -454,12 +454,12 @@ mod tests {
             eprintln!("skipped: this machine has no CPU quota, or its memory groups are read-only");
             return;
         }
-        let figures = Reader::with(OthersRead::All).read(sleeper.0.id(), sleeper.start_time());
+        let figures = Reader::with(ProcessScan::Full).read(sleeper.0.id(), sleeper.start_time());
         let figures = figures.unwrap();
         assert_eq!(figures.cpu_limit, Some(0.5));
         assert!(figures.cpu.throttled_ns.is_some(), "{figures:?}");
         assert_eq!((figures.memory_limit, figures.memory), (None, Memory::default()));
-        assert_eq!(figures.others, Others::default());
+        assert_eq!(figures.others, OtherProcesses::default());
         let throttling = Throttling::of(sleeper.0.id(), sleeper.start_time()).unwrap();
         assert!(throttling.read().is_some());
         drop(sleeper);
@@ -468,8 +468,8 @@ mod tests {
 
     /// Scenario: a memory group of version 1 with two processes, one of them in a group below, and a file of 8 MiB in
     /// memory that one of them wrote; needs root and version 1.
-    /// Guarantee: the file counts as a file in memory and is held; each process has the other one as the largest other
-    /// process; few processes are read in every round.
+    /// Guarantee: the file counts as a file in memory and is held; each process has the other process as the largest;
+    /// a small container is read in every round.
     #[test]
     fn files_in_memory_and_others_are_read() {
         let name = format!("docker-{:064x}.scope", (u64::from(std::process::id()) << 8) + 1);
@@ -490,7 +490,7 @@ mod tests {
         let sleepers = [Sleeper::new(), Sleeper::new()];
         assert!(group.set(0, "cgroup.procs", &sleepers[0].0.id().to_string()));
         assert!(group.set(1, "cgroup.procs", &sleepers[1].0.id().to_string()));
-        for others in [OthersRead::All, OthersRead::Few] {
+        for others in [ProcessScan::Full, ProcessScan::Small] {
             let mut reader = Reader::with(others);
             for sleeper in &sleepers {
                 let figures = reader.read(sleeper.0.id(), sleeper.start_time()).unwrap();
@@ -502,7 +502,7 @@ mod tests {
                     figures.memory.kernel_reclaimable <= figures.memory.kernel,
                     "{figures:?}"
                 );
-                let Others {
+                let OtherProcesses {
                     bytes,
                     largest,
                     largest_bytes,

@@ -55,7 +55,7 @@ mod tests {
     use gc_rules::field::CommandName;
 
     use super::*;
-    use crate::container::figures::Others;
+    use crate::container::figures::OtherProcesses;
 
     fn killed(oom_kills: Option<u64>) -> Figures {
         Figures {
@@ -89,23 +89,29 @@ mod tests {
     /// Scenario: readings with the other processes, without them twice, and with them when the last one has exited.
     /// Guarantee: the newest figures of the other processes are reported until newer ones are read.
     #[test]
-    fn others_are_kept_until_read_again() {
+    fn other_processes_are_kept_until_next_scan() {
         let with = |others| Figures {
             others,
             ..Figures::default()
         };
-        let worker = Others {
+        let worker = OtherProcesses {
             bytes: Some(5),
             largest: Some(CommandName::new("worker")),
             largest_bytes: Some(5),
         };
-        let none = Others {
+        let none = OtherProcesses {
             bytes: Some(0),
-            ..Others::default()
+            ..OtherProcesses::default()
         };
         let mut usage = Usage::default();
-        let readings = [Others::default(), worker, Others::default(), Others::default(), none];
+        let readings = [
+            OtherProcesses::default(),
+            worker,
+            OtherProcesses::default(),
+            OtherProcesses::default(),
+            none,
+        ];
         let reported = readings.map(|others| usage.take(with(others)).others);
-        assert_eq!(reported, [Others::default(), worker, worker, worker, none]);
+        assert_eq!(reported, [OtherProcesses::default(), worker, worker, worker, none]);
     }
 }

@@ -10,7 +10,7 @@ use super::HeapFigures;
 use super::maps::{Resident, Walk, of_status};
 use crate::container::figures::Figures;
 use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
-use crate::container::read::{OthersRead, Reader};
+use crate::container::read::{ProcessScan, Reader};
 
 /// A process may have 65,530 mappings by the kernel's default, of 700 bytes each.
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
@@ -43,7 +43,7 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
     let counted = is_small.then(|| smaps(&process, heap.all_committed())).flatten();
     Some(MemoryReading {
         resident: counted.unwrap_or(status),
-        figures: Reader::with(OthersRead::All).read(pid, start_time)?,
+        figures: Reader::with(ProcessScan::Full).read(pid, start_time)?,
     })
 }
 
