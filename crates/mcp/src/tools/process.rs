@@ -140,7 +140,8 @@ fn memory(memory: &Value) -> Value {
     let mut lines = known(ledger);
     let fields = ledger.as_object().into_iter().flatten();
     let unknown = fields
-        .filter(|(_, value)| value.is_null())
+        // A container without other processes has no largest one.
+        .filter(|(name, value)| value.is_null() && *name != "largest_other")
         .map(|(name, _)| name.as_str());
     lines.insert("unknown_lines".to_owned(), unknown.collect());
     let growth = ledger.get("growth").map(known).unwrap_or_default();
