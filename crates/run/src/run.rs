@@ -754,7 +754,7 @@ mod tests {
             memory,
             ..Figures::default()
         };
-        let mut run = self::run(false);
+        let mut run = run(false);
         let ledger = measure(&mut run, limited);
         assert_eq!((ledger.of, ledger.limit), (Scope::Container, Some(200 * MIB)));
         let of_others = Figures {
