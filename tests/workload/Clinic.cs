@@ -125,6 +125,8 @@ static class Clinic
     static double Factor()
     {
         if (kind == "ramp" && begun) return 1 + since.Elapsed.TotalSeconds / 60;
+        // A step every 40 s: up three times, then down three times.
+        if (kind == "steps" && begun) return 1 + 1.5 * (3 - Math.Abs((int)(since.Elapsed.TotalSeconds / 40) % 7 - 3));
         if (kind == "waves" && begun) return ((long)since.Elapsed.TotalSeconds / 20) % 2 == 0 ? 3 : 0.3;
         return 1;
     }
@@ -205,6 +207,24 @@ static class Clinic
         for (; bytes > 0; bytes -= each) { var piece = new byte[each - 24]; piece[0] = 1; }
     }
 
+    /// Reads `megabytes` of objects within `seconds`, with garbage of the same size.
+    static void Fill(double seconds, int megabytes)
+    {
+        var clock = Stopwatch.StartNew();
+        var rows = new List<Dictionary<string, object>>();
+        old = rows;
+        // A row has about 500 bytes.
+        for (var goal = megabytes * 2000; rows.Count < goal && !ended;)
+        {
+            while (rows.Count < goal * Math.Min(1, clock.Elapsed.TotalSeconds / seconds))
+            {
+                rows.Add(new Dictionary<string, object> { { "id", rows.Count }, { "name", "customer-" + rows.Count }, { "notes", new string('x', 60) } });
+                Allocate(500, 100);
+            }
+            Thread.Sleep(5);
+        }
+    }
+
     static void Deep(int frames, ManualResetEvent until)
     {
         object a = frames, b = until, c = kind;
@@ -247,6 +267,13 @@ static class Clinic
         // A report now and then: 20 MB in one piece.
         kinds.Add("reports", null, () => Every(0.05, () => { var report = new byte[20000000]; for (var at = 0; at < report.Length; at += 4096) report[at] = 1; }));
         kinds.Add("reload", null, () => Every(1 / 45.0, () => { old = Live(60); }));
+        // Reads its data for two minutes, 250 MB of small objects, and serves with it afterwards.
+        kinds.Add("warmup", () => Json(100), () => Fill(120, 250), true);
+        kinds.Add("steps", () => { Keep(20000); Drop(8000); Json(100); });
+        // Idle, then a batch of 75 s that keeps 350 MB of results until its end, then idle again.
+        kinds.Add("nightly", null, () => { Thread.Sleep(60000); var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 75) { Keep(120000); Json(200); Thread.Sleep(25); } Drop(0); });
+        // A cache of 250 MB that is full after four minutes, and evicts its oldest entries afterwards.
+        kinds.Add("bounded", () => Json(100), () => Every(20, () => { Keep(250000000 / 240 / 20); Drop(250000000 / 2048); }));
         // ---- sick -----------------------------------------------------------------------------------------------
         kinds.Add("leak", null, () => Every(20, () => Keep(50000)));              // 1 MB/s
         kinds.Add("leakfast", null, () => Every(20, () => Keep(250000)));         // 5 MB/s
