@@ -694,10 +694,9 @@ mod tests {
         let key = RunKey { pid: 7, start_time: 1 };
         let mut identity = Identity::new(key, "shop");
         if container {
-            identity.resource.push(key_value(
-                CONTAINER_ID.name,
-                Value::StringValue("c".to_owned()),
-            ));
+            identity
+                .resource
+                .push(key_value(CONTAINER_ID.name, Value::StringValue("c".to_owned())));
         }
         let at = At {
             now: Moment::from_ns(1),
@@ -727,23 +726,28 @@ mod tests {
     /// is the process's unless there is a memory group, and figures of other processes' groups do not count.
     #[test]
     fn each_controller_has_its_own_group() {
-        let cpu = Figures {
+        let cpu = |periods, throttled| Figures {
             cpu_limit: Some(0.5),
             cpu: Cpu {
-                throttled_ns: Some(9),
+                periods: Some(periods),
+                throttled_periods: Some(throttled),
                 ..Cpu::default()
             },
-            throttled_ratio: Some(0.25),
             ..Figures::default()
         };
         for container in [true, false] {
             let mut run = run(container);
-            let ledger = measure(&mut run, cpu);
+            measure(&mut run, cpu(100, 10));
+            let ledger = measure(&mut run, cpu(104, 11));
             assert_eq!((ledger.of, ledger.usage), (Scope::Process, Some(50 * MIB)));
             let known = run.group_figures();
             assert_eq!((known.cpu_limit, known.throttled_ratio), (Some(0.5), Some(0.25)));
             assert_eq!(run.stream_facts().container.throttled_ratio, Some(0.25));
-            assert!(run.container.limits().any(|limit| limit.key == "gcwatch.container.cpu.limit"));
+            assert!(
+                run.container
+                    .limits()
+                    .any(|limit| limit.key == "gcwatch.container.cpu.limit")
+            );
         }
         let memory = Memory {
             usage: Some(100 * MIB),
@@ -790,6 +794,9 @@ mod tests {
         assert_eq!(ledger.other_processes, Some(100 * MIB));
         assert_eq!(ledger.largest_other, Some(CommandName::new("worker")));
         let facts = run.stream_facts().container;
-        assert_eq!((facts.other_processes, facts.largest_other), (Some(100 * MIB), ledger.largest_other));
+        assert_eq!(
+            (facts.other_processes, facts.largest_other),
+            (Some(100 * MIB), ledger.largest_other)
+        );
     }
 }
