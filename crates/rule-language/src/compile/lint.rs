@@ -22,20 +22,38 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
         leaves.push(leaf);
         Outcomes::EITHER
     });
-    let of_subject = |asked: &Node| {
-        let is_about = |leaf: &Node| subject(leaf) == asked;
-        let about: Vec<&Node> = leaves.iter().copied().filter(|leaf| is_about(leaf)).collect();
-        samples(asked, &about, windows)
-            .into_iter()
-            .map(|sample| {
-                Outcomes::of(condition, &mut |leaf| match is_about(leaf) {
+    // Leaves are asked in the same order each time, so their places identify them.
+    let mut subjects = Vec::new();
+    let of_leaves: Vec<usize> = leaves
+        .iter()
+        .map(|leaf| {
+            let known = subjects.iter().position(|known| *known == subject(leaf));
+            known.unwrap_or_else(|| {
+                subjects.push(subject(leaf));
+                subjects.len() - 1
+            })
+        })
+        .collect();
+    let of_subject = |(place, asked): (usize, &&Node)| {
+        let about = leaves.iter().zip(&of_leaves).filter(|(_, of)| **of == place);
+        let about: Vec<&Node> = about.map(|(leaf, _)| *leaf).collect();
+        let mut outcomes = Outcomes::NONE;
+        for sample in samples(asked, &about, windows) {
+            let mut of_leaves = of_leaves.iter();
+            outcomes = outcomes.or(Outcomes::of(
+                condition,
+                &mut |leaf| match of_leaves.next() == Some(&place) {
                     true => answer(leaf, sample),
                     false => Outcomes::EITHER,
-                })
-            })
-            .fold(Outcomes::NONE, Outcomes::or)
+                },
+            ));
+            if outcomes == Outcomes::EITHER {
+                break;
+            }
+        }
+        outcomes
     };
-    let by_subject = leaves.iter().map(|leaf| of_subject(subject(leaf)));
+    let by_subject = subjects.iter().enumerate().map(of_subject);
     let certain = |outcomes: Outcomes| (!outcomes.yes || !outcomes.no).then_some(!outcomes.no);
     std::iter::once(any).chain(by_subject).find_map(certain)
 }
