@@ -131,7 +131,10 @@ impl<'a> Schema<'a> {
                     None => return rule,
                 }
             } else if let Some(some) = rule.get("anyOf").and_then(Value::as_array) {
-                match some.iter().find(|one| one.get("type") != Some(&Value::from("null"))) {
+                match some
+                    .iter()
+                    .find(|one| one.get("type").and_then(Value::as_str) != Some("null"))
+                {
                     Some(one) => rule = one,
                     None => return rule,
                 }
