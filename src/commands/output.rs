@@ -101,11 +101,9 @@ impl<F> Output<F> {
         Self { format, out }
     }
 
-    /// Writes one record on a line of its own.
+    /// Writes a record as a line of JSON.
     pub(crate) fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
-        self.out.escape_as(Escape::Json);
-        serde_json::to_writer(&mut self.out, record)?;
-        self.out.write_all(b"\n")
+        self.out.record(record)
     }
 
     /// Writes a record for each of them.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use dotnet_diagnostics::text::is_plain;
+use serde::Serialize;
 
 use crate::units::plural;
 
@@ -191,6 +192,8 @@ pub struct Folding<W> {
     line: Vec<u8>,
     /// The beginning of a character, of a style, or of the end of a line.
     begun: Vec<u8>,
+    /// The newest record. The buffer is reused for the next record.
+    record: Vec<u8>,
 }
 
 impl<W: Write> Folding<W> {
@@ -202,7 +205,25 @@ impl<W: Write> Folding<W> {
             escape,
             line: Vec::new(),
             begun: Vec::new(),
+            record: Vec::new(),
         }
+    }
+
+    /// Writes a record as a line of JSON. The record is escaped as a whole, because a check per token costs more than
+    /// the serialization.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be serialized or written.
+    pub fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
+        let mut line = std::mem::take(&mut self.record);
+        line.clear();
+        serde_json::to_writer(Tokens(&mut line), record)?;
+        line.push(b'\n');
+        self.escape = Escape::Json;
+        let written = self.write_all(&line);
+        self.record = line;
+        written
     }
 
     /// What becomes of what is written from now on.
@@ -247,7 +268,11 @@ impl<W: Write> Folding<W> {
     fn escaped<'a>(&mut self, text: &'a str) -> io::Result<&'a str> {
         let mut out = String::with_capacity(text.len() + 16);
         let mut rest = text;
-        while let Some(c) = rest.chars().next() {
+        loop {
+            let (harmless, foreign) = rest.split_at(harmless_bytes(rest.as_bytes()));
+            out.push_str(harmless);
+            rest = foreign;
+            let Some(c) = rest.chars().next() else { break };
             let style = STYLES.into_iter().find(|style| rest.starts_with(style));
             let is_styled = self.escape == Escape::Replaced && COLOURED.load(Ordering::Relaxed);
             if let Some(style) = style.filter(|_| is_styled) {
@@ -285,6 +310,28 @@ impl<W: Write> Folding<W> {
     }
 }
 
+/// Tokens of JSON as they are appended to a line. Most tokens have one byte, for which a copy costs more than a push.
+struct Tokens<'l>(&'l mut Vec<u8>);
+
+impl Write for Tokens<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match bytes {
+            [byte] => self.0.push(*byte),
+            _ => self.0.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// All styles that are written: bold, dimmed, red, yellow, and their end.
 const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"];
 
@@ -293,8 +340,7 @@ impl<W: Write> Write for Folding<W> {
         if self.escape == Escape::Raw {
             return self.inner.write(bytes);
         }
-        let is_harmless = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
-        if self.begun.is_empty() && bytes.iter().all(is_harmless) {
+        if self.begun.is_empty() && harmless_bytes(bytes) == bytes.len() {
             self.put(bytes)?;
             return Ok(bytes.len());
         }
@@ -322,6 +368,26 @@ impl<W: Write> Write for Folding<W> {
         self.inner.write_all(&line)?;
         self.inner.flush()
     }
+}
+
+/// Returns the number of bytes before the first byte that may need an escape.
+fn harmless_bytes(bytes: &[u8]) -> usize {
+    let is_harmless = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
+    let is_harmless_block = |block: &&[u8; 8]| is_printable(**block) || block.iter().all(is_harmless);
+    let (blocks, _) = bytes.as_chunks::<8>();
+    let before = 8 * blocks.iter().take_while(is_harmless_block).count();
+    let rest = bytes.get(before..).unwrap_or_default();
+    before + rest.iter().take_while(|byte| is_harmless(byte)).count()
+}
+
+/// Returns whether all bytes are printable ASCII, with a few instructions for all of them.
+const fn is_printable(block: [u8; 8]) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH_BITS: u64 = 0x80 * ONES;
+    let block = u64::from_ne_bytes(block);
+    // A high bit is set by the first operation in bytes below a space, by the second one in DEL.
+    let odd = block.wrapping_sub(b' ' as u64 * ONES) | block.wrapping_add(ONES) | block;
+    odd & HIGH_BITS == 0
 }
 
 /// Whether the bytes may be the beginning of a character whose end comes with the next write.
@@ -474,6 +540,23 @@ mod tests {
         let mut raw = Folding::new(Vec::new(), None, Escape::Raw);
         raw.write_all(b"\x1f\x8b\xff").unwrap();
         assert_eq!(raw.finish().unwrap(), b"\x1f\x8b\xff");
+    }
+
+    /// Scenario: records have a dangerous character, a character of another script or no such character after a text of
+    /// each length up to 100.
+    /// Guarantee: each record is one line with the same content; only dangerous characters are escaped.
+    #[test]
+    fn records_are_escaped_at_every_offset() {
+        let mut out = Folding::new(Vec::new(), None, Escape::Replaced);
+        let mut expected = String::new();
+        for length in 0..100 {
+            let before = "x".repeat(length);
+            for (written, escaped) in [("", ""), ("\u{7f}\u{202e}", "\\u007f\\u202e"), ("ö日", "ö日")] {
+                out.record(&serde_json::json!([before, written, before])).unwrap();
+                expected += &format!("[\"{before}\",\"{escaped}\",\"{before}\"]\n");
+            }
+        }
+        assert_eq!(String::from_utf8(out.finish().unwrap()).unwrap(), expected);
     }
 
     /// Scenario: the styles of headings, faint text and marks, as they are written.
