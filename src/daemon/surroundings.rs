@@ -214,9 +214,10 @@ struct Counted {
     rush: Rush,
 }
 
-/// What the memory group of a process uses, and its limit.
+/// Memory of the group of a process that the kernel cannot reclaim, and the group's limit.
 fn level(figures: Figures) -> Option<(u64, u64)> {
-    Some((figures.memory.working_set?, figures.memory_limit?))
+    let memory = &figures.memory;
+    Some((memory.held.or(memory.working_set)?, figures.memory_limit?))
 }
 
 /// Whether a process's memory group is read before the next round: one that fills within a minute or two is full before

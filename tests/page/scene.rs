@@ -260,8 +260,11 @@ impl Scene {
                     usage: limit_mib.map(|mib| mib * MIB * 3 / 4 + u64::from(round % 17) * MIB),
                     working_set: limit_mib.map(|mib| mib * MIB * 2 / 3 + u64::from(round % 17) * MIB),
                     anonymous: limit_mib.map(|mib| mib * MIB * 2 / 3),
-                    file: limit_mib.map(|mib| mib * MIB / 12),
+                    shmem: limit_mib.map(|mib| mib * MIB / 40),
+                    page_cache: limit_mib.map(|mib| mib * MIB / 12),
+                    held: limit_mib.map(|mib| mib * MIB * 2 / 3 + u64::from(round % 17) * MIB),
                     kernel: limit_mib.map(|_| 3 * MIB),
+                    kernel_reclaimable: limit_mib.map(|_| MIB),
                     processes: limit_mib.map(|_| 2),
                     ..Memory::default()
                 },

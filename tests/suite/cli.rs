@@ -61,7 +61,7 @@ fn rules_that_could_not_be_judged_are_counted() {
     };
     let (too_short, unknown) = (ids("too_short"), ids("unknown"));
     assert!(too_short.contains(&"time.stopped"), "{too_short:?}");
-    assert!(unknown.contains(&"memory.limit"), "{unknown:?}");
+    assert!(unknown.contains(&"native.memory"), "{unknown:?}");
     for known in ["induced.blocking", "time.pause", "time.long-pauses"] {
         assert!(!too_short.contains(&known) && !unknown.contains(&known), "{known}");
     }

@@ -403,6 +403,42 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     );
 }
 
+/// Scenario: a process whose stream breaks off, one whose runtime closed it, and one of which that is unknown; each exits.
+/// Guarantee: a rule on `process.exit` holds for the first process only, in the evaluation after the exit.
+#[test]
+fn abrupt_exit_is_known_to_rules() {
+    const EXIT: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.exit
+    title: The process ended abruptly
+    on: process
+    when: process.exit == 'abrupt'
+    severity: critical
+    summary: The process ended abruptly
+    description: Its stream broke off.
+    remedy: None is needed.
+    source: a test
+";
+    for (closed, expected) in [(Some(false), 1), (Some(true), 0), (None, 0)] {
+        let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
+        let now = clocks();
+        pipeline.set_rules(Arc::new(rules(EXIT)), now.moment());
+        let mut feed = feed(&pipeline);
+        pipeline.tick(now.after(SECOND), Duration::ZERO);
+        assert!(kept.notices().is_empty(), "the process runs");
+        if let Some(in_order) = closed {
+            feed.closed(in_order);
+        }
+        feed.end();
+        let fired = kept.notices();
+        let fired = fired
+            .iter()
+            .filter(|notice| matches!(notice.transition, Transition::Fired(_)));
+        assert_eq!(fired.count(), expected, "{closed:?}");
+    }
+}
+
 /// Scenario: the same, while the wall clock is set by an hour, forward or back, a second after the collection began: by
 /// NTP, or because the machine was suspended.
 /// Guarantee: the rule fires as late as without that, and says how long the collection is under way by the time that

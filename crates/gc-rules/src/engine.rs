@@ -81,8 +81,8 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, Suspension};
 
 use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
-use super::field::{self, GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
-use super::memory::{MemoryHistory, MemoryTrends};
+use super::field::{self, GcFacts, MemoryTrends, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
+use super::memory::MemoryHistory;
 use super::plan::When;
 use super::rule::{On, Rule};
 use super::rule_set::RuleSet;

@@ -10,6 +10,7 @@ mod gc;
 mod kind;
 mod process;
 mod service;
+mod trends;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -29,6 +30,7 @@ pub use facts::{
 pub use gc::STOPPED_PARTS;
 pub(crate) use kind::Kind;
 pub(crate) use process::limits;
+pub use trends::{Limits, MemoryTrend, MemoryTrends};
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

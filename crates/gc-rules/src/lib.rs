@@ -24,7 +24,7 @@
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
 //! | [`account`] | what a process was stopped for, as a record |
 //! | [`ledger`] | where the memory of a process is, as a record |
-//! | [`memory`] | level, trend and age of the memory of a process |
+//! | `memory` | level, trend and age of the memory of a process |
 //! | [`incident`] | what a person sees: the alerts of one cause on one process |
 //! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
 //!
@@ -49,7 +49,7 @@ pub mod expression;
 pub mod field;
 pub mod incident;
 pub mod ledger;
-pub mod memory;
+mod memory;
 pub mod plan;
 pub mod record;
 pub mod review;

@@ -14,7 +14,8 @@
 //!
 //! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has looked at it
 //! since: it may be dead. A latency mode that keeps full collections away (LowLatency, a no-GC region) is the
-//! exception: what becomes old in it stays, so it counts as growth.
+//! exception: objects that become old in it stay, so they count as growth of the process. They do not count towards the
+//! limit of the container, because the runtime does run full collections when memory is short.
 //!
 //! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since that
 //! slope started. Both are unknown where too little was seen, and the trend is 0 where memory does not grow.
@@ -26,7 +27,7 @@ mod envelope;
 use clr_gc::event::PauseMode;
 use clr_gc::gc::{Collection, GenerationSizes};
 
-use crate::field::StreamFacts;
+use crate::field::{Limits, MemoryTrend, MemoryTrends, StreamFacts};
 use crate::time::Moment;
 use envelope::{Envelope, Growth};
 
@@ -41,49 +42,6 @@ const REST_NS: u64 = 100_000_000_000;
 
 /// Minimum time of observation before a memory without growth has the trend 0.
 const MIN_WATCHED_NS: u64 = 60_000_000_000;
-
-/// The facts about one memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct MemoryTrend {
-    /// The memory in bytes; `None` if unknown.
-    pub bytes: Option<u64>,
-    /// The share of the smallest limit that holds, 0 to 1 and above; `None` without a limit or if unknown.
-    pub level: Option<f64>,
-    /// Growth over the last five minutes in bytes per minute, 0 if the memory does not grow; `None` if too little was
-    /// observed.
-    pub per_minute: Option<f64>,
-    /// Growth over the last hour in bytes per minute, like `per_minute`.
-    pub slow_per_minute: Option<f64>,
-    /// Start of the growth over the last five minutes, or of that over the last hour if that is earlier; `None` if the
-    /// memory does not grow.
-    pub since: Option<Moment>,
-    /// Start of the growth over the last hour; `None` if there is none.
-    pub slow_since: Option<Moment>,
-}
-
-/// The facts about the three memories of a process.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct MemoryTrends {
-    /// The container's memory that the kernel cannot reclaim.
-    pub container: MemoryTrend,
-    /// The private memory of the process. Without a reading of it, as in a recording, the trend is that of the heap.
-    pub process: MemoryTrend,
-    /// Live bytes of the heap after the newest full collection.
-    pub heap: MemoryTrend,
-    /// Heap bytes that no full collection has visited; `None` before the first collection.
-    pub unvisited: Option<u64>,
-    /// Time of the newest full collection, or of the first collection if no full one was observed.
-    pub full_collection: Option<Moment>,
-    /// Whether the latency mode keeps full collections away.
-    pub is_full_kept_away: Option<bool>,
-}
-
-/// The limits that levels relate to, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) container: Option<u64>,
-    pub(crate) heap: Option<u64>,
-}
 
 /// The memory of one process over time. Pure: [`Self::collection`] and [`Self::observe`] take values and their time.
 #[derive(Debug, Default)]
@@ -238,8 +196,9 @@ impl MemoryHistory {
                 }
             }
         };
+        let unvisited = self.heap_now.map_or(0, |heap| heap.unvisited());
         let held = stream.container.memory_held;
-        sample(&mut self.container, held.map(|held| held.saturating_sub(uncounted)));
+        sample(&mut self.container, held.map(|held| held.saturating_sub(unvisited)));
         if stream.memory.private.is_some() && !self.has_private {
             self.has_private = true;
             self.process = None;
@@ -279,5 +238,150 @@ impl MemoryHistory {
             full_collection: self.heap_now.map(|heap| heap.visited_at),
             is_full_kept_away: self.heap_now.map(|heap| heap.unvisited_before_mode.is_some()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::{ContainerFacts, MemoryFacts};
+    use clr_gc::event::{GcReason, GlobalMechanisms};
+    use clr_gc::gc::{GlobalHistory, Phases};
+
+    const MIB: u64 = 1 << 20;
+
+    fn at(second: u64) -> Moment {
+        Moment::from_ns((1_000_000 + second) * 1_000_000_000)
+    }
+
+    /// A collection of a generation that leaves so many MiB in generation 2.
+    fn collection(generation: u32, mib: u64, mode: PauseMode) -> Collection {
+        let mut collection = Collection::unknown(1);
+        collection.generation = Some(generation);
+        if let Some(gen2) = collection.heap.get_mut(2) {
+            (gen2.after, gen2.fragmentation) = (Some(mib * MIB), Some(0));
+        }
+        collection.global = Some(GlobalHistory {
+            heap_count: 1,
+            gen0_budget: 0,
+            condemned_generation: generation,
+            reason: GcReason(0),
+            mechanisms: GlobalMechanisms(0),
+            pause_mode: mode,
+            memory_load_percent: 0,
+            condemn_reasons0: None,
+            condemn_reasons1: None,
+            phases: Phases::default(),
+        });
+        collection
+    }
+
+    fn stream(private: Option<u64>, held: Option<u64>) -> StreamFacts {
+        StreamFacts {
+            memory: MemoryFacts {
+                private: private.map(|mib| mib * MIB),
+                ..MemoryFacts::default()
+            },
+            container: ContainerFacts {
+                memory_held: held.map(|mib| mib * MIB),
+                ..ContainerFacts::default()
+            },
+            ..StreamFacts::default()
+        }
+    }
+
+    /// The facts after so many seconds with a young collection in each, after which the heap has one MiB more, as private
+    /// memory and the container have.
+    fn young_growth(seconds: u64, mode: PauseMode, reads_private: bool) -> MemoryTrends {
+        let mut history = MemoryHistory::default();
+        history.collection(&collection(2, 50, mode), at(0));
+        let limits = Limits {
+            container: Some(1000 * MIB),
+            heap: Some(500 * MIB),
+        };
+        let mut last = StreamFacts::default();
+        for second in 1..=seconds {
+            history.collection(&collection(1, 50 + second, mode), at(second));
+            last = stream(reads_private.then_some(100 + second), Some(200 + second));
+            history.observe(at(second), &last);
+        }
+        history.trends(&last, limits)
+    }
+
+    fn mib_per_minute(trend: &MemoryTrend) -> Option<f64> {
+        trend.per_minute.map(|bytes| (bytes / MIB as f64).round())
+    }
+
+    /// Scenario: young collections leave 1 MiB more in each second, and no full collection visits it; then the same in
+    /// the latency mode LowLatency.
+    /// Guarantee: unvisited bytes are no trend. In LowLatency they are one of the process, and none of the container.
+    #[test]
+    fn unvisited_bytes_grow_only_in_latency_mode() {
+        let facts = young_growth(150, PauseMode(1), true);
+        assert_eq!(mib_per_minute(&facts.process), Some(0.0));
+        assert_eq!(mib_per_minute(&facts.container), Some(0.0));
+        assert_eq!(
+            (facts.unvisited, facts.is_full_kept_away),
+            (Some(150 * MIB), Some(false))
+        );
+        let facts = young_growth(150, PauseMode::LOW_LATENCY, true);
+        assert_eq!(mib_per_minute(&facts.process), Some(60.0));
+        assert_eq!(mib_per_minute(&facts.container), Some(0.0));
+        assert_eq!(facts.is_full_kept_away, Some(true));
+        assert!(facts.process.since.is_some_and(|since| since <= at(20)));
+    }
+
+    /// Scenario: the mode LowLatency in a recording, which has no private memory.
+    /// Guarantee: the trend of the process is that of the heap; its bytes and its level are unknown.
+    #[test]
+    fn recording_has_trend_of_heap() {
+        let facts = young_growth(150, PauseMode::LOW_LATENCY, false);
+        assert_eq!(mib_per_minute(&facts.process), Some(60.0));
+        assert_eq!((facts.process.bytes, facts.process.level), (None, None));
+    }
+
+    /// Scenario: full collections each 10 s leave 5 MiB more each, under limits.
+    /// Guarantee: the heap grows by 30 MiB per minute, levels are shares of the limits, and nothing is unvisited.
+    #[test]
+    fn full_collections_show_trend_and_level() {
+        let mut history = MemoryHistory::default();
+        let limits = Limits {
+            container: Some(1000 * MIB),
+            heap: Some(500 * MIB),
+        };
+        let mut last = StreamFacts::default();
+        for second in 0..=200 {
+            if second % 10 == 0 {
+                history.collection(&collection(2, 100 + second / 2, PauseMode(1)), at(second));
+            }
+            last = stream(Some(200 + second / 2), Some(300 + second / 2));
+            history.observe(at(second), &last);
+        }
+        let facts = history.trends(&last, limits);
+        for trend in [&facts.heap, &facts.process, &facts.container] {
+            let pace = mib_per_minute(trend).unwrap();
+            assert!((27.0..33.0).contains(&pace), "{trend:?}");
+        }
+        assert_eq!(facts.heap.level, Some(0.4));
+        assert_eq!(facts.process.level, Some(0.3));
+        assert_eq!(facts.container.level, Some(0.4));
+        assert_eq!((facts.unvisited, facts.full_collection), (Some(0), Some(at(200))));
+    }
+
+    /// Scenario: no collection and no reading yet; then a process that stops collecting and fills generation 0.
+    /// Guarantee: unknown facts are `None`, and private memory shows no trend once no collection has come for 100 s.
+    #[test]
+    fn unknown_is_not_zero() {
+        let mut history = MemoryHistory::default();
+        let facts = history.trends(&StreamFacts::default(), Limits::default());
+        assert_eq!(facts, MemoryTrends::default());
+        history.collection(&collection(0, 10, PauseMode(1)), at(0));
+        for second in 0..600 {
+            history.observe(at(second), &stream(Some(100 + second), None));
+        }
+        let facts = history.trends(&stream(Some(700), None), Limits::default());
+        assert_eq!(mib_per_minute(&facts.process), Some(0.0));
+        assert_eq!(facts.process.bytes, Some(700 * MIB));
+        assert_eq!((facts.process.level, facts.heap.bytes), (None, None));
     }
 }

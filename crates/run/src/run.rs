@@ -6,10 +6,11 @@ use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::CollectionVerdict;
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::field::{self, Exit, HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::field::{
+    self, Exit, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, StreamFacts, UNSEEN_LIMIT,
+};
 use gc_rules::incident::IncidentEnding;
 use gc_rules::ledger::Ledger;
-use gc_rules::memory::MemoryTrends;
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
 use gc_rules::time::{Moment, TimeBase, Wall};

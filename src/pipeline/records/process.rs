@@ -2,8 +2,8 @@
 
 use clr_gc::gc::StoppedTime;
 use gc_rules::account::AccountRecord;
+use gc_rules::field::MemoryTrend;
 use gc_rules::incident::IncidentRecord;
-use gc_rules::memory::MemoryTrend;
 use gc_rules::rule::Role;
 use gc_rules::time::Moment;
 use gc_telemetry::definition::settings;

@@ -1,7 +1,7 @@
 //! What fields are read of: what is known of a process and its stream, of a service, and of gcwatch itself.
 
 use super::command_name::CommandName;
-use crate::memory::MemoryTrends;
+use super::trends::MemoryTrends;
 use crate::time::{Moment, Wall};
 use crate::value::Value;
 use strict_yaml::words;

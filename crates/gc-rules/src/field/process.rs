@@ -1,8 +1,8 @@
 //! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
 
 use super::facts::{Exit, FactValue, HEAP_LIMIT, ProcessFacts, UNSEEN_LIMIT};
+use super::trends::{Limits, MemoryTrend};
 use super::{Scope, fields};
-use crate::memory::{Limits, MemoryTrend};
 use crate::time::Moment;
 use crate::value::Value;
 

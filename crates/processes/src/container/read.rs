@@ -378,7 +378,13 @@ mod tests {
     impl Sleeper {
         fn new() -> Self {
             let sleep = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn();
-            Self(sleep.unwrap())
+            let sleeper = Self(sleep.unwrap());
+            // Until the program runs, the process has the name of this thread.
+            let comm = format!("/proc/{}/comm", sleeper.0.id());
+            while std::fs::read_to_string(&comm).is_ok_and(|name| name != "sleep\n") {
+                std::thread::yield_now();
+            }
+            sleeper
         }
 
         fn start_time(&self) -> u64 {

@@ -1,0 +1,48 @@
+//! Level, trend and age of the memory of a process, as facts. The module `memory` computes them.
+
+use crate::time::Moment;
+
+/// The facts about one memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MemoryTrend {
+    /// The memory in bytes; `None` if unknown.
+    pub bytes: Option<u64>,
+    /// The share of the smallest limit that holds, 0 to 1 and above; `None` without a limit or if unknown.
+    pub level: Option<f64>,
+    /// Growth over the last five minutes in bytes per minute, 0 if the memory does not grow; `None` if too little was
+    /// observed.
+    pub per_minute: Option<f64>,
+    /// Growth over the last hour in bytes per minute, like `per_minute`.
+    pub slow_per_minute: Option<f64>,
+    /// Start of the growth over the last five minutes, or of that over the last hour if that is earlier; `None` if the
+    /// memory does not grow.
+    pub since: Option<Moment>,
+    /// Start of the growth over the last hour; `None` if there is none.
+    pub slow_since: Option<Moment>,
+}
+
+/// The facts about the three memories of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MemoryTrends {
+    /// The container's memory that the kernel cannot reclaim.
+    pub container: MemoryTrend,
+    /// The private memory of the process. Without a reading of it, as in a recording, the trend is that of the heap.
+    pub process: MemoryTrend,
+    /// Live bytes of the heap after the newest full collection.
+    pub heap: MemoryTrend,
+    /// Heap bytes that no full collection has visited; `None` before the first collection.
+    pub unvisited: Option<u64>,
+    /// Time of the newest full collection, or of the first collection if no full one was observed.
+    pub full_collection: Option<Moment>,
+    /// Whether the latency mode keeps full collections away.
+    pub is_full_kept_away: Option<bool>,
+}
+
+/// The limits that levels relate to, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The memory limit of the container.
+    pub container: Option<u64>,
+    /// The limit of the heap.
+    pub heap: Option<u64>,
+}
