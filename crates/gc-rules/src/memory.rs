@@ -17,6 +17,9 @@
 //! exception: objects that become old in it stay, so they count as growth of the process. They do not count towards the
 //! limit of the container, because the runtime does run full collections when memory is short.
 //!
+//! Without unvisited bytes, a memory rises in steps, one for each full collection. So the memory with them must grow as
+//! well: a warm-up that has ended shows no step for minutes, but the whole memory rests at once.
+//!
 //! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since that
 //! slope started. Both are unknown where too little was seen, and the trend is 0 where memory does not grow.
 //!
@@ -84,14 +87,25 @@ impl Heap {
     }
 }
 
+/// A sample of a memory, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sample {
+    whole: u64,
+    /// The part of it that no full collection has visited and that is not growth.
+    unvisited: u64,
+}
+
 /// Samples of one memory.
 #[derive(Debug)]
 struct Track {
     began: Moment,
+    /// Without unvisited bytes.
     fast: Envelope,
     slow: Envelope,
+    /// With unvisited bytes.
+    whole: Envelope,
     /// The newest sample and its slot, so that equal samples in one slot cost nothing.
-    newest: (u64, u64),
+    newest: (Sample, u64),
     trend: MemoryTrend,
 }
 
@@ -101,25 +115,29 @@ impl Track {
             began: at,
             fast: Envelope::new(FAST_SLOT_NS),
             slow: Envelope::new(SLOW_SLOT_NS),
-            newest: (u64::MAX, u64::MAX),
+            whole: Envelope::new(FAST_SLOT_NS),
+            newest: (Sample::default(), u64::MAX),
             trend: MemoryTrend::default(),
         }
     }
 
-    fn add(&mut self, at: Moment, bytes: u64) {
-        let sample = (bytes, at.ns() / FAST_SLOT_NS);
-        if sample == self.newest {
+    fn add(&mut self, at: Moment, sample: Sample) {
+        let newest = (sample, at.ns() / FAST_SLOT_NS);
+        if newest == self.newest {
             return;
         }
-        self.newest = sample;
-        self.fast.add(at, bytes);
-        self.slow.add(at, bytes);
+        self.newest = newest;
+        let visited = sample.whole.saturating_sub(sample.unvisited);
+        self.fast.add(at, visited);
+        self.slow.add(at, visited);
+        self.whole.add(at, sample.whole);
         self.update(at);
     }
 
     /// Recomputes the trend.
     fn update(&mut self, now: Moment) {
-        let (fast, slow) = (self.fast.growth(now), self.slow.growth(now));
+        let fast = self.fast.growth(now).filter(|_| self.whole.growth(now).is_some());
+        let slow = self.slow.growth(now);
         let watched = now.since(self.began);
         let pace = |growth: Option<Growth>, least: u64| match growth {
             Some(growth) => Some(growth.per_minute),
@@ -139,7 +157,7 @@ impl Track {
     fn pass(&mut self, now: Moment) {
         let slot = now.ns() / FAST_SLOT_NS;
         if self.newest.1 < slot {
-            self.newest = (u64::MAX, slot);
+            self.newest = (Sample::default(), slot);
             self.update(now);
         }
     }
@@ -147,7 +165,7 @@ impl Track {
 
 impl MemoryHistory {
     /// Maximum memory of the history of one process, in bytes.
-    pub(crate) const MAX_BYTES: usize = size_of::<Self>() + 3 * (size_of::<Track>() + 2 * Envelope::MAX_BYTES);
+    pub(crate) const MAX_BYTES: usize = size_of::<Self>() + 3 * (size_of::<Track>() + 3 * Envelope::MAX_BYTES);
 
     /// Applies a collection that ended at `at`.
     pub(crate) fn collection(&mut self, collection: &Collection, at: Moment) {
@@ -178,18 +196,16 @@ impl MemoryHistory {
             heap.unvisited_before_mode.unwrap_or(unvisited).min(unvisited)
         });
         self.heap_now = Some(heap);
-        if is_full {
-            self.heap
-                .get_or_insert_with(|| Box::new(Track::new(at)))
-                .add(at, in_use);
-        }
     }
 
     /// Applies what is known at `now`, about once a second.
     pub(crate) fn observe(&mut self, now: Moment, stream: &StreamFacts) {
         let uncounted = self.heap_now.map_or(0, |heap| heap.uncounted());
-        let sample = |track: &mut Option<Box<Track>>, bytes: Option<u64>| match bytes {
-            Some(bytes) => track.get_or_insert_with(|| Box::new(Track::new(now))).add(now, bytes),
+        let sample = |track: &mut Option<Box<Track>>, sample: Option<Sample>| match sample {
+            Some(sample) => {
+                let track = track.get_or_insert_with(|| Box::new(Track::new(now)));
+                track.add(now, sample);
+            }
             None => {
                 if let Some(track) = track {
                     track.pass(now);
@@ -198,25 +214,30 @@ impl MemoryHistory {
         };
         let unvisited = self.heap_now.map_or(0, |heap| heap.unvisited());
         let held = stream.container.memory_held;
-        sample(&mut self.container, held.map(|held| held.saturating_sub(unvisited)));
+        sample(&mut self.container, held.map(|whole| Sample { whole, unvisited }));
         if stream.memory.private.is_some() && !self.has_private {
             self.has_private = true;
             self.process = None;
         }
         // Between collections, private memory rises with each allocation until generation 0 is full.
-        let heap = self.heap_now.filter(|heap| now.since(heap.at) < REST_NS);
-        let process = heap.and_then(|heap| {
-            let all = if self.has_private {
-                stream.memory.private?
+        let recent = self.heap_now.filter(|heap| now.since(heap.at) < REST_NS);
+        let process = recent.and_then(|heap| {
+            let private = if self.has_private {
+                stream.memory.private
             } else {
-                heap.in_use
+                Some(heap.in_use)
             };
-            Some(all.saturating_sub(uncounted))
+            Some(Sample {
+                whole: private?,
+                unvisited: uncounted,
+            })
         });
         sample(&mut self.process, process);
-        if let Some(heap) = &mut self.heap {
-            heap.pass(now);
-        }
+        let heap = self.heap_now.filter(|heap| heap.is_full).map(|heap| Sample {
+            whole: heap.in_use,
+            unvisited: heap.unvisited(),
+        });
+        sample(&mut self.heap, heap);
     }
 
     /// Returns the facts at the newest time.
@@ -366,6 +387,26 @@ mod tests {
         assert_eq!(facts.process.level, Some(0.3));
         assert_eq!(facts.container.level, Some(0.4));
         assert_eq!((facts.unvisited, facts.full_collection), (Some(0), Some(at(200))));
+    }
+
+    /// Scenario: a warm-up adds 2 MiB in each second for two minutes, and full collections come after 10, 30, 60 and 110 s.
+    /// Guarantee: the process grows during the warm-up, and from 45 s after its end it does not.
+    #[test]
+    fn growth_ends_with_the_whole_memory() {
+        let mut history = MemoryHistory::default();
+        for second in 0..400 {
+            let grown = 2 * second.min(120);
+            let generation = if [10, 30, 60, 110].contains(&second) { 2 } else { 1 };
+            history.collection(&collection(generation, 20 + grown, PauseMode(1)), at(second));
+            let last = stream(Some(60 + grown), None);
+            history.observe(at(second), &last);
+            let pace = mib_per_minute(&history.trends(&last, Limits::default()).process);
+            match second {
+                115 => assert!(pace > Some(60.0), "{pace:?}"),
+                165.. => assert_eq!(pace, Some(0.0), "{second}"),
+                _ => {}
+            }
+        }
     }
 
     /// Scenario: no collection and no reading yet; then a process that stops collecting and fills generation 0.
