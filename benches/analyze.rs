@@ -46,7 +46,7 @@ fn recordings() -> Vec<String> {
 }
 
 /// An event of the scope of `analyze`, with a copy of its payload.
-struct Kept {
+struct RetainedEvent {
     layout: Layout,
     at: i64,
     thread: u64,
@@ -57,7 +57,7 @@ struct Kept {
 struct Recorded {
     bytes: Vec<u8>,
     header: TraceHeader,
-    events: Vec<Kept>,
+    events: Vec<RetainedEvent>,
     collections: Vec<Collection>,
 }
 
@@ -75,7 +75,7 @@ impl Recorded {
         stream.push(&bytes);
         stream.finish();
         let read = stream.advance(|observed| {
-            events.extend(observed.layout.map(|layout| Kept {
+            events.extend(observed.layout.map(|layout| RetainedEvent {
                 layout,
                 at: observed.at,
                 thread: observed.event.thread,
@@ -124,7 +124,7 @@ fn decoded(bytes: &[u8], wanted: &[Layout]) -> u64 {
 }
 
 /// Rebuilds the collections from decoded events.
-fn rebuilt(events: &[Kept], header: &TraceHeader) -> Vec<Collection> {
+fn rebuilt(events: &[RetainedEvent], header: &TraceHeader) -> Vec<Collection> {
     let mut machine = Machine::new(None, Settling::AtTheEnd);
     for event in events {
         if let Ok(clr) = decode(event.layout, &event.payload, header.pointer_size) {

@@ -568,7 +568,7 @@ impl Engine {
         self.apply(changes, current, transitions);
     }
 
-    /// Renders alerts of rules `on: process` anew. Those `on: gc` are at each occurrence: their texts are about it. The
+    /// Renders alerts of rules `on: process` again. Alerts of rules `on: gc` are rendered at each occurrence. The
     /// group of a rule whose severity rose is settled again: that rule can supersede the one that fires.
     fn refresh(&mut self) {
         let values = self.windows.values(None, self.asked());

@@ -63,7 +63,7 @@ fn trend_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
     age(scope, Some(trend.since.unwrap_or(scope.now)))
 }
 
-/// The age of a growth over the last hour in seconds; 0 if there is none.
+/// The age of a growth over the last hour in seconds; 0 if the memory does not grow.
 fn slow_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
     trend.slow_per_minute?;
     age(scope, Some(trend.slow_since.unwrap_or(scope.now)))
@@ -242,15 +242,15 @@ fields! { STREAM_FIELDS Stream
         = |s| pace(s.stream.trends.process.per_minute);
     "process.memory_trend_1h" Double "bytes per hour" "The same over the last hour. Unknown in the first ten minutes."
         = |s| pace(s.stream.trends.process.slow_per_minute);
-    "process.memory_trend_s" Double "s" "Age of the growth; 0 if there is none."
+    "process.memory_trend_s" Double "s" "Age of the growth; 0 if the memory does not grow."
         = |s| trend_age(s, &s.stream.trends.process);
-    "process.memory_trend_1h_s" Double "s" "Age of the growth over the last hour; 0 if there is none."
+    "process.memory_trend_1h_s" Double "s" "Age of the growth over the last hour; 0 if the memory does not grow."
         = |s| slow_age(s, &s.stream.trends.process);
     "container.memory_level" Double "ratio" "Memory of the container that the kernel cannot reclaim (`container.memory_held`), relative to its limit, 0 to 1. Unknown without a limit and in a recording."
         = |s| s.stream.trends.container.level.map(Value::Double);
     "container.memory_trend" Double "bytes per hour" "Growth of that memory, without the process's heap bytes that no full collection has visited, over the last five minutes: the slope of its lower envelope, so memory that comes back has none. 0 if it does not grow. Unknown in the first minute and in a recording."
         = |s| pace(s.stream.trends.container.per_minute);
-    "container.memory_trend_s" Double "s" "Age of that growth; 0 if there is none."
+    "container.memory_trend_s" Double "s" "Age of that growth; 0 if the memory does not grow."
         = |s| trend_age(s, &s.stream.trends.container);
     "process.heap_level" Double "ratio" "Live bytes of the heap after the newest full collection, relative to `process.heap_limit`, 0 to 1. Unknown without a limit, and before the first full collection."
         = |s| s.stream.trends.heap.level.map(Value::Double);
@@ -262,9 +262,9 @@ fields! { STREAM_FIELDS Stream
         = |s| pace(s.stream.trends.heap.per_minute);
     "process.heap_trend_1h" Double "bytes per hour" "The same over the last hour. Unknown in the first ten minutes."
         = |s| pace(s.stream.trends.heap.slow_per_minute);
-    "process.heap_trend_s" Double "s" "Age of that growth; 0 if there is none."
+    "process.heap_trend_s" Double "s" "Age of that growth; 0 if the memory does not grow."
         = |s| trend_age(s, &s.stream.trends.heap);
-    "process.heap_trend_1h_s" Double "s" "Age of the growth over the last hour; 0 if there is none."
+    "process.heap_trend_1h_s" Double "s" "Age of the growth over the last hour; 0 if the memory does not grow."
         = |s| slow_age(s, &s.stream.trends.heap);
     "process.full_collection_s" Double "s" "Time since the newest full collection; if none was observed, since the first collection. Unknown before that."
         = |s| age(s, s.stream.trends.full_collection);

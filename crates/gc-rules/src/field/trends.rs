@@ -17,7 +17,7 @@ pub struct MemoryTrend {
     /// Start of the growth over the last five minutes, or of that over the last hour if that is earlier; `None` if the
     /// memory does not grow.
     pub since: Option<Moment>,
-    /// Start of the growth over the last hour; `None` if there is none.
+    /// Start of the growth over the last hour; `None` if the memory does not grow.
     pub slow_since: Option<Moment>,
 }
 

@@ -6,8 +6,8 @@
 //! # Growth
 //!
 //! 1. Samples are kept as the minimum and the maximum of time slots of equal length.
-//! 2. The newest rise after a fall may be the next tooth of a saw. It counts only by what it exceeds the deepest fall
-//!    in the window.
+//! 2. The newest rise after a fall may be the next tooth of a saw. It counts only as far as it exceeds the
+//!    deepest fall in the window.
 //! 3. The envelope grows while one rise follows the other. If no rise follows within twice the newest gap between
 //!    rises, growth has ended. A leak that only full collections show rises in steps with long gaps, a warm-up in short
 //!    ones, so the same rule fits both.
@@ -261,7 +261,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The growth after one sample per second of `mib` for so many seconds, in MiB per minute, and its age in seconds.
+    /// The growth in MiB per minute and its age in seconds, after one sample of `mib` per second.
     fn growth(seconds: u64, mib: impl Fn(u64) -> f64) -> Option<(f64, u64)> {
         let mut envelope = Envelope::new(15_000_000_000);
         let at = |second: u64| Moment::from_ns(second * 1_000_000_000);
@@ -289,8 +289,8 @@ mod tests {
         }
     }
 
-    /// Scenario: memory stays equal; scatters by 3 MiB; jumps once by 300 MiB within 20 s; falls.
-    /// Guarantee: none of it is growth.
+    /// Scenario: memory stays equal, scatters by 3 MiB, falls, or jumps once by 300 MiB within 20 s.
+    /// Guarantee: the memory does not grow.
     #[test]
     fn flat_memory_has_no_growth() {
         let scatter = |second: u64| 100.0 + (second * 7919 % 31) as f64 / 10.0;
@@ -306,8 +306,7 @@ mod tests {
     }
 
     /// Scenario: a saw-tooth of 200 MiB with a period of 40 s or 100 s; one whose minima rise by 12 MiB per minute.
-    /// Guarantee: equal teeth are no growth at any time after the first tooth; the rising saw grows by about the slope
-    /// of its minima.
+    /// Guarantee: equal teeth never grow after the first tooth; the rising saw grows by about the slope of its minima.
     #[test]
     fn saw_grows_by_its_minima() {
         for period in [40, 100] {

@@ -122,7 +122,7 @@ impl Resolution {
     }
 }
 
-/// The ledger with the lines that are known, or else what is known of the heap; and level, trend and age.
+/// Returns the known lines of the ledger, or the known figures of the heap without a ledger; and level, trend and age.
 fn memory(memory: &Value) -> Value {
     let known = |value: &Value| {
         let fields = value.as_object().into_iter().flatten();
