@@ -1,5 +1,5 @@
-//! Throughput of the steps of `gcwatch analyze --format ndjson`, each measured apart: decoding the stream, rebuilding its
-//! collections, evaluating the rules that ship, and printing the records of the collections.
+//! Throughput of the steps of `gcwatch analyze --format ndjson`, each measured apart: decoding the stream, rebuilding
+//! its collections, evaluating the rules that ship, and printing the records of the collections.
 //!
 //! ```text
 //! cargo bench --bench analyze

@@ -6,7 +6,7 @@
 //!       + committed_unused + bookkeeping                   the collector's: the rest
 //!       + native                                           the rest of the process
 //!       + other_processes + files_in_memory + kernel       the rest of the container
-//!       + page_cache + kernel_reclaimable                  memory of the container that the kernel takes back by itself
+//!       + page_cache + kernel_reclaimable                  memory that the kernel takes back by itself
 //!       + unknown                                          what does not add up
 //! ```
 //!

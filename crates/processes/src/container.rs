@@ -7,8 +7,8 @@
 //! /proc/PID/smaps -----> ledger: where the memory is, with figures and the newest collection
 //! ```
 //!
-//! Everything but `group`, `read`, `others`, `ledger::read` and `kills` is pure: texts of the kernel in, values out. `group`
-//! opens files in other processes' roots, and only what is a file of a control group there: what a container put in its
+//! Everything but `group`, `read`, `others`, `ledger::read` and `kills` is pure: texts of the kernel in, values out.
+//! `group` opens files in other processes' roots, and only files of a control group: a file that a container put in their
 //! place is not read.
 //!
 //! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have

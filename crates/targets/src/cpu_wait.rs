@@ -141,7 +141,8 @@ impl CpuWaits {
 /// The CPU limit of a process's control group. The path of the group can lead through a file system that the process
 /// provides, which may never respond: a thread other than the one that reads all streams looks for the limit.
 ///
-/// A process can get a limit, or a group with a limit, while it runs. So a limit that was not found is looked for again.
+/// A process can get a limit, or a group with a limit, while it runs. So the thread looks again for a limit that it did
+/// not find.
 #[derive(Debug)]
 struct Limit {
     threads: Threads,

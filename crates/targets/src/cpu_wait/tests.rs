@@ -282,8 +282,8 @@ fn nothing_is_read_of_short_stops() {
 
 /// Scenario: the path of a process's control group leads through a file system that never responds, then the thread
 /// that looks for the group exits without an answer; the process has long stops for more than a minute.
-/// Guarantee: no task waits for the thread, one thread at a time looks for the group, and the search is repeated after a
-/// minute, because a process can get a limit while it runs.
+/// Guarantee: no task waits for the thread, one thread at a time looks for the group, and the search is repeated after
+/// a minute, because a process can get a limit while it runs.
 #[test]
 fn limit_is_looked_for_again() {
     let (thread, asked) = oneshot::channel();
