@@ -403,8 +403,8 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     );
 }
 
-/// Scenario: three processes exit: the stream of the first breaks off, the runtime closed that of the second, and of the
-/// third it is unknown.
+/// Scenario: three processes exit: the stream of the first breaks off, the runtime closed that of the second, and of
+/// the third it is unknown.
 /// Guarantee: a rule on `process.exit` holds for the first process only, in the evaluation after the exit.
 #[test]
 fn abrupt_exit_is_known_to_rules() {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Everything but `group`, `read`, `others`, `ledger::read` and `kills` is pure: texts of the kernel in, values out.
-//! `group` opens files in other processes' roots, and only files of a control group: a file that a container put in their
-//! place is not read.
+//! `group` opens files in other processes' roots, and only files of a control group: a file that a container put in
+//! their place is not read.
 //!
 //! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have
 //! it.
