@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | container | memory that the kernel cannot reclaim, as a share of the container's limit | the same memory without unvisited heap bytes |
 //! | process | private memory, as a share of the container's limit | private memory without unvisited heap bytes |
-//! | heap | live bytes after the newest full collection, as a share of the heap's limit | the same bytes |
+//! | heap | live bytes after the newest full collection, as a share of the heap's limit | the same bytes; before the first full collection, bytes in use after the first collection |
 //!
 //! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has looked at it
 //! since: it may be dead. A latency mode that keeps full collections away (LowLatency, a no-GC region) is the
@@ -234,7 +234,7 @@ impl MemoryHistory {
         sample(&mut self.process, process);
         // Bytes in use are a saw-tooth of full collections, so private memory shows whether the heap still grows. A
         // recording has none.
-        let heap = self.heap_now.filter(|heap| heap.is_full).map(|heap| Sample {
+        let heap = self.heap_now.map(|heap| Sample {
             visited: heap.visited,
             whole: private.unwrap_or(heap.visited),
         });
