@@ -497,7 +497,8 @@ impl Engine {
         self.windows.touch();
         self.expire(self.now, transitions);
         self.windows.expire(self.now);
-        self.memory.observe(self.now, &self.stream);
+        let limits = field::limits(&self.facts);
+        self.memory.observe(self.now, &self.stream, limits);
         self.measure_memory();
         let scope = Scope::new(&self.facts, &self.stream, self.now);
         self.windows

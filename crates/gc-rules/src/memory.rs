@@ -199,8 +199,8 @@ impl MemoryHistory {
         self.heap_now = Some(heap);
     }
 
-    /// Applies what is known at `now`, about once a second.
-    pub(crate) fn observe(&mut self, now: Moment, stream: &StreamFacts) {
+    /// Applies what is known at `now`, about once a second. The container is followed only if it has a limit.
+    pub(crate) fn observe(&mut self, now: Moment, stream: &StreamFacts, limits: Limits) {
         let uncounted = self.heap_now.map_or(0, |heap| heap.uncounted());
         let sample = |track: &mut Option<Box<Track>>, sample: Option<Sample>| match sample {
             Some(sample) => {
@@ -218,7 +218,7 @@ impl MemoryHistory {
             visited: whole.saturating_sub(bytes),
             whole,
         };
-        let held = stream.container.memory_held;
+        let held = stream.container.memory_held.filter(|_| limits.container.is_some());
         sample(&mut self.container, held.map(|held| without(held, unvisited)));
         let private = stream.memory.private;
         if private.is_some() && !self.has_private {
@@ -325,7 +325,7 @@ mod tests {
         for second in 1..=seconds {
             history.collection(&collection(1, 50 + second, mode), at(second));
             last = stream(reads_private.then_some(100 + second), Some(200 + second));
-            history.observe(at(second), &last);
+            history.observe(at(second), &last, limits);
         }
         history.trends(&last, limits)
     }
@@ -377,7 +377,7 @@ mod tests {
                 history.collection(&collection(2, 100 + second / 2, PauseMode(1)), at(second));
             }
             last = stream(Some(200 + second / 2), Some(300 + second / 2));
-            history.observe(at(second), &last);
+            history.observe(at(second), &last, limits);
         }
         let facts = history.trends(&last, limits);
         for trend in [&facts.heap, &facts.process, &facts.container] {
@@ -400,7 +400,7 @@ mod tests {
             let generation = if [10, 30, 60, 110].contains(&second) { 2 } else { 1 };
             history.collection(&collection(generation, 20 + grown, PauseMode(1)), at(second));
             let last = stream(Some(60 + grown), None);
-            history.observe(at(second), &last);
+            history.observe(at(second), &last, Limits::default());
             let pace = mib_per_minute(&history.trends(&last, Limits::default()).process);
             match second {
                 115 => assert!(pace > Some(60.0), "{pace:?}"),
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(facts, MemoryTrends::default());
         history.collection(&collection(0, 10, PauseMode(1)), at(0));
         for second in 0..600 {
-            history.observe(at(second), &stream(Some(100 + second), None));
+            history.observe(at(second), &stream(Some(100 + second), None), Limits::default());
         }
         let facts = history.trends(&stream(Some(700), None), Limits::default());
         assert_eq!(mib_per_minute(&facts.process), Some(0.0));
