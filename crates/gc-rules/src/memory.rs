@@ -233,7 +233,7 @@ impl MemoryHistory {
         });
         sample(&mut self.process, process);
         // Bytes in use are a saw-tooth of full collections, so private memory shows whether the heap still grows. A
-        // recording has none.
+        // recording has no private memory.
         let heap = self.heap_now.map(|heap| Sample {
             visited: heap.visited,
             whole: private.unwrap_or(heap.visited),

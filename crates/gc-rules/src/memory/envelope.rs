@@ -6,8 +6,8 @@
 //! # Growth
 //!
 //! 1. Samples are kept as the minimum and the maximum of time slots of equal length.
-//! 2. The newest rise after a fall may be the next tooth of a saw. It counts only as far as it exceeds the
-//!    deepest fall in the window.
+//! 2. The newest rise after a fall may be the next tooth of a saw. Only the part of it that exceeds the
+//!    deepest fall in the window counts.
 //! 3. The envelope grows while one rise follows the other. If no rise follows within twice the newest gap between
 //!    rises, growth has ended. A leak that only full collections show rises in steps with long gaps, a warm-up in short
 //!    ones, so the same rule fits both.
