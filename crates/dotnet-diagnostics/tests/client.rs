@@ -434,12 +434,14 @@ async fn a_stream_that_does_not_end_is_left() {
             })
         })),
     });
-    let deadlines = Deadlines {
-        stop: SHORT,
+    let stop_within = |stop| Deadlines {
+        stop,
         ..Deadlines::default()
     };
     let config = SessionConfig::garbage_collection();
-    let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
+    // The same deadline ends the wait for the refusal, which a busy host delays by more than `SHORT`.
+    let client = fake.client_with(stop_within(Duration::from_secs(2)));
+    let mut session = client.collect_tracing(&config).await.unwrap();
     session.request_stop();
     // A reader that gives way to others between its reads never runs out of bytes nor of turns: only the deadline ends
     // it.
@@ -468,7 +470,8 @@ async fn a_stream_that_does_not_end_is_left() {
     );
 
     let fake = Fake::start(|_| Reaction::Hang(ok(&SESSION)));
-    let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
+    let client = fake.client_with(stop_within(SHORT));
+    let mut session = client.collect_tracing(&config).await.unwrap();
     assert_silent(session.drain(|_| {}).await, Stage::Stream);
 }
 
