@@ -137,7 +137,12 @@ impl Track {
 
     /// Recomputes the trend.
     fn update(&mut self, now: Moment) {
-        let fast = self.fast.growth(now).filter(|_| self.whole.growth(now).is_some());
+        let (fast, whole) = (self.fast.growth(now), self.whole.growth(now));
+        // A part grows no faster than the whole for long: it only takes the place of unvisited bytes.
+        let fast = fast.zip(whole).map(|(fast, whole)| Growth {
+            per_minute: fast.per_minute.min(whole.per_minute),
+            ..fast
+        });
         let slow = self.slow.growth(now);
         let watched = now.since(self.began);
         let pace = |growth: Option<Growth>, least: u64| match growth {
