@@ -248,6 +248,7 @@ fn csv_has_what_the_records_have() {
                 "pauses",
                 "account",
                 "account_estimated",
+                "account_ranges",
                 "heap",
                 "phases",
                 "committed",

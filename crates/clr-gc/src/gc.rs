@@ -50,7 +50,7 @@ mod totals;
 mod trail;
 
 pub use crate::event::Phases;
-pub use account::{Account, AccountPart, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, PartKind};
+pub use account::{Account, AccountPart, Cause, MAX_MARKED_HEAPS, PartKind};
 pub use allocated::{Allocated, AllocatedUnknown};
 pub use collection::{
     Asker, Collection, Committed, FIGURES, Figure, GenerationSizes, HeapGeneration, Implausible, Missing, MissingParts,

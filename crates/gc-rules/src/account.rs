@@ -41,6 +41,12 @@ pub struct AccountPart {
     pub title: String,
     /// Nanoseconds.
     pub value: i64,
+    /// Least nanoseconds: the value, unless the process does not tell this part from another one.
+    #[serde(default)]
+    pub low: i64,
+    /// Most nanoseconds.
+    #[serde(default)]
+    pub high: i64,
     /// Of the total, 0 to 1.
     pub share: f64,
     /// `measured`; or `estimated`: some of it was divided in a proportion, or is what is left of a phase.
@@ -58,6 +64,18 @@ pub struct AskedPart {
     pub value: i64,
     /// Of the total, 0 to 1.
     pub share: f64,
+}
+
+/// A range that is narrower than this share of the total is not shown to people.
+const MIN_SHOWN: f64 = 0.02;
+
+impl AccountPart {
+    /// Returns the least and the most that the part is of `total`, 0 to 1; `None` if they are about equal.
+    pub fn range(&self, total: i64) -> Option<(f64, f64)> {
+        let share = |ns: i64| ns as f64 / total.max(1) as f64;
+        let (low, high) = (share(self.low), share(self.high));
+        (high - low >= MIN_SHOWN).then_some((low, high))
+    }
 }
 
 impl AccountRecord {
@@ -81,6 +99,8 @@ impl AccountRecord {
                     cause: part.cause.id().to_owned(),
                     title: part.cause.title().to_owned(),
                     value: part.ns,
+                    low: part.low,
+                    high: part.high.min(total),
                     share: share(part.ns),
                     kind: part.kind.name().to_owned(),
                 })

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use gc_rules::account::AccountRecord;
+use gc_rules::account::{AccountPart, AccountRecord};
 
 use crate::table::{FAINT, HEADING};
 use crate::units::{Percent, Span};
@@ -13,6 +13,15 @@ const MOST_PARTS: usize = 8;
 const LEAST: f64 = 0.01;
 /// Characters of the bar of everything.
 const BAR: f64 = 20.0;
+
+/// Returns how a part is known, for the end of its line: nothing for a measured one.
+fn note(part: &AccountPart, total: i64) -> String {
+    match part.range(total) {
+        Some((low, high)) => format!(" {:.0} to {:.0} %", 100.0 * low, 100.0 * high),
+        None if part.kind == "estimated" => " estimated".to_owned(),
+        None => String::new(),
+    }
+}
 
 /// Writes under a title what stopped time was spent on, and who asked for it. Nothing without any.
 pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::Result<()> {
@@ -38,11 +47,7 @@ pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::R
         .enumerate()
         .partition(|(place, part)| *place < MOST_PARTS && has_line(part.share));
     for (_, part) in &shown {
-        line(
-            &part.title,
-            part.value,
-            if part.kind == "estimated" { " estimated" } else { "" },
-        )?;
+        line(&part.title, part.value, &note(part, account.total))?;
     }
     if !rest.is_empty() {
         let sum = rest.iter().map(|(_, part)| part.value).fold(0, i64::saturating_add);

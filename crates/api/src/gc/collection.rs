@@ -88,6 +88,10 @@ impl Serialize for GcRecord<'_> {
         let estimated = account.parts().filter(|part| part.kind == PartKind::Estimated);
         let estimated: Vec<_> = estimated.map(|part| part.cause.id()).collect();
         map.serialize_entry("account_estimated", &estimated)?;
+        // Of these, those with a range: least and most nanoseconds.
+        let ranged = account.parts().filter(|part| part.low < part.ns || part.ns < part.high);
+        let ranges = ranged.map(|part| (part.cause.id(), [part.low, part.high]));
+        map.serialize_entry("account_ranges", &Entries(ranges.collect::<Vec<_>>()))?;
         map.serialize_entry("asked_by", gc.asker().id())?;
         map.serialize_entry("allocated_since_last", &gc.allocated_since_last())?;
         // Why that is not known: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! edges of the stop, GCStart, marks of one heap, phase times -> divide -> Account of one stop
+//!                                                   MarkingCost <-> divide
 //! ```
 //!
 //! [`StoppedTime`](crate::gc::StoppedTime) is their sum over stops. Where each part comes from ([`Cause`] names them):
@@ -16,10 +17,9 @@
 //! | RestartEEBegin | RestartEEEnd | threads resume |
 //! | SuspendEEEnd | RestartEEBegin of a background collection's own stop | its marking |
 //!
-//! All of these are measured. Two things are estimated. What a kind of root leads to is marked in the same time in
-//! which the roots are looked through: the bytes that were marked, at [`MARKED_BYTE_NS`] each, are counted as
-//! survivors, and only the rest as roots. And relocation goes over the same roots again: it is divided in the
-//! proportion of the marking.
+//! All of these are measured. Two things are estimated, and have ranges. What a kind of root leads to is marked in the
+//! same time in which the roots are looked through: `marking_cost` divides it. And relocation goes over the same roots
+//! again, for about as long.
 //!
 //! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums
 //! over heaps would be longer than the stop.
@@ -32,12 +32,14 @@
 
 mod cause;
 mod divide;
+mod marking_cost;
 mod marks;
 mod parts;
 
 pub use cause::Cause;
-pub use divide::MARKED_BYTE_NS;
-pub(crate) use divide::Stopped;
+pub(crate) use divide::{Divided, Stopped};
+pub(crate) use marking_cost::MarkingCost;
 pub use marks::MAX_MARKED_HEAPS;
 pub(crate) use marks::{Marking, Marks};
+pub(crate) use parts::RawAccount;
 pub use parts::{Account, AccountPart, PartKind};

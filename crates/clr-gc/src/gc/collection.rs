@@ -289,7 +289,7 @@ impl Suspension {
         let spans = [(self.edges.suspend_begin?, self.edges.restart_end?)];
         let stopped = Stopped::of(self.edges, &spans, PauseKind::Final);
         Some(if self.is_for_background() {
-            stopped.divide()
+            stopped.divide().account
         } else {
             stopped.without_collection()
         })

@@ -1,7 +1,7 @@
 //! A collection while its facts come in, in whatever order, and the record that is made of them.
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory, Phases};
-use crate::gc::account::{Account, Marking, Stopped};
+use crate::gc::account::{Account, Divided, Marking, MarkingCost, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, Implausible, Missing, MissingParts, Pause, PerHeapSums, plausible,
@@ -148,10 +148,14 @@ impl Forming {
         self.global.is_some_and(|global| !global.mechanisms.is_concurrent()) || ended_inside().unwrap_or(false)
     }
 
-    /// The record. `stops` are its own, in order, no longer open unless the session ended in them.
-    pub(crate) fn into_collection(self, stops: &[&Stop], losses: &LossIntervals) -> Collection {
+    /// The record. `stops` are its own, in order, no longer open unless the session ended in them. `cost` is of the
+    /// collections before it, and learns from this one.
+    pub(crate) fn into_collection(self, stops: &[&Stop], losses: &LossIntervals, cost: &mut MarkingCost) -> Collection {
         let became_blocking = self.became_blocking(stops);
-        let pauses: Vec<Pause> = stops.iter().map(|stop| self.pause(stop, became_blocking)).collect();
+        let mut pauses: Vec<Pause> = Vec::with_capacity(stops.len());
+        for stop in stops {
+            pauses.push(self.pause(stop, became_blocking, cost));
+        }
         let has_final = stops.iter().any(|stop| stop.final_of == Some(self.number));
         // Every concurrent collection stops the threads a second time (exactly once in every recording); one that ended
         // without was not seen in full.
@@ -244,7 +248,7 @@ impl Forming {
         collection
     }
 
-    fn pause(&self, stop: &Stop, became_blocking: bool) -> Pause {
+    fn pause(&self, stop: &Stop, became_blocking: bool, cost: &mut MarkingCost) -> Pause {
         let parts = stop.division();
         let own = parts.iter().find(|part| part.number == self.number);
         let kind = if stop.final_of == Some(self.number) {
@@ -259,9 +263,16 @@ impl Forming {
         // Of damaged times a span may end before it begins.
         let can_be = spans.iter().all(|(from, to)| from <= to);
         let divided = pause_ns.map(|ns| match can_be {
-            true => self.stopped(stop, &spans, kind).divided(),
-            false => (Account::unexplained(ns), None),
+            true => self.stopped(stop, &spans, kind, cost).divide(),
+            false => Divided {
+                account: Account::unexplained(ns),
+                handles_ns: None,
+                marks: Vec::new(),
+            },
         });
+        if let (Some(divided), false) = (&divided, self.is_full()) {
+            cost.learn(&divided.marks);
+        }
         Pause {
             start: own.and_then(|part| part.start),
             suspend_ns: if own.is_some_and(|part| part.first) {
@@ -271,8 +282,8 @@ impl Forming {
             },
             pause_ns,
             spans,
-            account: divided.map(|(account, _)| account),
-            handles_ns: divided.and_then(|(_, handles_ns)| handles_ns),
+            account: divided.as_ref().map(|divided| divided.account),
+            handles_ns: divided.and_then(|divided| divided.handles_ns),
             stopped_ns: stop.stopped_ns(),
             shared_with: parts
                 .iter()
@@ -284,7 +295,17 @@ impl Forming {
         }
     }
 
-    fn stopped<'a>(&'a self, stop: &Stop, spans: &'a [(i64, i64)], kind: PauseKind) -> Stopped<'a> {
+    fn is_full(&self) -> bool {
+        self.start.as_ref().is_some_and(|start| start.2.depth == Some(2))
+    }
+
+    fn stopped<'a>(
+        &'a self,
+        stop: &Stop,
+        spans: &'a [(i64, i64)],
+        kind: PauseKind,
+        cost: &'a MarkingCost,
+    ) -> Stopped<'a> {
         let start = self.start.as_ref();
         let sent = self.global.as_ref();
         Stopped {
@@ -294,10 +315,11 @@ impl Forming {
             phases: self.phases(),
             marking: self.marking.as_ref(),
             heaps: sent.map_or(0, |sent| sent.heap_count),
-            is_full: start.is_some_and(|start| start.2.depth == Some(2)),
+            is_full: self.is_full(),
             is_foreground: start.is_some_and(|start| start.2.gc_type == Some(GcType::FOREGROUND)),
             handles: self.heap_stats.map(|stats| stats.gc_handle_count),
             pinned: self.heap_stats.map(|stats| stats.pinned_object_count),
+            cost: Some(cost),
             ..Stopped::of(StopEdges::of(stop), spans, kind)
         }
     }

@@ -11,7 +11,7 @@ mod tools;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::event::{ClrEvent, DynamicData, GcReason, Kind, SuspendReason};
-use crate::gc::account::Marks;
+use crate::gc::account::{MarkingCost, Marks};
 use crate::gc::allocated::AllocatedBytes;
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::Forming;
@@ -198,6 +198,7 @@ pub struct Machine {
     allocated: AllocatedBytes,
     /// Those of the collection that runs.
     marks: Marks,
+    marking_cost: MarkingCost,
     others: Vec<OtherStops>,
     finalizer_thread: FinalizerThread,
     /// Too many waited to be reported: the oldest are reported at once, until a quarter of them is gone.
@@ -236,6 +237,7 @@ impl Machine {
             final_since_end: false,
             allocated: AllocatedBytes::default(),
             marks: Marks::default(),
+            marking_cost: MarkingCost::default(),
             others: Vec::new(),
             finalizer_thread: FinalizerThread::default(),
             relieving: false,

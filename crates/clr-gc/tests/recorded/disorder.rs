@@ -52,21 +52,26 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection
 }
 
 /// Marks are events by themselves, too: without one of them less is explained, and nothing is explained by what it was
-/// not; but phase times are whole microseconds. What is not divided among roots stays with the phase.
+/// not; but phase times are whole microseconds. How roots, survivors and relocation share their time depends on earlier
+/// collections, so they are compared together.
 fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Arguments<'_>) {
     assert_eq!(claimed.total(), ns, "{context}");
-    let roots: i64 = truth
+    let is_shared =
+        |cause: Cause| cause.id().starts_with("roots.") || matches!(cause, Cause::Survivors | Cause::Relocate);
+    let shared = |account: &Account| {
+        let parts = account.parts().filter(|part| is_shared(part.cause));
+        parts.map(|part| part.ns).sum::<i64>()
+    };
+    let (claimed_shared, true_shared) = (shared(claimed), shared(truth));
+    assert!(
+        claimed_shared <= true_shared + 1_000,
+        "{context}: roots, survivors and relocation took {claimed_shared} of {true_shared} ns"
+    );
+    let others = claimed
         .parts()
-        .filter(|part| part.cause.id().starts_with("roots."))
-        .map(|part| part.ns)
-        .sum();
-    for part in claimed.parts().filter(|part| part.cause != Cause::Unexplained) {
-        let true_ns = truth.of(part.cause).unwrap_or(0);
-        let most = if part.cause == Cause::Relocate {
-            true_ns + roots
-        } else {
-            true_ns
-        };
+        .filter(|part| part.cause != Cause::Unexplained && !is_shared(part.cause));
+    for part in others {
+        let most = truth.of(part.cause).unwrap_or(0);
         assert!(
             part.ns >= 0 && part.ns <= most + 1_000,
             "{context}: {part:?} of {most} ns"

@@ -371,6 +371,40 @@ generation! {
     4 "poh" "the pinned object heap (.NET 5 and later)",
 }
 
+macro_rules! least {
+    ($($name:literal $cause:ident;)+) => {
+        /// What parts of the account that can have a range are at least.
+        pub(super) static LEAST_FIELDS: &[Field] = &[$(
+            gc_field(
+                concat!("gc.stopped.", $name, "_low_ns"),
+                Type::Int,
+                "ns",
+                concat!(
+                    "Least value of `gc.stopped.", $name, "_ns`. It is lower than that where the process does not tell ",
+                    "roots from the marking of what they lead to.",
+                ),
+                |s| {
+                    let gc = gc(s)?;
+                    gc.pause_ns?;
+                    ns(gc.account().low(Cause::$cause))
+                },
+            ),
+        )+];
+    };
+}
+
+least! {
+    "roots_stacks" Stacks;
+    "roots_handles" Handles;
+    "roots_dependent_handles" DependentHandles;
+    "roots_sized_references" SizedReferences;
+    "roots_old_to_young" OldToYoung;
+    "roots_finalizer_queue" FinalizerQueue;
+    "roots_background" BackgroundRoots;
+    "survivors" Survivors;
+    "relocate" Relocate;
+}
+
 macro_rules! stopped {
     ($($name:literal $cause:ident $what:literal;)+) => {
         /// What the stops were spent on: the account of stopped time, part by part.

@@ -286,8 +286,10 @@ export function account(of, since) {
   const parts = [...of.parts, ...(of.unexplained ? [{ title: 'unexplained', value: of.unexplained, share: of.unexplained / of.total, kind: 'measured' }] : [])];
   const top = Math.max(1, ...parts.map((part) => part.value));
   const [large, small] = [parts.filter((part) => part.share >= 0.01), parts.filter((part) => part.share < 0.01)];
+  // Where the process does not tell roots from survivors, the part is a range.
+  const known = (part) => (part.high - part.low >= 0.02 * of.total ? `${Math.round((100 * part.low) / of.total)} to ${Math.round((100 * part.high) / of.total)} %` : part.kind === 'estimated' ? 'estimated' : null);
   const row = (part) => h('tr', null,
-    h('th', { scope: 'row' }, part.title, part.kind === 'estimated' ? h('span', { class: 'sub' }, 'estimated') : null),
+    h('th', { scope: 'row' }, part.title, known(part) ? h('span', { class: 'sub' }, known(part)) : null),
     h('td', { class: 'n' }, duration(part.value)),
     h('td', { class: 'n' }, percent(part.share)),
     h('td', { class: 'track' }, h('span', { class: 'level', style: { width: `${((part.value / top) * 100).toFixed(1)}%` } })));

@@ -89,6 +89,22 @@ impl Cause {
         Self::Unexplained,
     ];
 
+    /// Kinds of roots that share their marks with what they lead to: each part has a range.
+    pub(crate) const SHARED: [Self; 7] = [
+        Self::Stacks,
+        Self::Handles,
+        Self::DependentHandles,
+        Self::SizedReferences,
+        Self::OldToYoung,
+        Self::FinalizerQueue,
+        Self::BackgroundRoots,
+    ];
+
+    /// Returns the place in [`Self::SHARED`].
+    pub(super) fn shared_place(self) -> Option<usize> {
+        Self::SHARED.iter().position(|cause| *cause == self)
+    }
+
     /// The name in records, metrics and rules, which never changes: `roots.stacks`.
     pub const fn id(self) -> &'static str {
         self.names().0

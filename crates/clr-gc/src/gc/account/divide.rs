@@ -2,13 +2,20 @@
 
 use crate::event::Phases;
 use crate::gc::account::cause::Cause;
+use crate::gc::account::marking_cost::{Context, Marked, MarkingCost, Range};
 use crate::gc::account::marks::{Mark, Marking};
 use crate::gc::account::parts::Account;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// What marking a byte takes at most, nanoseconds: small objects, one miss of the cache each. Measured from 0.02 (large
-/// arrays) to 1 in recordings. What the marking of a kind of root took beyond that was spent on the roots themselves.
-pub const MARKED_BYTE_NS: u64 = 1;
+/// Nanoseconds per marked byte that the time for handles never contains. It is more than any byte takes that is not
+/// cold, so that [`Divided::handles_ns`] is what handles took at least.
+const MARKED_BYTE_NS: u64 = 1;
+
+/// Least and most of what a relocation takes for roots, in percent of their proportion of the marking (measured: stacks).
+const RELOCATED_PERCENT: (i64, i64) = (85, 115);
+
+/// A range that is narrower than this, in nanoseconds, or than a twentieth of its value, is none.
+const MIN_DOUBT_NS: i64 = 50_000;
 
 /// What any process takes to look through a kind of root, nanoseconds: the stacks of a handful of threads, a few
 /// hundred handles (measured: 20 to 60 µs). Of short stops that is much, and nothing can be done about it.
@@ -16,10 +23,6 @@ const FEW_ROOTS_NS: i64 = 100_000;
 
 /// What the free space in front of a pinned object takes at most, nanoseconds (measured: 40 to 300).
 const PINNED_GAP_NS: i64 = 300;
-
-/// What looking through a handle takes at most, nanoseconds (measured: 20). What handles took beyond it was spent on
-/// what they lead to, which the bytes do not say of long lists.
-const HANDLE_NS: i64 = 200;
 
 /// What is known of a stop, or of the part of it that one collection owns.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +53,20 @@ pub(crate) struct Stopped<'a> {
     pub(crate) handles: Option<u32>,
     /// Pinned objects that it found.
     pub(crate) pinned: Option<u32>,
+    /// What earlier collections of the process showed.
+    pub(crate) cost: Option<&'a MarkingCost>,
+}
+
+/// A stop that is divided.
+#[derive(Debug)]
+pub(crate) struct Divided {
+    /// The parts; they add up to the spans.
+    pub(crate) account: Account,
+    /// How long GC handles were looked through at least, whatever that time is counted as: without marking by its
+    /// bytes, without relocation. `None`: that is not known.
+    pub(crate) handles_ns: Option<i64>,
+    /// Marks of kinds of roots, from which [`MarkingCost`] learns.
+    pub(crate) marks: Vec<Marked>,
 }
 
 impl<'a> Stopped<'a> {
@@ -69,17 +86,12 @@ impl<'a> Stopped<'a> {
             is_foreground: false,
             handles: None,
             pinned: None,
+            cost: None,
         }
     }
 
-    /// The parts; they add up to the spans.
-    pub(crate) fn divide(&self) -> Account {
-        self.divided().0
-    }
-
-    /// The same, and how long GC handles were looked through, whatever that time is counted as: without marking by its
-    /// bytes, without relocation. `None`: that is not known.
-    pub(crate) fn divided(&self) -> (Account, Option<i64>) {
+    /// Divides the stop.
+    pub(crate) fn divide(&self) -> Divided {
         let mut division = Division::of(self.spans);
         let edges = self.edges;
         if let (Some(begin), Some(suspended)) = (edges.suspend_begin, edges.suspend_end) {
@@ -101,8 +113,11 @@ impl<'a> Stopped<'a> {
             }
         }
         division.resume(edges);
-        let handles_ns = division.handles_ns;
-        (division.rest(), handles_ns)
+        Divided {
+            handles_ns: division.handles_ns,
+            marks: std::mem::take(&mut division.marks),
+            account: division.rest(),
+        }
     }
 
     /// The time of a stop without a collection.
@@ -130,7 +145,7 @@ impl<'a> Stopped<'a> {
             None => {
                 division.give(Cause::Prepare, start);
                 division.forget(|cause| cause.is_root() || cause == Cause::Survivors);
-                Account::default()
+                Vec::new()
             }
         };
         self.phased(division, history, marks.is_some(), &in_mark);
@@ -138,8 +153,8 @@ impl<'a> Stopped<'a> {
         division.give_known(Cause::Finish, self.edges.restart_begin);
     }
 
-    /// The marking, kind by kind. Returns what each kind of root and the survivors had of it.
-    fn marked(&self, division: &mut Division<'_>, start: i64, marks: &[Mark], marking: &Marking) -> Account {
+    /// The marking, kind by kind. Returns how long each kind of root took.
+    fn marked(&self, division: &mut Division<'_>, start: i64, marks: &[Mark], marking: &Marking) -> Vec<Roots> {
         let first = marks.first().map_or(start, |mark| mark.at);
         let roots = self.phases.mark_roots.zip(self.phases.mark_sized_refs);
         let began = roots
@@ -155,7 +170,13 @@ impl<'a> Stopped<'a> {
                 division.skip(first);
             }
         }
-        let mut in_mark = Account::default();
+        let context = Context {
+            plan: self.phases.plan,
+            handles: self.handles,
+            is_full: self.is_full,
+        };
+        let cost = self.cost.copied().unwrap_or_default();
+        let mut in_mark = Vec::with_capacity(marks.len());
         for mark in marks {
             let took = division.give(mark.cause, mark.at);
             if mark.clears_weak {
@@ -163,21 +184,23 @@ impl<'a> Stopped<'a> {
                     .account
                     .take(mark.cause, self.phases.short_weak.unwrap_or(0).min(took));
                 division.account.put(Cause::Weak, weak);
-                in_mark.put(mark.cause, took - weak);
                 continue;
             }
             if !mark.cause.is_root() {
-                in_mark.put(mark.cause, took);
                 continue;
             }
-            let following = i64::try_from(mark.bytes.saturating_mul(MARKED_BYTE_NS)).unwrap_or(i64::MAX);
-            let mut looking = took.saturating_sub(following).max(0);
+            let marked = Marked {
+                cause: mark.cause,
+                took,
+                bytes: mark.bytes,
+            };
+            division.marks.push(marked);
+            let range = cost.roots(marked, context);
             if mark.cause == Cause::Handles {
-                division.handles_ns = Some(looking);
+                let following = i64::try_from(mark.bytes.saturating_mul(MARKED_BYTE_NS)).unwrap_or(i64::MAX);
+                division.handles_ns = Some(took.saturating_sub(following).max(0));
             }
-            if let (Cause::Handles, Some(handles)) = (mark.cause, self.handles) {
-                looking = looking.min(i64::from(handles).saturating_mul(HANDLE_NS));
-            }
+            let looking = range.estimate();
             let following = division.account.take(mark.cause, took - looking);
             division.account.estimate(Cause::Survivors, following);
             if following > 0 {
@@ -185,15 +208,21 @@ impl<'a> Stopped<'a> {
             }
             let few = division.account.take(mark.cause, looking.min(FEW_ROOTS_NS));
             division.account.put(Cause::FewRoots, few);
-            in_mark.put(mark.cause, looking - few);
-            in_mark.put(Cause::FewRoots, few);
-            in_mark.put(Cause::Survivors, following);
+            in_mark.push(Roots {
+                cause: mark.cause,
+                few,
+                value: looking - few,
+                range: Range {
+                    low: (range.low - FEW_ROOTS_NS).max(0),
+                    high: (range.high - FEW_ROOTS_NS).max(looking - few),
+                },
+            });
         }
         in_mark
     }
 
     /// What follows the marks up to the history, as long as the phase times say.
-    fn phased(&self, division: &mut Division<'_>, history: i64, has_marks: bool, in_mark: &Account) {
+    fn phased(&self, division: &mut Division<'_>, history: i64, has_marks: bool, in_mark: &[Roots]) {
         let phases = &self.phases;
         let mut left = division.between(history);
         if !has_marks {
@@ -204,9 +233,7 @@ impl<'a> Stopped<'a> {
         division.spend(&mut left, Cause::Plan, phases.plan);
         if self.is_compacting {
             let relocated = division.spend(&mut left, Cause::Relocate, phases.relocate);
-            if has_marks {
-                division.relocate_roots(relocated, in_mark);
-            }
+            division.relocate_roots(relocated, in_mark);
             match phases.compact {
                 Some(ns) => {
                     division.spend(&mut left, Cause::Compact, Some(ns));
@@ -219,6 +246,7 @@ impl<'a> Stopped<'a> {
             }
         } else {
             division.spend(&mut left, Cause::Sweep, phases.sweep);
+            division.relocate_roots(0, in_mark);
         }
         // It follows the phases, and takes as long as there are pinned objects. Without marks they are in this time.
         match self.pinned.filter(|_| has_marks && phases.plan.is_some()) {
@@ -239,6 +267,19 @@ struct Division<'a> {
     account: Account,
     /// How long handles were looked through.
     handles_ns: Option<i64>,
+    marks: Vec<Marked>,
+}
+
+/// How long the marking looked through one kind of root, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Roots {
+    cause: Cause,
+    /// What any process takes for this kind.
+    few: i64,
+    /// What it took beyond that.
+    value: i64,
+    /// Least and most of `value`.
+    range: Range,
 }
 
 impl<'a> Division<'a> {
@@ -248,6 +289,7 @@ impl<'a> Division<'a> {
             until: i64::MIN,
             account: Account::nothing(),
             handles_ns: None,
+            marks: Vec::new(),
         }
     }
 
@@ -306,19 +348,31 @@ impl<'a> Division<'a> {
         self.until = self.until.max(to);
     }
 
-    /// Divides a relocation among the roots that it went over again, in the proportion of their marking; what survives
-    /// keeps its share.
-    fn relocate_roots(&mut self, relocated: i64, in_mark: &Account) {
-        let marked = in_mark.total();
-        if marked <= 0 {
-            return;
-        }
-        for cause in Cause::ALL.into_iter().filter(|cause| cause.is_root()) {
-            let share = i128::from(relocated) * i128::from(in_mark.of(cause).unwrap_or(0)) / i128::from(marked);
-            let taken = self.account.take(Cause::Relocate, i64::try_from(share).unwrap_or(0));
-            if taken > 0 {
-                self.account.estimate(cause, taken);
+    /// Divides a relocation: each kind of root is looked through again, and gets its proportion of the marking. What
+    /// survives keeps the rest. States the range of each kind.
+    fn relocate_roots(&mut self, relocated: i64, in_mark: &[Roots]) {
+        let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
+        let share = |ns: i64, percent: i64| {
+            let again = i128::from(ns) * i128::from(relocated) * i128::from(percent) / i128::from(marked.max(1)) / 100;
+            i64::try_from(again).unwrap_or(i64::MAX).min(relocated)
+        };
+        for roots in in_mark {
+            let again = self.account.take(Cause::Relocate, share(roots.value, 100));
+            let few = self.account.take(Cause::Relocate, share(roots.few, 100));
+            for (cause, ns) in [(roots.cause, again), (Cause::FewRoots, few)] {
+                self.account.estimate(cause, ns);
+            }
+            if again + few > 0 {
                 self.account.is_estimate(Cause::Relocate);
+            }
+            let range = roots.range;
+            let value = roots.value.saturating_add(again);
+            let least = share(range.low, RELOCATED_PERCENT.0).min(again);
+            let most = share(range.high, RELOCATED_PERCENT.1).max(again);
+            let (low, high) = (range.low.saturating_add(least), range.high.saturating_add(most));
+            if high.saturating_sub(low) > MIN_DOUBT_NS.max(value / 20) {
+                self.account
+                    .doubt(roots.cause, value.saturating_sub(low), high.saturating_sub(value));
             }
         }
     }
@@ -339,6 +393,7 @@ mod tests {
 
     use super::*;
     use crate::event::{MarkWithType, RootKind};
+    use crate::gc::account::AccountPart;
     use crate::gc::account::marks::Marks;
 
     const MS: i64 = 1_000_000;
@@ -401,9 +456,9 @@ mod tests {
     }
 
     /// Scenario: a young collection with two heaps. One was long at stacks, and finished its roots early; the other was
-    /// last, with old objects. Ten of its milliseconds in stacks went into ten million bytes.
-    /// Guarantee: the heap that was last counts, what was marked is what survives, relocation is divided as marking was,
-    /// and what is left is unexplained.
+    /// last, with old objects. It marked ten million bytes from its stacks in 20 ms.
+    /// Guarantee: the heap that was last counts, at most 5 ms of its stacks are marking of these bytes, relocation is
+    /// divided as marking was, and what is left is unexplained.
     #[test]
     fn the_heap_that_was_last_counts() {
         let (start, spans) = (3 * MS, [(0, 200 * MS)]);
@@ -419,13 +474,16 @@ mod tests {
             heaps: 2,
             ..Stopped::of(edges(0, MS, 196 * MS, 200 * MS), &spans, PauseKind::Blocking)
         }
-        .divide();
+        .divide()
+        .account;
         let ms = |cause| account.of(cause).map(|ns| (ns + MS / 2) / MS);
         assert_eq!(account.total(), 200 * MS);
         assert_eq!((ms(Cause::SlowThreads), ms(Cause::Prepare)), (Some(1), Some(3)));
-        // 20 ms until the stacks were done, of which 10 were marking; half as much again for relocation.
-        assert_eq!(ms(Cause::Stacks), Some(10 + 5));
-        assert_eq!(ms(Cause::OldToYoung), Some(90 + 44));
+        // 20 ms until the stacks were done, of which 0 to 5 were marking; half as much again for relocation.
+        assert_eq!(ms(Cause::Stacks), Some(17 + 9));
+        let range = [account.low(Cause::Stacks), account.high(Cause::Stacks)];
+        assert_eq!(range.map(|ns| ns.map(|ns| ns / MS)), [Some(21), Some(31)]);
+        assert_eq!(ms(Cause::OldToYoung), Some(90 + 45));
         assert_eq!((ms(Cause::Plan), ms(Cause::Compact)), (Some(2), Some(3)));
         assert_eq!((ms(Cause::Finish), ms(Cause::Resume)), (Some(6), Some(4)));
         // 75 ms after the marks, 60 in phases.
@@ -449,7 +507,8 @@ mod tests {
                 heaps: 2,
                 ..Stopped::of(edges(0, MS, 31 * MS, 32 * MS), &[(0, 32 * MS)], PauseKind::Blocking)
             }
-            .divide();
+            .divide()
+            .account;
             assert_eq!(account.total(), 32 * MS);
             for cause in [Cause::Stacks, Cause::OldToYoung, Cause::FewRoots, Cause::Survivors] {
                 assert_eq!(account.of(cause), None, "{cause:?}");
@@ -469,7 +528,7 @@ mod tests {
     proptest! {
         /// Scenario: edges, marks and phase times in any order, those of damaged streams among them; a stop in pieces; more
         /// than it lasted is said to be another tool's, or time without a CPU.
-        /// Guarantee: the parts add up to what is divided, and none is negative.
+        /// Guarantee: the parts add up to what is divided, none is negative, and each lies in its range.
         #[test]
         fn whatever_comes_adds_up(
             edges in prop::array::uniform4(edge()),
@@ -518,13 +577,15 @@ mod tests {
                 )
             };
             let total: i64 = spans.iter().map(|(from, to)| to - from).sum();
-            let mut known = stopped.divide();
+            let mut known = stopped.divide().account;
             known.was_lengthened_by_tool(from_outside[0]);
             known.had_no_cpu(from_outside[1]);
-            for account in [stopped.divide(), stopped.without_collection(), known] {
+            for account in [stopped.divide().account, stopped.without_collection(), known] {
                 prop_assert_eq!(account.total(), total);
                 prop_assert!(Cause::ALL.into_iter().all(|cause| account.of(cause).is_none_or(|ns| ns >= 0)));
                 prop_assert_eq!(account.parts().map(|part| part.ns).sum::<i64>(), total);
+                let is_in_range = |part: AccountPart| 0 <= part.low && part.low <= part.ns && part.ns <= part.high;
+                prop_assert!(account.parts().all(is_in_range));
             }
         }
     }

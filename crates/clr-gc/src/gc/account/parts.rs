@@ -28,12 +28,19 @@ pub struct AccountPart {
     pub cause: Cause,
     /// Nanoseconds, never negative.
     pub ns: i64,
+    /// Least nanoseconds: equal to `ns` unless the part has a range.
+    pub low: i64,
+    /// Most nanoseconds: equal to `ns` unless the part has a range.
+    pub high: i64,
     /// How that is known.
     pub kind: PartKind,
 }
 
 /// The parts of one stop, or of several. They add up to the stopped time exactly; none is negative, none overlaps
 /// another.
+///
+/// A kind of root and what it leads to are marked in the same time. Where a process does not tell them apart, the part
+/// of the root has a range. What the root took less or more than its value, survivors and relocation took more or less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     ns: [i64; Cause::COUNT],
@@ -41,6 +48,19 @@ pub struct Account {
     known: u32,
     /// A bit for each cause whose part was estimated.
     estimated: u32,
+    /// By the place in [`Cause::SHARED`]: how far the part may be too large.
+    less: [i64; Cause::SHARED.len()],
+    /// By the place in [`Cause::SHARED`]: how far the part may be too small.
+    more: [i64; Cause::SHARED.len()],
+}
+
+/// All that an account has, for whoever packs it.
+pub(crate) struct RawAccount<'a> {
+    pub(crate) ns: &'a mut [i64; Cause::COUNT],
+    pub(crate) known: &'a mut u32,
+    pub(crate) estimated: &'a mut u32,
+    pub(crate) less: &'a mut [i64; Cause::SHARED.len()],
+    pub(crate) more: &'a mut [i64; Cause::SHARED.len()],
 }
 
 impl Account {
@@ -87,6 +107,49 @@ impl Account {
         (self.known & bit(cause) != 0).then_some(ns)
     }
 
+    /// Returns the least that a cause took, in nanoseconds; `None`: not known.
+    pub fn low(&self, cause: Cause) -> Option<i64> {
+        Some(self.range(cause, self.of(cause)?).0)
+    }
+
+    /// Returns the most that a cause took, in nanoseconds; `None`: not known.
+    pub fn high(&self, cause: Cause) -> Option<i64> {
+        Some(self.range(cause, self.of(cause)?).1)
+    }
+
+    fn range(&self, cause: Cause, ns: i64) -> (i64, i64) {
+        let (less, more) = match cause {
+            Cause::Survivors | Cause::Relocate => (self.part_of(&self.more, ns), self.part_of(&self.less, ns)),
+            _ => {
+                let at = |of: &[i64]| cause.shared_place().and_then(|place| of.get(place)).copied();
+                (at(&self.less).unwrap_or(0), at(&self.more).unwrap_or(0))
+            }
+        };
+        (ns.saturating_sub(less).max(0), ns.saturating_add(more))
+    }
+
+    /// Returns how much of what roots gain or lose is lost or gained by `ns` of survivors and relocation: each in its
+    /// proportion.
+    fn part_of(&self, ranges: &[i64], ns: i64) -> i64 {
+        let sum = ranges.iter().fold(0, |sum: i64, ns| sum.saturating_add(*ns));
+        let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
+        let both = at(Cause::Survivors).saturating_add(at(Cause::Relocate)).max(1);
+        i64::try_from(i128::from(sum) * i128::from(ns) / i128::from(both)).unwrap_or(i64::MAX)
+    }
+
+    /// States how far the part of a root may be too large or too small.
+    pub(super) fn doubt(&mut self, cause: Cause, less: i64, more: i64) {
+        let Some(place) = cause.shared_place() else { return };
+        for (sums, ns) in [(&mut self.less, less), (&mut self.more, more)] {
+            if let Some(sum) = sums.get_mut(place) {
+                *sum = sum.saturating_add(ns.max(0));
+            }
+        }
+        if less > 0 || more > 0 {
+            self.is_estimate(cause);
+        }
+    }
+
     /// How the part of a cause is known.
     pub fn kind(&self, cause: Cause) -> PartKind {
         if self.estimated & bit(cause) == 0 {
@@ -99,10 +162,15 @@ impl Account {
     /// The parts that took time, in the order of [`Cause::ALL`]; they add up to [`total`](Self::total).
     pub fn parts(&self) -> impl Iterator<Item = AccountPart> {
         let all = Cause::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0);
-        all.map(|(cause, ns)| AccountPart {
-            cause,
-            ns,
-            kind: self.kind(cause),
+        all.map(|(cause, ns)| {
+            let (low, high) = self.range(cause, ns);
+            AccountPart {
+                cause,
+                ns,
+                low,
+                high,
+                kind: self.kind(cause),
+            }
         })
     }
 
@@ -124,6 +192,11 @@ impl Account {
         for (sum, ns) in self.ns.iter_mut().zip(other.ns) {
             *sum = sum.saturating_add(ns);
         }
+        for (sums, others) in [(&mut self.less, other.less), (&mut self.more, other.more)] {
+            for (sum, ns) in sums.iter_mut().zip(others) {
+                *sum = sum.saturating_add(ns);
+            }
+        }
         self.known |= other.known;
         self.estimated |= other.estimated;
     }
@@ -132,6 +205,11 @@ impl Account {
     pub(crate) fn subtract(&mut self, earlier: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(earlier.ns) {
             *sum = sum.saturating_sub(ns).max(0);
+        }
+        for (sums, others) in [(&mut self.less, earlier.less), (&mut self.more, earlier.more)] {
+            for (sum, ns) in sums.iter_mut().zip(others) {
+                *sum = sum.saturating_sub(ns).max(0);
+            }
         }
     }
 
@@ -146,6 +224,10 @@ impl Account {
             let share = i128::from(part) * i128::from(ns) / i128::from(total.max(1));
             taken = taken.saturating_add(self.lose(cause, i64::try_from(share).unwrap_or(part)));
         }
+        for range in self.less.iter_mut().chain(&mut self.more) {
+            let share = i128::from(*range) * i128::from(ns) / i128::from(total.max(1));
+            *range = range.saturating_sub(i64::try_from(share).unwrap_or(*range));
+        }
         // What rounding left: less than a nanosecond of each.
         for cause in Cause::ALL {
             taken = taken.saturating_add(self.lose(cause, ns.saturating_sub(taken)));
@@ -159,6 +241,13 @@ impl Account {
     pub fn was_lengthened_by_tool(&mut self, ns: i64) {
         let of_survivors = self.lose(Cause::Survivors, ns);
         let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));
+        if let (true, Some(place)) = (ns > 0, Cause::Handles.shared_place()) {
+            for range in [&mut self.less, &mut self.more] {
+                if let Some(range) = range.get_mut(place) {
+                    *range = range.saturating_sub(ns).max(0);
+                }
+            }
+        }
         self.known |= bit(Cause::ToolSession);
         self.estimate(Cause::ToolSession, of_survivors.saturating_add(of_handles));
     }
@@ -217,9 +306,15 @@ impl Account {
         taken
     }
 
-    /// The fields, for whoever packs them: nanoseconds by cause, what is known, what is estimated.
-    pub(crate) fn raw(&mut self) -> (&mut [i64; Cause::COUNT], &mut u32, &mut u32) {
-        (&mut self.ns, &mut self.known, &mut self.estimated)
+    /// Returns all fields, for whoever packs them.
+    pub(crate) fn raw(&mut self) -> RawAccount<'_> {
+        RawAccount {
+            ns: &mut self.ns,
+            known: &mut self.known,
+            estimated: &mut self.estimated,
+            less: &mut self.less,
+            more: &mut self.more,
+        }
     }
 }
 

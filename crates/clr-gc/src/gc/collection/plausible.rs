@@ -233,6 +233,7 @@ mod tests {
 
     use super::*;
     use crate::event::HeapStats;
+    use crate::gc::account::MarkingCost;
     use crate::gc::compact::{CompactCollection, NO_HEAP_STATS};
     use crate::gc::forming::Forming;
     use crate::gc::loss::LossIntervals;
@@ -241,7 +242,7 @@ mod tests {
     fn with(stats: HeapStats) -> Collection {
         let mut forming = Forming::new(1, 0);
         forming.heap_stats = Some(stats);
-        forming.into_collection(&[], &LossIntervals::default())
+        forming.into_collection(&[], &LossIntervals::default(), &mut MarkingCost::default())
     }
 
     fn stats() -> HeapStats {

@@ -3,7 +3,7 @@
 use super::blank::{NO_ALLOCATED, NO_HEAP_STATS, no_global_history, no_pause};
 use super::pass::{Pass, low_32};
 use crate::event::{GcType, HeapStats, Phases};
-use crate::gc::account::Account;
+use crate::gc::account::{Account, RawAccount};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{Collection, Committed, GenerationSizes, Implausible, Missing, Pause};
 use crate::gc::cpu_wait::CpuWait;
@@ -197,7 +197,13 @@ pub(super) trait Fields: Pass {
     }
 
     fn account(&mut self, account: &mut Account) {
-        let (parts, known, estimated) = account.raw();
+        let RawAccount {
+            ns: parts,
+            known,
+            estimated,
+            less,
+            more,
+        } = account.raw();
         self.small(known);
         self.small(estimated);
         // Most parts are 0, and the number of those that are not is a bit each.
@@ -213,6 +219,26 @@ pub(super) trait Fields: Pass {
                     |ns| ns.cast_unsigned().into(),
                     |number| (number as u64).cast_signed(),
                 );
+            }
+        }
+        // Most collections have no ranges.
+        let mut ranged = less
+            .iter()
+            .zip(more.iter())
+            .enumerate()
+            .fold(0, |ranged, (place, (less, more))| {
+                ranged | u32::from((*less, *more) != (0, 0)) << place
+            });
+        self.small(&mut ranged);
+        for (place, (less, more)) in less.iter_mut().zip(more).enumerate() {
+            if ranged >> place & 1 != 0 {
+                for ns in [less, more] {
+                    self.as_number(
+                        ns,
+                        |ns| ns.cast_unsigned().into(),
+                        |number| (number as u64).cast_signed(),
+                    );
+                }
             }
         }
     }

@@ -62,7 +62,8 @@ impl Machine {
         for stop in &mut stops {
             stop.void |= self.lossy(stop);
         }
-        let mut collection = forming.into_collection(&stops.iter().collect::<Vec<_>>(), &self.losses);
+        let stops: Vec<&Stop> = stops.iter().collect();
+        let mut collection = forming.into_collection(&stops, &self.losses, &mut self.marking_cost);
         if collection.is_requested() {
             let known = collection.trigger_thread.and_then(|thread| self.tools.is(thread));
             collection.requested_by_tool = known.or(collection.requested_by_tool);

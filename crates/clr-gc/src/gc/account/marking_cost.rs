@@ -1,0 +1,322 @@
+//! What marking costs in one process: how the time of a mark is divided between its roots and what they lead to.
+//!
+//! A mark says how long one kind of root took (*t*) and how many bytes it marked (*b*). The time is `R + c b`: looking
+//! through the roots, and marking the bytes that only they lead to. One mark does not tell the two apart, so the roots
+//! get a range. Its ends come from these facts:
+//!
+//! | Fact | Bound |
+//! |---|---|
+//! | Marking a byte takes 0.01 ns (arrays of 16 KB) to 0.5 ns (objects of 40 bytes, each a cache miss) | `t - 0.5 b <= R <= t - 0.01 b` |
+//! | Planning visits each survivor once more. In 60 recordings, marking took 0.1 to 3.3 times as long as planning | `R >= t - 3 plan` |
+//! | If the bytes differ between collections, a line through *b* and *t* has the slope *c* | replaces the 0.5, and half of it the 0.01 |
+//! | A handle takes at most 200 ns (measured: 20) | `R <= 200 ns x handles` |
+//! | A kind of root takes about as long as in recent young collections, except where *b* explains no such jump | `R <= 2 x recent` |
+//!
+//! The last one matters for marking that is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
+//! a byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full collection
+//! as in a young one, so those milliseconds are not spent on them.
+//!
+//! Measured with `tests/accounts/run`; docs/stopped-time.md has the figures.
+
+use crate::gc::account::cause::Cause;
+
+/// Least time to mark a byte, in nanoseconds: arrays of 16 KB without references.
+const MIN_BYTE_NS: f64 = 0.01;
+
+/// Most time to mark a byte, in nanoseconds: objects of 40 bytes, each a cache miss.
+const MAX_BYTE_NS: f64 = 0.5;
+
+/// Most time to mark a byte that was measured anywhere, in nanoseconds: small objects that were not in memory.
+const COLD_BYTE_NS: f64 = 4.0;
+
+/// A line through the marks of a process never says less than this, in nanoseconds per byte: its cheap bytes may be
+/// large arrays, and the bytes that each collection has small objects.
+const MIN_SLOPE_NS: f64 = 0.1;
+
+/// The part of a slope that is surely marking.
+const MIN_SLOPE_SHARE: f64 = 0.5;
+
+/// Marking takes at most this many times as long as planning.
+const PLAN_TIMES: f64 = 3.0;
+
+/// Most time to look through a handle, in nanoseconds.
+const HANDLE_NS: f64 = 200.0;
+
+/// Roots of one collection take at most this many times as long as those of recent ones.
+const RECENT_TIMES: f64 = 2.0;
+
+/// What one collection later still counts of an earlier one.
+const DECAY: f64 = 0.95;
+
+/// Least number of collections that a line is drawn through, and its largest uncertainty in nanoseconds per byte.
+const MIN_WEIGHT: f64 = 8.0;
+const MAX_UNCERTAIN_NS: f64 = 0.25;
+
+/// Nanoseconds that a part took at least and at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) low: i64,
+    pub(super) high: i64,
+}
+
+impl Range {
+    /// The value inside that is nearer to the low end: the harmonic mean, at most twice the low end. Time of which
+    /// nothing proves that roots took it is not called roots.
+    pub(super) fn estimate(self) -> i64 {
+        let (low, high) = (self.low as f64, self.high as f64);
+        if low <= 0.0 {
+            return 0;
+        }
+        ((2.0 * low * high / (low + high)) as i64).clamp(self.low, self.high)
+    }
+}
+
+/// One mark of a collection, for [`MarkingCost::roots`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Marked {
+    pub(super) cause: Cause,
+    /// Nanoseconds from the mark before it to this one.
+    pub(super) took: i64,
+    pub(super) bytes: u64,
+}
+
+/// What else is known of the collection of a mark.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context {
+    /// Its plan phase, in nanoseconds.
+    pub(super) plan: Option<i64>,
+    pub(super) handles: Option<u32>,
+    pub(super) is_full: bool,
+}
+
+/// What marking costs in one process. Pure: marks in, ranges out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MarkingCost {
+    /// By the place in [`Cause::SHARED`].
+    kinds: [Kind; Cause::SHARED.len()],
+}
+
+impl MarkingCost {
+    /// Returns how long the roots of a mark took.
+    pub(super) fn roots(&self, mark: Marked, of: Context) -> Range {
+        let (took, bytes) = (mark.took.max(0) as f64, mark.bytes as f64);
+        let kind = self.kind(mark.cause).copied().unwrap_or_default();
+        let planned = of.plan.map_or(f64::INFINITY, |ns| ns.max(0) as f64 * PLAN_TIMES);
+        let (least, most) = kind.byte_ns();
+        let mut high = (took - least * bytes).max(0.0);
+        let mut low = (took - (most * bytes).min(planned)).clamp(0.0, high);
+        let is_steady = match mark.cause {
+            Cause::Stacks => true,
+            Cause::Handles => !of.is_full,
+            _ => false,
+        };
+        if let (true, Some(recent)) = (is_steady, kind.recent) {
+            let sure = took - COLD_BYTE_NS * bytes;
+            let most = sure.max(RECENT_TIMES * recent);
+            low = low.min(most);
+            if of.is_full {
+                high = high.min(most);
+            }
+        }
+        if let (Cause::Handles, Some(handles)) = (mark.cause, of.handles) {
+            high = high.min(HANDLE_NS * f64::from(handles));
+        }
+        Range {
+            low: low.min(high) as i64,
+            high: high as i64,
+        }
+    }
+
+    /// Learns from the marks of a young collection.
+    pub(crate) fn learn(&mut self, marks: &[Marked]) {
+        for mark in marks {
+            let place = mark.cause.shared_place();
+            if let Some(kind) = place.and_then(|place| self.kinds.get_mut(place)) {
+                kind.learn(mark.took.max(0) as f64, mark.bytes as f64);
+            }
+        }
+    }
+
+    fn kind(&self, cause: Cause) -> Option<&Kind> {
+        self.kinds.get(cause.shared_place()?)
+    }
+}
+
+/// A regression line of time over bytes for one kind of root, in which a collection counts less the longer it is ago.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kind {
+    weight: f64,
+    mean_bytes: f64,
+    mean_ns: f64,
+    /// Weighted sums of products of deviations from the means.
+    bytes_bytes: f64,
+    bytes_ns: f64,
+    ns_ns: f64,
+    /// Most time that the roots took in recent young collections.
+    recent: Option<f64>,
+}
+
+impl Kind {
+    fn learn(&mut self, took: f64, bytes: f64) {
+        let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
+        self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
+        // One collection with many times the bytes of all others would decide the line alone.
+        let most = 4.0 * self.mean_bytes;
+        let scale = if self.weight >= MIN_WEIGHT && bytes > most {
+            most / bytes
+        } else {
+            1.0
+        };
+        let (took, bytes) = (took * scale, bytes * scale);
+        self.weight = DECAY * self.weight + 1.0;
+        let (bytes_off, ns_off) = (bytes - self.mean_bytes, took - self.mean_ns);
+        self.mean_bytes += bytes_off / self.weight;
+        self.mean_ns += ns_off / self.weight;
+        self.bytes_bytes = DECAY * self.bytes_bytes + bytes_off * (bytes - self.mean_bytes);
+        self.bytes_ns = DECAY * self.bytes_ns + bytes_off * (took - self.mean_ns);
+        self.ns_ns = DECAY * self.ns_ns + ns_off * (took - self.mean_ns);
+    }
+
+    /// Returns the least and the most nanoseconds that marking a byte takes in this process.
+    fn byte_ns(&self) -> (f64, f64) {
+        if self.weight < MIN_WEIGHT || self.bytes_bytes <= 0.0 {
+            return (MIN_BYTE_NS, MAX_BYTE_NS);
+        }
+        let slope = self.bytes_ns / self.bytes_bytes;
+        let rest = (self.ns_ns - slope * self.bytes_ns).max(0.0) / (self.weight - 2.0);
+        let uncertain = 2.0 * (rest / self.bytes_bytes).sqrt();
+        if uncertain <= MAX_UNCERTAIN_NS {
+            // A request that is under way adds both frames and survivors: some of the slope may be roots.
+            let least = (slope - uncertain) * MIN_SLOPE_SHARE;
+            (
+                least.clamp(MIN_BYTE_NS, COLD_BYTE_NS),
+                (slope + uncertain).clamp(MIN_SLOPE_NS, COLD_BYTE_NS),
+            )
+        } else {
+            (MIN_BYTE_NS, MAX_BYTE_NS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+    const MB: u64 = 1_000_000;
+
+    fn stacks(took: i64, bytes: u64) -> Marked {
+        Marked {
+            cause: Cause::Stacks,
+            took,
+            bytes,
+        }
+    }
+
+    const YOUNG: Context = Context {
+        plan: None,
+        handles: None,
+        is_full: false,
+    };
+
+    /// Scenario: the first collection of a process. 100 threads take 2.4 ms, and 1.9 MB of small objects or 3 MB of
+    /// arrays of 4 KB hang on one of the stacks. Then the same arrays, of which planning takes 0.2 ms.
+    /// Guarantee: each range contains the 2.4 ms and is at most three times wide; planning narrows it to a third.
+    #[test]
+    fn ranges_contain_the_roots() {
+        let cost = MarkingCost::default();
+        let roots = 2_400_000;
+        let contains = |range: Range, times: f64| {
+            assert!((range.low..=range.high).contains(&roots), "{range:?}");
+            assert!(range.high as f64 <= times * range.low as f64, "{range:?}");
+        };
+        contains(cost.roots(stacks(roots + 800_000, 1_900_000), YOUNG), 3.0);
+        let arrays = stacks(roots + 60_000, 3 * MB);
+        contains(cost.roots(arrays, YOUNG), 3.0);
+        let plan = Some(200_000);
+        contains(cost.roots(arrays, Context { plan, ..YOUNG }), 1.4);
+    }
+
+    /// Scenario: 32 young collections with 2 to 6 MB, which cost 0.2 ns a byte, beside stacks of 2 ms.
+    /// Guarantee: the range narrows to 0.3 ns a byte, and its estimate is within 15 % of the 2 ms.
+    #[test]
+    fn a_line_through_collections_narrows_the_range() {
+        let mut cost = MarkingCost::default();
+        let mark = |number: u64| {
+            let bytes = 2 * MB + number * 7919 % 41 * MB / 10;
+            let noise = (number * 104_729 % 200_000) as i64 - 100_000;
+            stacks(2 * MS + bytes as i64 / 5 + noise, bytes)
+        };
+        (0..32).for_each(|number| cost.learn(&[mark(number)]));
+        let range = cost.roots(stacks(2 * MS + 920_000, 4_600_000), YOUNG);
+        assert!(range.high - range.low < 4_600_000 * 3 / 10, "{range:?}");
+        assert!((1_700_000..=2_300_000).contains(&range.estimate()), "{range:?}");
+    }
+
+    /// Scenario: stacks take 0.1 ms. Then one full collection marks five million small objects in 60 ms, and one young
+    /// collection 16 MB of cold ones in 52 ms; then 300 deep threads start, and the stacks take 8 ms.
+    /// Guarantee: the objects are not stacks. The threads are, from the first collection on.
+    #[test]
+    fn expensive_marking_is_no_root() {
+        let mut cost = MarkingCost::default();
+        (0..20).for_each(|_| cost.learn(&[stacks(100_000, 10_000)]));
+        let full = Context { is_full: true, ..YOUNG };
+        let queue = cost.roots(stacks(60 * MS, 200 * MB), full);
+        assert!(queue.high <= 200_000, "{queue:?}");
+        let cold = cost.roots(stacks(52 * MS, 16 * MB), YOUNG);
+        assert!(cold.estimate() <= 400_000, "{cold:?}");
+        let threads = cost.roots(stacks(8 * MS, MB / 2), YOUNG);
+        assert!(threads.low >= 6 * MS, "{threads:?}");
+    }
+
+    /// Scenario: a heap of lists behind one static field: 30 ms for 100 MB, and 300 handles.
+    /// Guarantee: handles take at most 60 µs.
+    #[test]
+    fn few_handles_take_little() {
+        let mark = Marked {
+            cause: Cause::Handles,
+            took: 30 * MS,
+            bytes: 100 * MB,
+        };
+        let range = MarkingCost::default().roots(
+            mark,
+            Context {
+                handles: Some(300),
+                ..YOUNG
+            },
+        );
+        assert!(range.high <= 60_000, "{range:?}");
+    }
+
+    /// Scenario: marks of no time, of no bytes, of the largest figures, learned in any order.
+    /// Guarantee: low and high are in order, and neither is negative nor beyond the time.
+    #[test]
+    fn ranges_are_in_order() {
+        let mut cost = MarkingCost::default();
+        let times = [0, 1, MS, i64::MAX];
+        let sizes = [0, 1, 4 * MB, u64::MAX];
+        for round in 0..20 {
+            for took in times {
+                for bytes in sizes {
+                    let mark = stacks(took, bytes);
+                    for context in [
+                        YOUNG,
+                        Context {
+                            plan: Some(0),
+                            handles: Some(0),
+                            is_full: true,
+                        },
+                    ] {
+                        let range = cost.roots(mark, context);
+                        assert!(
+                            0 <= range.low && range.low <= range.high && range.high <= took,
+                            "{round} {range:?}"
+                        );
+                        assert!((range.low..=range.high).contains(&range.estimate()) || range.low == 0);
+                    }
+                    cost.learn(&[mark]);
+                }
+            }
+        }
+    }
+}
