@@ -167,16 +167,75 @@ class Alertmanager(unittest.TestCase):
 
 
 class Recipes(unittest.TestCase):
+    def blocks(self):
+        return re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
+
     def test_configurations(self):
         """Scenario: each gcwatch.yaml in docs/integrations.md. Guarantee: gcwatch accepts it."""
-        blocks = re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
-        self.assertGreaterEqual(len(blocks), 7)
-        for block in blocks:
+        self.assertGreaterEqual(len(self.blocks()), 8)
+        for block in self.blocks():
             with self.subTest(block=block.splitlines()[1]), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
                 file.write(block)
                 file.flush()
                 variables = {name: "x" for name in re.findall(r"env: (\w+)", block)}
                 tools.run(tools.gcwatch(), "run", "--check-config", "--config", file.name, env={**os.environ, **variables})
+
+
+    def test_recipes_reach_a_foreign_receiver(self):
+        """Scenario: a recording is sent with the configuration of each recipe to a foreign OTLP receiver on loopback, in place of the backend's
+        address. Guarantee: the receiver decodes it; temporality, type of histogram and key of the generation are those of the recipe; metrics of the
+        conventions are absent where the recipe says so."""
+        node = tools.program("node")
+        modules = subprocess.run([tools.PROJECT / "tests/receivers/fetch"], capture_output=True, text=True, timeout=600)
+        if modules.returncode:
+            tools.left_out(modules.stderr.strip())
+        recording = tools.PROJECT / "tests/recordings/svc8-workstation.nettrace.gz"
+        kinds = set()
+        for block in self.blocks():
+            # The receiver does not decompress requests over HTTP.
+            if "protocol: http" in block:
+                block = block.replace("compression: gzip", "compression: none")
+            recipe = yaml.safe_load(block)
+            otlp, metrics = recipe.get("otlp", {}), recipe.get("metrics", {})
+            with self.subTest(recipe=otlp.get("endpoint", "OBI")), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write(block)
+                file.flush()
+                mock = subprocess.Popen([node, tools.PROJECT / "tests/receivers/mock.js", modules.stdout.strip()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                addresses = json.loads(mock.stdout.readline())
+                protocol = otlp.get("protocol", "grpc")
+                lines = []
+                reader = threading.Thread(target=lambda: lines.extend(mock.stdout))
+                reader.start()
+                try:
+                    words = ["replay", "--config", file.name, "--endpoint", addresses["grpc" if protocol == "grpc" else "http"], "--now", recording]
+                    tools.run(tools.gcwatch(), *words, env={**os.environ, **{name: "x" for name in re.findall(r"env: (\w+)", block)}})
+                finally:
+                    mock.stdin.close()
+                    reader.join(60)
+                    mock.wait(60)
+                    mock.stdout.close()
+                received = [json.loads(line) for line in lines]
+                self.assertIn("traces", {each["signal"] for each in received})
+                found = {}
+                for each in received:
+                    for resource in each["body"].get("resourceMetrics", []) if each["signal"] == "metrics" else []:
+                        for scope in resource["scopeMetrics"]:
+                            found |= {metric["name"]: metric for metric in scope["metrics"]}
+                self.assertGreater(len(found), 20)
+                self.assertEqual("dotnet.gc.collections" in found, metrics.get("runtime_metrics") != "off")
+                pause = found["gcwatch.gc.pause.duration"]
+                self.assertIn("histogram" if metrics.get("histogram") == "explicit" else "exponentialHistogram", pause)
+                text = json.dumps(found)
+                expected = "DELTA" if metrics.get("temporality") == "delta" else "CUMULATIVE"
+                temporalities = set(re.findall(r'"aggregationTemporality": "AGGREGATION_TEMPORALITY_(\w+)"', text)) or set(re.findall(r'"aggregationTemporality": (\d)', text))
+                # Sums that can fall are cumulative in any case.
+                self.assertIn({"DELTA": "1", "CUMULATIVE": "2"}[expected] if temporalities <= {"1", "2"} else expected, temporalities)
+                if expected == "CUMULATIVE":
+                    self.assertEqual(len(temporalities), 1)
+                if metrics.get("runtime_metrics") != "off":
+                    self.assertIn('"gc.heap.generation"' if metrics.get("generation_key") == "runtime" else '"dotnet.gc.heap.generation"', json.dumps(found["dotnet.gc.collections"]))
+                kinds.add((protocol, expected))
+        self.assertEqual(kinds, {("grpc", "DELTA"), ("grpc", "CUMULATIVE"), ("http/protobuf", "CUMULATIVE")})
 
 
 # A stand-in for kubectl: it records its arguments, answers for one pod and one node, and runs the program itself in place of `exec`.
