@@ -82,7 +82,7 @@ def alert(severity):
 
 class Alertmanager(unittest.TestCase):
     def test_amtool(self):
-        """Scenario: amtool reads the configuration with its templates. Guarantee: it is valid."""
+        """Scenario: amtool reads the configuration with its templates. Guarantee: amtool reports success and three receivers."""
         said = tools.run(alertmanager() / "amtool", "check-config", ALERTMANAGER / "alertmanager.yaml")
         self.assertIn("SUCCESS", said)
         self.assertIn("3 receivers", said)
@@ -171,7 +171,7 @@ class Recipes(unittest.TestCase):
         return re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
 
     def test_configurations(self):
-        """Scenario: each gcwatch.yaml in docs/integrations.md. Guarantee: gcwatch accepts it."""
+        """Scenario: each gcwatch.yaml in docs/integrations.md. Guarantee: the program accepts each of them."""
         self.assertGreaterEqual(len(self.blocks()), 8)
         for block in self.blocks():
             with self.subTest(block=block.splitlines()[1]), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
@@ -183,7 +183,7 @@ class Recipes(unittest.TestCase):
 
     def test_recipes_reach_a_foreign_receiver(self):
         """Scenario: a recording is sent with the configuration of each recipe to a foreign OTLP receiver on loopback, in place of the backend's
-        address. Guarantee: the receiver decodes it; temporality, type of histogram and key of the generation are those of the recipe; metrics of the
+        address. Guarantee: the receiver decodes every request; temporality, type of histogram and key of the generation are those of the recipe; metrics of the
         conventions are absent where the recipe says so."""
         node = tools.program("node")
         modules = subprocess.run([tools.PROJECT / "tests/receivers/fetch"], capture_output=True, text=True, timeout=600)

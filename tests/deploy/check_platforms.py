@@ -74,7 +74,7 @@ class Chart(unittest.TestCase):
                     kubernetes_validate.validate(document, VALIDATED, strict=True)
 
     def test_constraints_of_openshift(self):
-        """Scenario: the SCC beside the pod, with the state in an emptyDir and on the host.
+        """Scenario: the SCC next to the pod, with the state in an emptyDir and on the host.
         Guarantee: the SCC is valid, and allows what the pod has and no more."""
         for words in ((), ("--set", "state.volume=hostPath")):
             documents = rendered("openshift", *words)
@@ -94,8 +94,8 @@ class Chart(unittest.TestCase):
             self.assertEqual(pod["securityContext"]["seLinuxOptions"], {"type": "spc_t"})
 
     def test_allowlist_of_autopilot(self):
-        """Scenario: the WorkloadAllowlist beside the pod of the chart with the values for Autopilot.
-        Guarantee: it matches the pod field by field, as the documentation of the resource says, and has one exemption."""
+        """Scenario: the WorkloadAllowlist next to the pod of the chart with the values for Autopilot.
+        Guarantee: the allowlist matches the pod field by field, as the documentation of the resource says, and has one exemption."""
         (allowlist,) = tools.documents((PLATFORMS / "gke-autopilot/workload-allowlist.yaml").read_text())
         pod = pod_of(rendered("gke-autopilot"))
         criteria = allowlist["matchingCriteria"]
@@ -118,7 +118,7 @@ class Chart(unittest.TestCase):
         self.assertEqual(container["resources"]["requests"]["ephemeral-storage"], container["resources"]["limits"]["ephemeral-storage"])
 
     def test_configurations(self):
-        """Scenario: gcwatch.yaml of each rendering. Guarantee: gcwatch accepts it."""
+        """Scenario: gcwatch.yaml of each rendering. Guarantee: the program accepts each of them."""
         for values in sorted(PLATFORMS.glob("*/values.yaml")):
             with self.subTest(platform=values.parent.name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
                 file.write(of_kind(rendered(values.parent.name), "ConfigMap")["data"]["gcwatch.yaml"])
@@ -128,7 +128,7 @@ class Chart(unittest.TestCase):
 
 class Sidecars(unittest.TestCase):
     def test_eks_fargate(self):
-        """Scenario: kustomize builds the application for EKS Fargate. Guarantee: it is valid, and has nothing that Fargate refuses."""
+        """Scenario: kustomize builds the application for EKS Fargate. Guarantee: every object is valid; the pod has no host namespace, no host port, no capability and no host path."""
         kustomize = tools.folder("kustomize", "kustomize") / "kustomize"
         documents = tools.documents(tools.run(kustomize, "build", PLATFORMS / "eks-fargate"))
         try:
@@ -177,7 +177,7 @@ class Sidecars(unittest.TestCase):
             tools.run(tools.gcwatch(), *gcwatch["command"], "--check-config", env=os.environ | {each["name"]: each["value"] for each in gcwatch["environment"]})
 
     def test_container_apps(self):
-        """Scenario: the Container App. Guarantee: both containers mount the shared volume at one path, gcwatch looks there, and its arguments are valid."""
+        """Scenario: the Container App. Guarantee: both containers mount the shared volume at one path, gcwatch reads this path, and its arguments are valid."""
         (app,) = tools.documents((PLATFORMS / "container-apps/app.yaml").read_text())
         template = app["properties"]["template"]
         shop, gcwatch = template["containers"]
@@ -244,7 +244,7 @@ class Sidecars(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_page(self):
-        """Scenario: docs/platforms.md. Guarantee: it names each folder of deploy/platforms, and each row of its tables has a proof."""
+        """Scenario: docs/platforms.md. Guarantee: the page names each folder of deploy/platforms, and each row of its table has a proof."""
         text = DOC.read_text()
         for folder in PLATFORMS.iterdir():
             if folder.is_dir():

@@ -66,7 +66,7 @@ class Admission(unittest.TestCase):
 
 class Kyverno(unittest.TestCase):
     def test_valid(self):
-        """Scenario: the exception and the two policies. Guarantee: they are what Kyverno's definitions say, without unknown keys."""
+        """Scenario: the exception and the two policies. Guarantee: Kyverno's definitions accept them, without unknown keys."""
         folder = tools.folder("kyverno", "kyverno")
         kinds = {"ClusterPolicy": "clusterpolicies", "PolicyException": "policyexceptions"}
         found = []
@@ -77,7 +77,7 @@ class Kyverno(unittest.TestCase):
         self.assertEqual(sorted(found), ["ClusterPolicy", "ClusterPolicy", "PolicyException"])
 
     def test_exception_matches_the_pod(self):
-        """Scenario: the exception beside the DaemonSet of the chart. Guarantee: its names and labels are those of the object."""
+        """Scenario: the exception next to the DaemonSet of the chart. Guarantee: its names and labels are those of the object."""
         (exception,) = read("kyverno/exception.yaml")
         ((resources,),) = [[each["resources"] for each in exception["spec"]["match"]["any"]]]
         daemonset = check_platforms.of_kind(tools.documents(tools.rendered("default")), "DaemonSet")
@@ -158,8 +158,8 @@ class Gatekeeper(unittest.TestCase):
 
 class Vex(unittest.TestCase):
     def test_document(self):
-        """Scenario: the OpenVEX document. Guarantee: it has what version 0.2.0 of the specification requires, and its reasons hold: no crate that
-        it calls absent is in Cargo.lock."""
+        """Scenario: the OpenVEX document. Guarantee: the document has the fields that version 0.2.0 of the specification requires, and its reasons hold: no crate
+        that it calls absent is in Cargo.lock."""
         document = json.loads((tools.DEPLOY / "vex/gcwatch.openvex.json").read_text())
         self.assertEqual(document["@context"], "https://openvex.dev/ns/v0.2.0")
         for key in ("@id", "author", "timestamp", "version"):

@@ -1,4 +1,4 @@
-"""The seccomp profile: it is generated, it refuses calls that look into other processes, and gcwatch works under it."""
+"""The seccomp profile is generated, refuses calls that look into other processes, and is wide enough for gcwatch."""
 
 import contextlib
 import ctypes
@@ -96,7 +96,7 @@ def commands(folder, running, before):
 
 class Seccomp(unittest.TestCase):
     def test_generated(self):
-        """Scenario: deploy/seccomp/build. Guarantee: its output is the committed profile."""
+        """Scenario: deploy/seccomp/build. Guarantee: the output is the committed profile."""
         self.assertEqual(tools.run(FOLDER / "build", "--print"), PROFILE.read_text(), "deploy/seccomp/build")
 
     def test_no_call_looks_into_processes(self):
