@@ -86,6 +86,17 @@ class Kyverno(unittest.TestCase):
         labels = daemonset["spec"]["template"]["metadata"]["labels"]
         self.assertLessEqual(resources["selector"]["matchLabels"].items(), labels.items())
 
+    def test_exception_names_rules(self):
+        """Scenario: the exception and the Pod Security policies of Kyverno's chart. Guarantee: each policy and each rule exists, also as the derived
+        rule of a controller."""
+        (exception,) = read("kyverno/exception.yaml")
+        for each in exception["spec"]["exceptions"]:
+            text = (tools.folder("kyverno", "kyverno") / "policies" / f"{each['policyName']}.yaml").read_text()
+            rules = set(re.findall(r"^    - name: (\S+)$", text, re.MULTILINE))
+            own = [name for name in each["ruleNames"] if not name.startswith("autogen-")]
+            self.assertLessEqual(set(own), rules, each["policyName"])
+            self.assertEqual(each["ruleNames"], own + [f"autogen-{name}" for name in own])
+
     def test_repair_conditions(self):
         """Scenario: the conditions of the repair for pods with and without /tmp, and with each form of the switch.
         Guarantee: only containers that need the repair get it. (jmespath evaluates the conditions, Kyverno itself does not run here.)"""
