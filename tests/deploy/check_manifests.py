@@ -125,6 +125,8 @@ class Manifests(unittest.TestCase):
                 self.assertIs(context["readOnlyRootFilesystem"], True)
                 self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
                 self.assertIs(pod["hostPID"], True)
+                # A pod with `hostUsers: false` may not have hostPID.
+                self.assertIs(pod["hostUsers"], True)
                 self.assertFalse({"hostNetwork", "hostIPC", "initContainers"} & pod.keys())
                 paths = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
                 self.assertEqual(paths, ["/var/lib/gcwatch"] if name.endswith("state-on-host") else [])
@@ -166,11 +168,45 @@ class Manifests(unittest.TestCase):
     def test_kubelet(self):
         """Scenario: the kubelet is asked in place of the API server. Guarantee: nodes/pods may be read, and nothing else."""
         helm = tools.folder("helm", "helm") / "helm"
-        text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost,kubernetes.metadata=kubelet,networkPolicy.enabled=true")
+        text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost,kubernetes.metadata=kubelet,networkPolicy.egress[0].ports[0].port=4317")
         (role,) = [each for each in tools.documents(text) if each["kind"] == "ClusterRole"]
         self.assertEqual(role["rules"], [{"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}])
         self.assertIn("value: https://$(HOST_IP):10250", text)
         self.assertNotIn("6443", text)
+
+    def test_network(self):
+        """Scenario: the chart's NetworkPolicy by default, with an empty list of destinations, and with one destination.
+        Guarantee: the policy is present; ingress is the port from the named clients; egress is open by default and restricted by a list."""
+        helm = tools.folder("helm", "helm") / "helm"
+
+        def policy(*words):
+            text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost", *words)
+            (found,) = [each["spec"] for each in tools.documents(text) if each["kind"] == "NetworkPolicy"]
+            return found
+
+        spec = policy()
+        self.assertEqual(spec["policyTypes"], ["Ingress"])
+        self.assertNotIn("egress", spec)
+        (rule,) = spec["ingress"]
+        self.assertEqual(rule["ports"], [{"port": 9464, "protocol": "TCP"}])
+        self.assertEqual(rule["from"], [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}])
+        spec = policy("--set", "networkPolicy.egress[0].ports[0].port=4317")
+        self.assertEqual(spec["policyTypes"], ["Ingress", "Egress"])
+        self.assertEqual([[port["port"] for port in rule["ports"]] for rule in spec["egress"]], [[53, 53], [443, 6443], [4317]])
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as values:
+            values.write("networkPolicy: {egress: []}\n")
+            values.flush()
+            self.assertEqual(len(policy("--values", values.name)["egress"]), 2)
+
+    def test_nodes(self):
+        """Scenario: each DaemonSet. Guarantee: Linux nodes only, and no node of a serverless or sandboxed pool."""
+        for name, daemonset, _ in daemonsets():
+            with self.subTest(name=name):
+                pod = daemonset["spec"]["template"]["spec"]
+                self.assertEqual(pod["nodeSelector"], {"kubernetes.io/os": "linux"})
+                (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+                refused = {each["key"]: each["values"] for each in term["matchExpressions"] if each["operator"] == "NotIn"}
+                self.assertEqual(refused, {"eks.amazonaws.com/compute-type": ["fargate"], "type": ["virtual-kubelet"], "sandbox.gke.io/runtime": ["gvisor"]})
 
     def test_selected(self):
         """Scenario: services, policies, monitors beside the pods.

@@ -92,6 +92,18 @@ class Workflows(unittest.TestCase):
             self.assertRegex(text, f"`(cargo xtask )?{command}", command)
 
 
+    def test_image_is_scanned_and_attested(self):
+        """Scenario: the release. Guarantee: the image is scanned before anything is published; provenance, SBOM and VEX document are attested to it and
+        pushed next to it."""
+        (release,) = tools.documents((GITHUB / "workflows/release.yml").read_text())
+        steps = release["jobs"]["publish"]["steps"]
+        runs = [step.get("run", "") for step in steps]
+        self.assertLess(runs.index(".ci/scan"), runs.index("cargo xtask sign"))
+        image = [step["with"] for step in steps if "actions/attest@" in step.get("uses", "") and "steps.image" in step["with"].get("subject-name", "")]
+        self.assertEqual([each.get("predicate-type") for each in image], [None, "https://cyclonedx.org/bom", "https://openvex.dev/ns/v0.2.0"])
+        self.assertTrue(all(each["push-to-registry"] is True and "steps.image.outputs.digest" in each["subject-digest"] for each in image))
+
+
 class Forms(unittest.TestCase):
     def test_issue_forms(self):
         """Scenario: the forms. Guarantee: what GitHub asks of one: a name, a description, questions with an id each, and one that has to be answered."""

@@ -1,5 +1,6 @@
 """What deploy/ installs, at a real API server: strictly read, admitted, with the rights that it gives and no others."""
 
+import time
 import unittest
 
 import cluster
@@ -64,6 +65,36 @@ class Manifests(unittest.TestCase):
         for path in ("/api/v1/namespaces/gcwatch/pods/none", "/api/v1/nodes", "/api/v1/secrets", "/apis/apps/v1/deployments"):
             self.refused(403, "GET", path, token=token)
         self.refused(403, "DELETE", "/api/v1/namespaces/gcwatch/pods", token=token)
+
+    def test_only_listed_images_are_admitted(self):
+        """Scenario: deploy/policies/admission in a namespace; pods with a listed digest, with a tag, and with a foreign init container.
+        Guarantee: the API server admits the first pod only, and names the ConfigMap."""
+        digest = "ab" * 32
+        text = (tools.DEPLOY / "policies/admission/only-listed-images.yaml").read_text()
+        text = text.replace("namespace: gcwatch", "namespace: listed").replace("metadata.name: gcwatch", "metadata.name: listed").replace("0" * 64, digest)
+        self.cluster.namespace("listed")
+        for document in tools.documents(text):
+            self.cluster.create(self.cluster.place(document), document)
+
+        def pod(image, **more):
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gcwatch-1"}, "spec": {"containers": [{"name": "gcwatch", "image": image}], **more}}
+
+        at = "/api/v1/namespaces/listed/pods?dryRun=All"
+        good, bad = pod(f"mirror.example/gcwatch@sha256:{digest}"), pod("registry.example/gcwatch:0.1.0")
+        # The API server needs some seconds until a new policy is in force.
+        until = time.monotonic() + 60
+        while True:
+            try:
+                self.cluster.ask("POST", at, bad)
+            except cluster.Refused as refused:
+                if "gcwatch-images" in refused.body:
+                    self.assertEqual(refused.status, 403)
+                    break
+            self.assertLess(time.monotonic(), until, "the policy is in force")
+            time.sleep(0.5)
+        self.cluster.ask("POST", at, good)
+        foreign = pod(good["spec"]["containers"][0]["image"], initContainers=[{"name": "other", "image": "registry.example/other:1"}])
+        self.assertIn("gcwatch-images", self.refused(403, "POST", at, foreign))
 
     def test_the_pod_needs_the_level_that_the_docs_say(self):
         """Scenario: the DaemonSet's pod in the installed namespace and in namespaces of each level of pod security.

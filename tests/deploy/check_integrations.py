@@ -1,0 +1,340 @@
+"""Integrations: Alertmanager templates by a real Alertmanager, the recipes' configurations, `kubectl gcwatch`, dashboards for grafana.com."""
+
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+import yaml
+
+import tools
+
+ALERTMANAGER = tools.DEPLOY / "integrations" / "alertmanager"
+PLUGIN = tools.DEPLOY / "kubectl" / "kubectl-gcwatch"
+RECIPES = tools.PROJECT / "docs" / "integrations.md"
+
+
+def alertmanager():
+    """The folder of a real Alertmanager and amtool."""
+    done = subprocess.run([tools.PROJECT / "tests/alertmanager/fetch"], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        tools.left_out(done.stderr.strip())
+    return pathlib.Path(done.stdout.strip())
+
+
+class Recorder(http.server.BaseHTTPRequestHandler):
+    """Keeps requests. Paths are those of the services."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((self.path, body))
+        self.send_response(202)
+        self.end_headers()
+        self.wfile.write(b'{"status": "success"}')
+
+    def do_GET(self):
+        body = self.server.answers.get(self.path, "").encode()
+        self.send_response(200 if body else 404)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def recorder(answers=None):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+    server.requests, server.answers = [], answers or {}
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def alert(severity):
+    """An alert with the labels and annotations that gcwatch sends (docs/alerts.md)."""
+    labels = {"alertname": "time.stopped", "severity": severity, "incident": f"abc-{severity}", "process": "shop", "pid": "4711", "service_name": "shop"}
+    labels |= {"k8s_namespace_name": "trial", "k8s_pod_name": "shop-7d9f"}
+    annotations = {
+        "title": "GC pauses take a large share of the time",
+        "summary": "The GC stopped the process for 58.2 % of the last 34 s, in 412 collections",
+        "cause": "stopped.stacks",
+        "cause_title": "Stack scanning dominates pauses (95 %)",
+        "remedy": "Reduce the depth of the stacks.",
+        "command": "gcwatch stacks 4711",
+        "report": "https://gcwatch.example/n1/api/v1/evidence/abc.html",
+        "grafana_url": "https://grafana.example/d/gcwatch-service?var-service=shop",
+    }
+    return {"labels": labels, "annotations": annotations, "generatorURL": "https://gcwatch.example/n1/#/process/4711"}
+
+
+class Alertmanager(unittest.TestCase):
+    def test_amtool(self):
+        """Scenario: amtool reads the configuration with its templates. Guarantee: amtool reports success and three receivers."""
+        said = tools.run(alertmanager() / "amtool", "check-config", ALERTMANAGER / "alertmanager.yaml")
+        self.assertIn("SUCCESS", said)
+        self.assertIn("3 receivers", said)
+
+    def test_teams(self):
+        """Scenario: the receiver for Microsoft Teams, which Debian's Alertmanager does not know, and its template.
+        Guarantee: the keys are those of MSTeamsV2Config, and amtool renders the text with links in Markdown."""
+        (document,) = tools.documents((ALERTMANAGER / "teams.yaml").read_text())
+        ((config,),) = [receiver["msteamsv2_configs"] for receiver in document["receivers"]]
+        self.assertLessEqual(set(config), {"webhook_url", "webhook_url_file", "title", "text", "send_resolved", "http_config"})
+        one = alert("error")
+        data = {"Status": "firing", "Alerts": [{"Status": "firing", "Labels": one["labels"], "Annotations": one["annotations"], "GeneratorURL": one["generatorURL"]}]}
+        data |= {"CommonLabels": one["labels"], "CommonAnnotations": one["annotations"], "GroupLabels": {}, "ExternalURL": "http://a"}
+        data = {key[0].lower() + key[1:]: value for key, value in data.items()} | {
+            "alerts": [{"status": "firing", "labels": one["labels"], "annotations": one["annotations"], "generatorURL": one["generatorURL"]}]
+        }
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(data, file)
+            file.flush()
+            words = ["template", "render", f"--template.glob={ALERTMANAGER}/*.tmpl", f"--template.data={file.name}"]
+            text = tools.run(alertmanager() / "amtool", *words, f"--template.text={config['text']}")
+            title = tools.run(alertmanager() / "amtool", *words, f"--template.text={config['title']}")
+        self.assertEqual(title.strip(), "[FIRING] error: GC pauses take a large share of the time - shop (trial/shop-7d9f)")
+        self.assertIn("Cause: Stack scanning dominates pauses (95 %)\n", text)
+        self.assertIn("[Report](https://gcwatch.example/n1/api/v1/evidence/abc.html)", text)
+
+    def test_messages(self):
+        """Scenario: a real Alertmanager with this configuration, whose services are a server on loopback, gets three incidents.
+        Guarantee: Slack has every incident, PagerDuty the critical one, Opsgenie the error, each with severity, cause, remedy, command and links."""
+        import receivers
+
+        program = alertmanager()
+        with tempfile.TemporaryDirectory(prefix="gcw-am.") as folder, recorder() as server:
+            base = f"http://127.0.0.1:{server.server_address[1]}"
+            place = pathlib.Path(folder)
+            (place / "gcwatch.tmpl").write_text((ALERTMANAGER / "gcwatch.tmpl").read_text())
+            for name, text in (("slack-url", f"{base}/slack"), ("pagerduty-key", "key"), ("opsgenie-key", "key")):
+                (place / name).write_text(text)
+            (document,) = tools.documents((ALERTMANAGER / "alertmanager.yaml").read_text().replace("/etc/alertmanager/", f"{folder}/"))
+            # Only the addresses of the services and the pauses differ.
+            document["global"] = {"pagerduty_url": f"{base}/pagerduty", "opsgenie_api_url": f"{base}/opsgenie/"}
+            document["route"] |= {"group_wait": "100ms", "group_interval": "1s"}
+            (place / "alertmanager.yaml").write_text(yaml.safe_dump(document))
+            (web,) = receivers.free_ports(1)
+            words = ["./alertmanager", f"--config.file={folder}/alertmanager.yaml", f"--storage.path={folder}/state", f"--web.listen-address=127.0.0.1:{web}", "--cluster.listen-address="]
+            child = subprocess.Popen(words, cwd=program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            try:
+                until = time.monotonic() + 60
+                while True:
+                    with contextlib.suppress(OSError):
+                        urllib.request.urlopen(f"http://127.0.0.1:{web}/-/ready", timeout=5).close()
+                        break
+                    self.assertIsNone(child.poll())
+                    self.assertLess(time.monotonic(), until)
+                    time.sleep(0.1)
+                body = json.dumps([alert(severity) for severity in ("warning", "error", "critical")]).encode()
+                urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{web}/api/v2/alerts", body, {"Content-Type": "application/json"}), timeout=20).close()
+                while len(server.requests) < 5:
+                    self.assertLess(time.monotonic(), until, server.requests)
+                    time.sleep(0.1)
+            finally:
+                child.terminate()
+                said = child.communicate(timeout=60)[1]
+            self.assertNotIn("level=error", said)
+        slack = [body["attachments"][0] for path, body in server.requests if path == "/slack"]
+        self.assertEqual(sorted(each["color"] for each in slack), ["danger", "danger", "warning"])
+        for each in slack:
+            self.assertRegex(each["title"], r"^\[FIRING\] \w+: GC pauses take a large share of the time - shop \(trial/shop-7d9f\)$")
+            self.assertEqual(each["title_link"], "https://gcwatch.example/n1/api/v1/evidence/abc.html")
+            lines = each["text"].splitlines()
+            self.assertEqual(lines[:3], ["The GC stopped the process for 58.2 % of the last 34 s, in 412 collections", "Cause: Stack scanning dominates pauses (95 %)", "What to do: Reduce the depth of the stacks."])
+            self.assertIn("`gcwatch stacks 4711`", lines)
+            self.assertIn("<https://grafana.example/d/gcwatch-service?var-service=shop|Dashboard>", each["text"])
+        ((event),) = [body for path, body in server.requests if path == "/pagerduty"]
+        self.assertEqual(event["payload"]["severity"], "critical")
+        self.assertEqual((event["payload"]["class"], event["payload"]["component"], event["payload"]["group"]), ("time.stopped", "shop", "trial"))
+        self.assertEqual(event["payload"]["custom_details"]["command"], "gcwatch stacks 4711")
+        self.assertEqual(event["links"][0]["href"], "https://grafana.example/d/gcwatch-service?var-service=shop")
+        ((issue),) = [body for path, body in server.requests if path.startswith("/opsgenie")]
+        self.assertEqual((issue["priority"], issue["tags"]), ("P2", ["dotnet", "time.stopped"]))
+        self.assertIn("What to do: Reduce the depth of the stacks.", issue["description"])
+
+
+class Recipes(unittest.TestCase):
+    def blocks(self):
+        return re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
+
+    def test_configurations(self):
+        """Scenario: each gcwatch.yaml in docs/integrations.md. Guarantee: the program accepts each of them."""
+        self.assertGreaterEqual(len(self.blocks()), 8)
+        for block in self.blocks():
+            with self.subTest(block=block.splitlines()[1]), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write(block)
+                file.flush()
+                variables = {name: "x" for name in re.findall(r"env: (\w+)", block)}
+                tools.run(tools.gcwatch(), "run", "--check-config", "--config", file.name, env={**os.environ, **variables})
+
+
+    def test_recipes_reach_a_foreign_receiver(self):
+        """Scenario: a recording is sent with the configuration of each recipe to a foreign OTLP receiver on loopback, in place of the backend's
+        address. Guarantee: the receiver decodes every request; temporality, type of histogram and key of the generation are those of the recipe; metrics of the
+        conventions are absent where the recipe says so."""
+        node = tools.program("node")
+        modules = subprocess.run([tools.PROJECT / "tests/receivers/fetch"], capture_output=True, text=True, timeout=600)
+        if modules.returncode:
+            tools.left_out(modules.stderr.strip())
+        recording = tools.PROJECT / "tests/recordings/svc8-workstation.nettrace.gz"
+        kinds = set()
+        for block in self.blocks():
+            # The receiver does not decompress requests over HTTP.
+            if "protocol: http" in block:
+                block = block.replace("compression: gzip", "compression: none")
+            recipe = yaml.safe_load(block)
+            otlp, metrics = recipe.get("otlp", {}), recipe.get("metrics", {})
+            with self.subTest(recipe=otlp.get("endpoint", "OBI")), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write(block)
+                file.flush()
+                mock = subprocess.Popen([node, tools.PROJECT / "tests/receivers/mock.js", modules.stdout.strip()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                addresses = json.loads(mock.stdout.readline())
+                protocol = otlp.get("protocol", "grpc")
+                lines = []
+                reader = threading.Thread(target=lambda: lines.extend(mock.stdout))
+                reader.start()
+                try:
+                    words = ["replay", "--config", file.name, "--endpoint", addresses["grpc" if protocol == "grpc" else "http"], "--now", recording]
+                    tools.run(tools.gcwatch(), *words, env={**os.environ, **{name: "x" for name in re.findall(r"env: (\w+)", block)}})
+                finally:
+                    mock.stdin.close()
+                    reader.join(60)
+                    mock.wait(60)
+                    mock.stdout.close()
+                received = [json.loads(line) for line in lines]
+                self.assertIn("traces", {each["signal"] for each in received})
+                found = {}
+                for each in received:
+                    for resource in each["body"].get("resourceMetrics", []) if each["signal"] == "metrics" else []:
+                        for scope in resource["scopeMetrics"]:
+                            found |= {metric["name"]: metric for metric in scope["metrics"]}
+                self.assertGreater(len(found), 20)
+                self.assertEqual("dotnet.gc.collections" in found, metrics.get("runtime_metrics") != "off")
+                pause = found["gcwatch.gc.pause.duration"]
+                self.assertIn("histogram" if metrics.get("histogram") == "explicit" else "exponentialHistogram", pause)
+                text = json.dumps(found)
+                expected = "DELTA" if metrics.get("temporality") == "delta" else "CUMULATIVE"
+                temporalities = set(re.findall(r'"aggregationTemporality": "AGGREGATION_TEMPORALITY_(\w+)"', text)) or set(re.findall(r'"aggregationTemporality": (\d)', text))
+                # Sums that can fall are cumulative in any case.
+                self.assertIn({"DELTA": "1", "CUMULATIVE": "2"}[expected] if temporalities <= {"1", "2"} else expected, temporalities)
+                if expected == "CUMULATIVE":
+                    self.assertEqual(len(temporalities), 1)
+                if metrics.get("runtime_metrics") != "off":
+                    self.assertIn('"gc.heap.generation"' if metrics.get("generation_key") == "runtime" else '"dotnet.gc.heap.generation"', json.dumps(found["dotnet.gc.collections"]))
+                kinds.add((protocol, expected))
+        self.assertEqual(kinds, {("grpc", "DELTA"), ("grpc", "CUMULATIVE"), ("http/protobuf", "CUMULATIVE")})
+
+
+# A stand-in for kubectl: it records its arguments, answers for one pod and one node, and runs the program itself in place of `exec`.
+KUBECTL = """#!/bin/sh
+printf '%s\\n' "$*" >>"$STAND_IN/calls"
+case "$*" in
+*port-forward*) echo "Forwarding from 127.0.0.1:$STAND_IN_PORT -> 9464"; exec sleep 60 ;;
+*exec*) while [ "$1" != -- ]; do shift; done; shift 2; exec "$GCWATCH" "$@" ;;
+*"get pod missing"*) echo 'Error from server (NotFound): pods "missing" not found' >&2; exit 1 ;;
+*"get pod "*) printf node-7 ;;
+*"get pods "*spec.nodeName=node-7*) printf 'gcwatch gcwatch-x2\\n' ;;
+*"get pods "*) ;;
+esac
+"""
+
+
+class Kubectl(unittest.TestCase):
+    def run_plugin(self, folder, server, *words, status=0):
+        place = pathlib.Path(folder)
+        (place / "kubectl").write_text(KUBECTL)
+        (place / "kubectl").chmod(0o755)
+        (place / "calls").write_text("")
+        environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "STAND_IN": folder, "STAND_IN_PORT": str(server.server_address[1]), "GCWATCH": tools.gcwatch()}
+        done = subprocess.run([*os.environ.get("GCWATCH_SH", "sh").split(), PLUGIN, *words], capture_output=True, text=True, timeout=120, env=environment, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout + done.stderr, (place / "calls").read_text().splitlines()
+
+    def test_commands(self):
+        """Scenario: each command for a pod with one process, a real process, through a stand-in for kubectl.
+        Guarantee: the plugin asks for the node of the pod, executes in gcwatch's pod of that node, and passes pid and arguments on."""
+        import process
+
+        with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, process.Workload(folder, rounds=1) as running:
+            target = {"pid": running.pid, "name": "shop", "resource": {"k8s.namespace.name": "trial", "k8s.pod.name": "shop-1"}}
+            others = [{"pid": 1, "resource": {"k8s.namespace.name": "other", "k8s.pod.name": "shop-1"}}, {"pid": 2, "resource": {"k8s.namespace.name": "trial", "k8s.pod.name": "shop-10"}}]
+            targets = json.dumps({"targets": [others[0], target, others[1]]}, separators=(",", ":"))
+            with recorder({"/api/v1/targets": targets}) as server:
+                said, calls = self.run_plugin(folder, server, "ps", "shop-1", "-n", "trial")
+                self.assertIn("get pod shop-1 --namespace trial --output jsonpath={.spec.nodeName}", calls)
+                self.assertIn("--field-selector spec.nodeName=node-7,status.phase=Running", calls[1])
+                self.assertIn("port-forward --namespace gcwatch pod/gcwatch-x2 :9464", calls)
+                self.assertIn("exec --namespace gcwatch gcwatch-x2 --container gcwatch -- /gcwatch ps --format table", calls[-1])
+                self.assertEqual([line.split()[0] for line in said.splitlines() if line.split()[0].isdigit()], [str(running.pid)], said)
+                said, calls = self.run_plugin(folder, server, "heap", "shop-1", "-n", "trial", "--histogram", "--format", "table")
+                self.assertIn(f"/gcwatch heap {running.pid} --histogram --format table", calls[-1])
+                self.assertIn("objects live", said)
+                said, calls = self.run_plugin(folder, server, "doctor", "--node", "node-7", "--pid", str(running.pid))
+                self.assertIn(f"/gcwatch doctor --pid {running.pid}", calls[-1])
+                said, calls = self.run_plugin(folder, server, "--context", "blue", "top", "pod/shop-1", "--gcwatch", "gcwatch", "--once")
+                self.assertTrue(all(call.startswith("--context blue ") for call in calls), calls)
+                self.assertIn("/gcwatch top --once", calls[-1])
+
+    def test_refusals(self):
+        """Scenario: no arguments, an unknown command, a pod that does not exist, a node without gcwatch, a pod with two processes.
+        Guarantee: each has a sentence that names the reason; wrong usage has the exit code 2."""
+        two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
+        with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/targets": two}) as server:
+            self.assertIn("Usage", self.run_plugin(folder, server, status=2)[0])
+            self.assertIn("no command is called incidents", self.run_plugin(folder, server, "incidents", status=2)[0])
+            self.assertIn("a pod or --node is missing", self.run_plugin(folder, server, "top", status=2)[0])
+            self.assertIn("not found", self.run_plugin(folder, server, "top", "missing", status=1)[0])
+            self.assertIn("no pod of gcwatch runs on node other", self.run_plugin(folder, server, "top", "--node", "other", status=1)[0])
+            self.assertIn("several .NET processes (7 8); use --pid", self.run_plugin(folder, server, "heap", "shop-1", status=1)[0])
+            self.assertIn("no .NET process of pod web-1", self.run_plugin(folder, server, "ps", "web-1", status=1)[0])
+
+    def test_manifest(self):
+        """Scenario: the manifest for krew. Guarantee: the required fields, and the program that is in the tree."""
+        (manifest,) = tools.documents((PLUGIN.parent / "gcwatch.yaml").read_text())
+        self.assertEqual((manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"]), ("krew.googlecontainertools.github.com/v1alpha2", "Plugin", "gcwatch"))
+        spec = manifest["spec"]
+        self.assertRegex(spec["version"], r"^v\d+\.\d+\.\d+$")
+        self.assertLessEqual(len(spec["shortDescription"]), 50)
+        for platform in spec["platforms"]:
+            self.assertRegex(platform["sha256"], "^[0-9a-f]{64}$")
+            self.assertEqual(platform["bin"], PLUGIN.name)
+            self.assertIn(PLUGIN.name, [each["from"] for each in platform["files"]])
+        self.assertTrue(os.access(PLUGIN, os.X_OK))
+
+
+class Dashboards(unittest.TestCase):
+    def test_export(self):
+        """Scenario: `deploy/grafana/build --export`. Guarantee: each dashboard names its plugins, has no id of an instance, no fixed data source, and
+        the panels of the committed file."""
+        with tempfile.TemporaryDirectory(prefix="gcw-grafana.") as folder:
+            tools.run(tools.DEPLOY / "grafana" / "build", "--export", folder)
+            names = {path.stem for path in (tools.DEPLOY / "grafana/dashboards").glob("*.json")}
+            exported = {path.stem.removeprefix("gcwatch-"): json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()}
+        self.assertEqual(set(exported), names)
+        for name, made in exported.items():
+            committed = json.loads((tools.DEPLOY / f"grafana/dashboards/{name}.json").read_text())
+            self.assertEqual({key: value for key, value in made.items() if key in committed}, committed)
+            self.assertIsNone(made["id"])
+            self.assertTrue(made["title"] and made["description"] and made["tags"])
+            needed = {(each["type"], each["id"]) for each in made["__requires"]}
+            self.assertIn(("datasource", "prometheus"), needed)
+            used = set(re.findall(r'"datasource": ?\{"type": ?"(\w+)", ?"uid": ?"([^"]*)"', json.dumps(made)))
+            self.assertTrue(all(uid.startswith("${") or kind in ("datasource", "grafana") for kind, uid in used), used)
+            self.assertLessEqual({("datasource", kind) for kind, uid in used if uid.startswith("${")}, needed)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+"""The listener on an address that others can reach, without a login, as the chart sets it."""
+
+import json
+import os
+import pathlib
+import re
+import socket
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+import tools
+
+
+def own_address():
+    """An address of this machine that is not loopback. (The socket sends nothing.)"""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            tools.left_out("this machine has no address but loopback")
+        return probe.getsockname()[0]
+
+
+def ask(url, method="GET"):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=20) as answer:
+            return answer.status, answer.read().decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(errors="replace")
+    except OSError:
+        return 0, "{}"
+
+
+class Listener(unittest.TestCase):
+    def test_nothing_private_without_a_login(self):
+        """Scenario: `demo` with incidents listens on all addresses without logins; a client on an address that is not loopback asks for every
+        documented path, and for paths of evidence, with each method.
+        Guarantee: evidence (recordings, flame graphs, requests) is refused, also to root of this machine; agents get nothing; nothing can be changed."""
+        import receivers
+
+        (port,) = receivers.free_ports(1)
+        with tempfile.TemporaryDirectory(prefix="gcw-listener.") as folder:
+            words = [tools.gcwatch(), "demo", "--listen", f"0.0.0.0:{port}"]
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_"))}
+            demo = receivers.Process("demo", words, pathlib.Path(folder), environment)
+            base = f"http://{own_address()}:{port}"
+            try:
+                demo.await_true("it listens", lambda: ask(f"{base}/livez")[0] == 200)
+                demo.await_true("it has incidents", lambda: json.loads(ask(f"{base}/api/v1/incidents")[1])["incidents"])
+                incident = json.loads(ask(f"{base}/api/v1/incidents")[1])["incidents"][0]
+                for path in (f"/api/v1/evidence/{incident['id']}", f"/api/v1/evidence/{incident['id']}.html", f"/api/v1/evidence/requests/{incident['pid']}"):
+                    self.assertEqual(ask(base + path)[0], 403, path)
+                    self.assertEqual(ask(f"http://127.0.0.1:{port}{path}")[0], 403, path)
+                self.assertEqual(ask(f"{base}/mcp")[0], 404)
+                for method in ("POST", "PUT", "PATCH", "DELETE"):
+                    for path in ("/api/v1/incidents", "/metrics", "/", "/api/v1/rules"):
+                        self.assertEqual(ask(base + path, method)[0], 405, f"{method} {path}")
+                paths = json.loads(ask(f"{base}/api/v1/openapi.json")[1])["paths"]
+                self.assertGreater(len(paths), 5)
+                self.assertFalse([path for path, methods in paths.items() if set(methods) - {"get", "parameters"}])
+                for path in paths:
+                    if path == "/api/v1/events":
+                        continue
+                    status, _ = ask(base + re.sub(r"\{\w+\}", str(incident["pid"]), path))
+                    self.assertIn(status, (403,) if path.startswith("/api/v1/evidence/") else (200, 404), path)
+            finally:
+                demo.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()
