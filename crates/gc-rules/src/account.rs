@@ -41,7 +41,7 @@ pub struct AccountPart {
     pub title: String,
     /// Nanoseconds.
     pub value: i64,
-    /// Least nanoseconds: the value, unless the process does not tell this part from another one.
+    /// Least nanoseconds: the value, unless the process does not separate this part from another one.
     #[serde(default)]
     pub low: i64,
     /// Most nanoseconds.

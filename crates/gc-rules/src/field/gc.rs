@@ -380,7 +380,7 @@ macro_rules! least {
                 Type::Int,
                 "ns",
                 concat!(
-                    "Least value of `gc.stopped.", $name, "_ns`. It is lower than that where the process does not tell ",
+                    "Least value of `gc.stopped.", $name, "_ns`. It is lower than that where the process does not separate ",
                     "roots from the marking of what they lead to.",
                 ),
                 |s| {

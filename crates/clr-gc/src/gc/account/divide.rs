@@ -11,7 +11,8 @@ use crate::gc::stop::{PauseKind, StopEdges};
 /// cold, so that [`Divided::handles_ns`] is what handles took at least.
 const MARKED_BYTE_NS: u64 = 1;
 
-/// Least and most of what a relocation takes for roots, in percent of their proportion of the marking (measured: stacks).
+/// Least and most of what a relocation takes for roots, in percent of their proportion of the marking. Measured with
+/// stacks.
 const RELOCATED_PERCENT: (i64, i64) = (85, 115);
 
 /// A range that is narrower than this, in nanoseconds, or than a twentieth of its value, is none.

@@ -8,13 +8,13 @@
 //! |---|---|
 //! | Marking a byte takes 0.01 ns (arrays of 16 KB) to 0.5 ns (objects of 40 bytes, each a cache miss) | `t - 0.5 b <= R <= t - 0.01 b` |
 //! | Planning visits each survivor once more. In 60 recordings, marking took 0.1 to 3.3 times as long as planning | `R >= t - 3 plan` |
-//! | If the bytes differ between collections, a line through *b* and *t* has the slope *c* | replaces the 0.5, and half of it the 0.01 |
+//! | If the bytes differ, a line through *b* and *t* has the slope *c* | instead of 0.5, and half of it instead of 0.01 |
 //! | A handle takes at most 200 ns (measured: 20) | `R <= 200 ns x handles` |
-//! | A kind of root takes about as long as in recent young collections, except where *b* explains no such jump | `R <= 2 x recent` |
+//! | Stacks take about as long as in recent young collections, unless *b* explains no such jump | `R <= 2 x recent` |
 //!
 //! The last one matters for marking that is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
-//! a byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full collection
-//! as in a young one, so those milliseconds are not spent on them.
+//! a byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full
+//! collection as in a young one, so those milliseconds are not spent on them.
 //!
 //! Measured with `tests/accounts/run`; docs/stopped-time.md has the figures.
 
