@@ -41,10 +41,10 @@ pub struct AccountPart {
     pub title: String,
     /// Nanoseconds.
     pub value: i64,
-    /// Least nanoseconds: the value, unless the process does not separate this part from another one.
+    /// Minimum nanoseconds: lower than the value if the process does not separate this part from another one.
     #[serde(default)]
     pub low: i64,
-    /// Most nanoseconds.
+    /// Maximum nanoseconds.
     #[serde(default)]
     pub high: i64,
     /// Of the total, 0 to 1.

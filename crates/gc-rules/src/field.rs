@@ -118,7 +118,7 @@ pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
     let gc = gc::FIELDS
         .iter()
         .chain(gc::STOPPED_FIELDS)
-        .chain(gc::LEAST_FIELDS)
+        .chain(gc::MIN_FIELDS)
         .chain(gc::HEAP_FIELDS)
         .chain(gc::SUSPENSION_FIELDS);
     let of_process = process::FIELDS.iter().chain(process::STREAM_FIELDS);

@@ -17,9 +17,8 @@
 //! | RestartEEBegin | RestartEEEnd | threads resume |
 //! | SuspendEEEnd | RestartEEBegin of a background collection's own stop | its marking |
 //!
-//! All of these are measured. Two things are estimated, and have ranges. What a kind of root leads to is marked in the
-//! same time in which the roots are looked through: `marking_cost` divides it. And relocation goes over the same roots
-//! again, for about as long.
+//! All of these are measured. Two parts are estimated, and have ranges. The collector scans a kind of root and marks
+//! the objects behind it in the same interval, which `marking_cost` divides. Relocation scans the same roots again.
 //!
 //! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums
 //! over heaps would be longer than the stop.

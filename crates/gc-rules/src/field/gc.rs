@@ -373,15 +373,15 @@ generation! {
 
 macro_rules! least {
     ($($name:literal $cause:ident;)+) => {
-        /// What parts of the account that can have a range are at least.
-        pub(super) static LEAST_FIELDS: &[Field] = &[$(
+        /// Minimum values of the parts of the account that can have a range.
+        pub(super) static MIN_FIELDS: &[Field] = &[$(
             gc_field(
                 concat!("gc.stopped.", $name, "_low_ns"),
                 Type::Int,
                 "ns",
                 concat!(
-                    "Least value of `gc.stopped.", $name, "_ns`. It is lower than that where the process does not separate ",
-                    "roots from the marking of what they lead to.",
+                    "Minimum of `gc.stopped.", $name, "_ns`: lower if the process does not separate the scan of roots ",
+                    "from the marking of the objects behind them.",
                 ),
                 |s| {
                     let gc = gc(s)?;

@@ -15,7 +15,7 @@
 //!    needs a third of the deepest fall: the minima of a saw scatter. Its pace
 //!    is the slope through them, or the slope through the newest half of them if that is less than half as steep:
 //!    growth that flattens out is not extrapolated. If the next rise is overdue, the pace falls with the time since
-//!    the newest one.
+//!    the newest rise.
 
 use std::collections::VecDeque;
 
@@ -349,7 +349,7 @@ mod tests {
     /// Guarantee: the memory does not grow, whatever the phase of the slots.
     #[test]
     fn copies_are_no_growth() {
-        // Second, and MiB from then on, as observed in a process with a limit of 400 MiB.
+        // Seconds, and MiB after them, from a process with a limit of 400 MiB.
         let observed = [
             (0, 63),
             (4, 122),

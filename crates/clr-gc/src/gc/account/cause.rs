@@ -89,7 +89,8 @@ impl Cause {
         Self::Unexplained,
     ];
 
-    /// Kinds of roots that share their marks with what they lead to: each part has a range.
+    /// Kinds of roots. A mark contains the scan of the roots and the marking of the objects behind them, so each of these
+    /// parts has a range.
     pub(crate) const SHARED: [Self; 7] = [
         Self::Stacks,
         Self::Handles,

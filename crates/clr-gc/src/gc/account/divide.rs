@@ -11,11 +11,10 @@ use crate::gc::stop::{PauseKind, StopEdges};
 /// cold, so that [`Divided::handles_ns`] is what handles took at least.
 const MARKED_BYTE_NS: u64 = 1;
 
-/// Least and most of what a relocation takes for roots, in percent of their proportion of the marking. Measured with
-/// stacks.
+/// Minimum and maximum time of a relocation for roots, in percent of their share of the marking. Measured with stacks.
 const RELOCATED_PERCENT: (i64, i64) = (85, 115);
 
-/// A range that is narrower than this, in nanoseconds, or than a twentieth of its value, is none.
+/// Minimum width of a range, in nanoseconds. A range must also be wider than a twentieth of its value.
 const MIN_DOUBT_NS: i64 = 50_000;
 
 /// What any process takes to look through a kind of root, nanoseconds: the stacks of a handful of threads, a few
@@ -54,7 +53,7 @@ pub(crate) struct Stopped<'a> {
     pub(crate) handles: Option<u32>,
     /// Pinned objects that it found.
     pub(crate) pinned: Option<u32>,
-    /// What earlier collections of the process showed.
+    /// Cost of marking in earlier collections of the process.
     pub(crate) cost: Option<&'a MarkingCost>,
 }
 
@@ -63,8 +62,8 @@ pub(crate) struct Stopped<'a> {
 pub(crate) struct Divided {
     /// The parts; they add up to the spans.
     pub(crate) account: Account,
-    /// How long GC handles were looked through at least, whatever that time is counted as: without marking by its
-    /// bytes, without relocation. `None`: that is not known.
+    /// Minimum time of the scan of GC handles, in nanoseconds, without marking and relocation. `None` if the marks are
+    /// incomplete.
     pub(crate) handles_ns: Option<i64>,
     /// Marks of kinds of roots, from which [`MarkingCost`] learns.
     pub(crate) marks: Vec<Marked>,
@@ -271,15 +270,15 @@ struct Division<'a> {
     marks: Vec<Marked>,
 }
 
-/// How long the marking looked through one kind of root, in nanoseconds.
+/// Time in which the marking scanned one kind of root, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Roots {
     cause: Cause,
-    /// What any process takes for this kind.
+    /// Time that every process needs for this kind.
     few: i64,
-    /// What it took beyond that.
+    /// Time beyond that.
     value: i64,
-    /// Least and most of `value`.
+    /// Minimum and maximum of `value`.
     range: Range,
 }
 
@@ -349,8 +348,8 @@ impl<'a> Division<'a> {
         self.until = self.until.max(to);
     }
 
-    /// Divides a relocation: each kind of root is looked through again, and gets its proportion of the marking. What
-    /// survives keeps the rest. States the range of each kind.
+    /// Divides a relocation, which scans each kind of root again: a kind gets its share of the marking, and survivors
+    /// keep the rest. Then sets the range of each kind.
     fn relocate_roots(&mut self, relocated: i64, in_mark: &[Roots]) {
         let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
         let share = |ns: i64, percent: i64| {
@@ -529,7 +528,7 @@ mod tests {
     proptest! {
         /// Scenario: edges, marks and phase times in any order, those of damaged streams among them; a stop in pieces; more
         /// than it lasted is said to be another tool's, or time without a CPU.
-        /// Guarantee: the parts add up to what is divided, none is negative, and each lies in its range.
+        /// Guarantee: the parts add up to the length of the stop, none is negative, and each lies in its range.
         #[test]
         fn whatever_comes_adds_up(
             edges in prop::array::uniform4(edge()),

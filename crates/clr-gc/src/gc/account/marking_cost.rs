@@ -1,4 +1,4 @@
-//! What marking costs in one process: how the time of a mark is divided between its roots and what they lead to.
+//! Cost of marking in one process: divides the time of a mark between its roots and the objects behind them.
 //!
 //! A mark says how long one kind of root took (*t*) and how many bytes it marked (*b*). The time is `R + c b`: looking
 //! through the roots, and marking the bytes that only they lead to. One mark does not tell the two apart, so the roots
@@ -20,13 +20,13 @@
 
 use crate::gc::account::cause::Cause;
 
-/// Least time to mark a byte, in nanoseconds: arrays of 16 KB without references.
+/// Minimum time to mark a byte, in nanoseconds: arrays of 16 KB without references.
 const MIN_BYTE_NS: f64 = 0.01;
 
-/// Most time to mark a byte, in nanoseconds: objects of 40 bytes, each a cache miss.
+/// Maximum time to mark a byte, in nanoseconds: objects of 40 bytes, each a cache miss.
 const MAX_BYTE_NS: f64 = 0.5;
 
-/// Most time to mark a byte that was measured anywhere, in nanoseconds: small objects that were not in memory.
+/// Maximum time to mark a byte in any recording, in nanoseconds: small objects that no cache contained.
 const COLD_BYTE_NS: f64 = 4.0;
 
 /// A line through the marks of a process never says less than this, in nanoseconds per byte: its cheap bytes may be
@@ -39,16 +39,16 @@ const MIN_SLOPE_SHARE: f64 = 0.5;
 /// Marking takes at most this many times as long as planning.
 const PLAN_TIMES: f64 = 3.0;
 
-/// Most time to look through a handle, in nanoseconds.
+/// Maximum time to scan a handle, in nanoseconds.
 const HANDLE_NS: f64 = 200.0;
 
 /// Roots of one collection take at most this many times as long as those of recent ones.
 const RECENT_TIMES: f64 = 2.0;
 
-/// What one collection later still counts of an earlier one.
+/// Weight of a collection after one more collection.
 const DECAY: f64 = 0.95;
 
-/// Least number of collections that a line is drawn through, and its largest uncertainty in nanoseconds per byte.
+/// Minimum number of collections for a line, and its maximum uncertainty in nanoseconds per byte.
 const MIN_WEIGHT: f64 = 8.0;
 const MAX_UNCERTAIN_NS: f64 = 0.25;
 
@@ -80,19 +80,19 @@ pub(crate) struct Marked {
     pub(super) bytes: u64,
 }
 
-/// What else is known of the collection of a mark.
+/// Facts about the collection of a mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context {
-    /// Its plan phase, in nanoseconds.
+    /// Duration of the plan phase, in nanoseconds.
     pub(super) plan: Option<i64>,
     pub(super) handles: Option<u32>,
     pub(super) is_full: bool,
 }
 
-/// What marking costs in one process. Pure: marks in, ranges out.
+/// Cost of marking in one process. Pure: takes marks, returns ranges.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MarkingCost {
-    /// By the place in [`Cause::SHARED`].
+    /// Kinds in the order of [`Cause::SHARED`].
     kinds: [Kind; Cause::SHARED.len()],
 }
 
@@ -127,7 +127,7 @@ impl MarkingCost {
         }
     }
 
-    /// Learns from the marks of a young collection.
+    /// Records the marks of a young collection.
     pub(crate) fn learn(&mut self, marks: &[Marked]) {
         for mark in marks {
             let place = mark.cause.shared_place();
@@ -152,7 +152,7 @@ struct Kind {
     bytes_bytes: f64,
     bytes_ns: f64,
     ns_ns: f64,
-    /// Most time that the roots took in recent young collections.
+    /// Maximum time of the roots in recent young collections.
     recent: Option<f64>,
 }
 
@@ -160,7 +160,7 @@ impl Kind {
     fn learn(&mut self, took: f64, bytes: f64) {
         let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
         self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
-        // One collection with many times the bytes of all others would decide the line alone.
+        // Otherwise one collection with many times the bytes of the others would determine the line.
         let most = 4.0 * self.mean_bytes;
         let scale = if self.weight >= MIN_WEIGHT && bytes > most {
             most / bytes
@@ -237,7 +237,7 @@ mod tests {
         contains(cost.roots(arrays, Context { plan, ..YOUNG }), 1.4);
     }
 
-    /// Scenario: 32 young collections with 2 to 6 MB, which cost 0.2 ns a byte, beside stacks of 2 ms.
+    /// Scenario: 32 young collections with 2 to 6 MB, which cost 0.2 ns a byte, and stacks of 2 ms.
     /// Guarantee: the range narrows to 0.3 ns a byte, and its estimate is within 15 % of the 2 ms.
     #[test]
     fn a_line_through_collections_narrows_the_range() {
@@ -255,7 +255,7 @@ mod tests {
 
     /// Scenario: stacks take 0.1 ms. Then one full collection marks five million small objects in 60 ms, and one young
     /// collection 16 MB of cold ones in 52 ms; then 300 deep threads start, and the stacks take 8 ms.
-    /// Guarantee: the objects are not stacks. The threads are, from the first collection on.
+    /// Guarantee: the time of the objects does not become stacks. That of the threads does, in their first collection.
     #[test]
     fn expensive_marking_is_no_root() {
         let mut cost = MarkingCost::default();

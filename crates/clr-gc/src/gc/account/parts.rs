@@ -28,9 +28,9 @@ pub struct AccountPart {
     pub cause: Cause,
     /// Nanoseconds, never negative.
     pub ns: i64,
-    /// Least nanoseconds: equal to `ns` unless the part has a range.
+    /// Minimum nanoseconds: equal to `ns` unless the part has a range.
     pub low: i64,
-    /// Most nanoseconds: equal to `ns` unless the part has a range.
+    /// Maximum nanoseconds: equal to `ns` unless the part has a range.
     pub high: i64,
     /// How that is known.
     pub kind: PartKind,
@@ -48,13 +48,13 @@ pub struct Account {
     known: u32,
     /// A bit for each cause whose part was estimated.
     estimated: u32,
-    /// By the place in [`Cause::SHARED`]: how far the part may be too large.
+    /// Nanoseconds by which each part may be too large, in the order of [`Cause::SHARED`].
     less: [i64; Cause::SHARED.len()],
-    /// By the place in [`Cause::SHARED`]: how far the part may be too small.
+    /// Nanoseconds by which each part may be too small, in the order of [`Cause::SHARED`].
     more: [i64; Cause::SHARED.len()],
 }
 
-/// All that an account has, for whoever packs it.
+/// All fields of an account, for packing.
 pub(crate) struct RawAccount<'a> {
     pub(crate) ns: &'a mut [i64; Cause::COUNT],
     pub(crate) known: &'a mut u32,
@@ -107,12 +107,12 @@ impl Account {
         (self.known & bit(cause) != 0).then_some(ns)
     }
 
-    /// Returns the least that a cause took, in nanoseconds; `None`: not known.
+    /// Returns the minimum time of a cause, in nanoseconds. `None` if the events do not contain it.
     pub fn low(&self, cause: Cause) -> Option<i64> {
         Some(self.range(cause, self.of(cause)?).0)
     }
 
-    /// Returns the most that a cause took, in nanoseconds; `None`: not known.
+    /// Returns the maximum time of a cause, in nanoseconds. `None` if the events do not contain it.
     pub fn high(&self, cause: Cause) -> Option<i64> {
         Some(self.range(cause, self.of(cause)?).1)
     }
@@ -128,8 +128,7 @@ impl Account {
         (ns.saturating_sub(less).max(0), ns.saturating_add(more))
     }
 
-    /// Returns how much of what roots gain or lose is lost or gained by `ns` of survivors and relocation: each in its
-    /// proportion.
+    /// Returns the share of `ns` in the sum of the ranges: survivors and relocation lose or gain in their proportion.
     fn part_of(&self, ranges: &[i64], ns: i64) -> i64 {
         let sum = ranges.iter().fold(0, |sum: i64, ns| sum.saturating_add(*ns));
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
@@ -306,7 +305,7 @@ impl Account {
         taken
     }
 
-    /// Returns all fields, for whoever packs them.
+    /// Returns all fields, for packing.
     pub(crate) fn raw(&mut self) -> RawAccount<'_> {
         RawAccount {
             ns: &mut self.ns,
