@@ -43,6 +43,19 @@ const SLOW_SLOT_NS: u64 = 180_000_000_000;
 /// A process without a collection for this long may be filling generation 0: its private memory shows no trend.
 const MAX_QUIET_NS: u64 = 100_000_000_000;
 
+/// Minimum growth in five minutes, as a share of the deepest fall. In an hour there is no minimum: a batch in between
+/// must not hide a leak.
+const MIN_SHARE: f64 = 0.3;
+
+/// Gaps between rises after which growth has ended.
+const PATIENCE: f64 = 2.0;
+
+/// The same for a part of a memory whose whole is observed, too.
+const PART_PATIENCE: f64 = 3.0;
+
+/// The same for the whole.
+const WHOLE_PATIENCE: f64 = 1.5;
+
 /// Minimum time of observation before a memory without growth has the trend 0.
 const MIN_WATCHED_NS: u64 = 60_000_000_000;
 
@@ -106,6 +119,8 @@ struct Track {
     slow: Envelope,
     /// Samples with unvisited bytes, over five minutes.
     whole: Envelope,
+    /// Whether any sample had unvisited bytes.
+    is_part: bool,
     /// The newest sample and its slot, so that equal samples in one slot cost nothing.
     newest: (Sample, u64),
     trend: MemoryTrend,
@@ -118,6 +133,7 @@ impl Track {
             fast: Envelope::new(FAST_SLOT_NS),
             slow: Envelope::new(SLOW_SLOT_NS),
             whole: Envelope::new(FAST_SLOT_NS),
+            is_part: false,
             newest: (Sample::default(), u64::MAX),
             trend: MemoryTrend::default(),
         }
@@ -129,6 +145,7 @@ impl Track {
             return;
         }
         self.newest = newest;
+        self.is_part |= sample.visited != sample.whole;
         self.fast.add(at, sample.visited);
         self.slow.add(at, sample.visited);
         self.whole.add(at, sample.whole);
@@ -137,13 +154,22 @@ impl Track {
 
     /// Recomputes the trend.
     fn update(&mut self, now: Moment) {
-        let (fast, whole) = (self.fast.growth(now), self.whole.growth(now));
-        // A part grows no faster than the whole for long: it only takes the place of unvisited bytes.
-        let fast = fast.zip(whole).map(|(fast, whole)| Growth {
-            per_minute: fast.per_minute.min(whole.per_minute),
-            ..fast
-        });
-        let slow = self.slow.growth(now);
+        // The whole memory shows the end of growth at once. A part of it rises with full collections only, and grows no
+        // faster than the whole for long: it takes the place of unvisited bytes.
+        let fast = if self.is_part {
+            let fast = self.fast.growth(now, PART_PATIENCE, MIN_SHARE);
+            fast.zip(self.whole.growth(now, WHOLE_PATIENCE, MIN_SHARE))
+                .map(|(fast, whole)| Growth {
+                    per_minute: fast.per_minute.min(whole.overdue_per_minute()),
+                    ..fast
+                })
+        } else {
+            self.fast.growth(now, PATIENCE, MIN_SHARE).map(|fast| Growth {
+                per_minute: fast.overdue_per_minute(),
+                ..fast
+            })
+        };
+        let slow = self.slow.growth(now, PATIENCE, 0.0);
         let watched = now.since(self.began);
         let pace = |growth: Option<Growth>, least: u64| match growth {
             Some(growth) => Some(growth.per_minute),

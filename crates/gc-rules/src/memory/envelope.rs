@@ -8,14 +8,13 @@
 //! 1. Samples are kept as the minimum and the maximum of time slots of equal length.
 //! 2. The newest rise after a fall may be the next tooth of a saw. Only the part of it that exceeds the
 //!    deepest fall in the window counts.
-//! 3. The envelope grows while one rise follows the other. If no rise follows within twice the newest gap between
-//!    rises, growth has ended. A leak that only full collections show rises in steps with long gaps, a warm-up in short
-//!    ones, so the same rule fits both.
-//! 4. Growth needs three rises, or two that are [`APART`] slots apart: a single step can fall into two slots. It also
-//!    needs a third of the deepest fall: the minima of a saw scatter. Its pace
+//! 3. The envelope grows while one rise follows the other. If no rise follows within the newest gap between rises times
+//!    the *patience*, growth has ended. A leak that only full collections show rises in steps with long gaps, a warm-up
+//!    in short ones, so the same rule fits both.
+//! 4. Growth needs three rises, or two that are [`APART`] slots apart: a single step can fall into two slots. In
+//!    the window of five minutes, it also needs a part of the deepest fall: the minima of a saw scatter. Its pace
 //!    is the slope through them, or the slope through the newest half of them if that is less than half as steep:
-//!    growth that flattens out is not extrapolated. If the next rise is overdue, the pace falls with the time since
-//!    the newest rise.
+//!    growth that flattens out is not extrapolated.
 
 use std::collections::VecDeque;
 
@@ -42,6 +41,15 @@ pub(super) struct Growth {
     pub(super) per_minute: f64,
     /// Time at which it started, at most a window ago.
     pub(super) since: Moment,
+    /// Time since the newest rise, in gaps between rises: at least 1.
+    pub(super) overdue: f64,
+}
+
+impl Growth {
+    /// Returns the pace with the time in which no rise followed.
+    pub(super) fn overdue_per_minute(self) -> f64 {
+        self.per_minute / self.overdue
+    }
 }
 
 /// A time slot with samples, in KiB.
@@ -103,8 +111,10 @@ impl Envelope {
         }
     }
 
-    /// Returns the growth at `now`, or `None` if the memory does not grow or too few slots have samples.
-    pub(super) fn growth(&self, now: Moment) -> Option<Growth> {
+    /// Returns the growth at `now`, or `None` if the memory does not grow or too few slots have samples. Growth ends if
+    /// no rise follows the newest one within `patience` gaps, or within two slots. It must be at least `share` of the
+    /// deepest fall.
+    pub(super) fn growth(&self, now: Moment, patience: f64, share: f64) -> Option<Growth> {
         let oldest = u64::from(self.number(now)).saturating_sub(SLOTS);
         let slots: Vec<Slot> = self
             .slots
@@ -121,7 +131,7 @@ impl Envelope {
         let run = run(&rises);
         let (start, newest) = (run.first()?, run.last()?);
         // Minima of a saw scatter: full collections meet it at any height.
-        if newest.kib.saturating_sub(start.kib) < deepest / 3 {
+        if f64::from(newest.kib.saturating_sub(start.kib)) < share * f64::from(deepest) {
             return None;
         }
         let mut gaps = run
@@ -138,16 +148,17 @@ impl Envelope {
         let mean = f64::from(newest.number - start.number) / (run.len() - 1) as f64;
         let gap = mean.max(f64::from(gaps.next_back()?));
         let quiet = f64::from(self.number(now).saturating_sub(newest.number));
-        if quiet > (2.0 * gap).max(2.0) {
+        if quiet > (patience * gap).max(patience.min(2.0).floor()) {
             return None;
         }
         let newer = run.get((run.len() - 1) / 2..)?;
         let (whole, recent) = (slope(run)?, slope(newer)?);
-        let kib_per_slot = if recent < whole / 2.0 { recent } else { whole } / (quiet / gap).max(1.0);
+        let kib_per_slot = if recent < whole / 2.0 { recent } else { whole };
         let per_minute = kib_per_slot * 1024.0 * MINUTE_NS / self.slot_ns as f64;
         Some(Growth {
             per_minute,
             since: Moment::from_ns(u64::from(start.number).saturating_mul(self.slot_ns)),
+            overdue: (quiet / gap).max(1.0),
         })
         .filter(|growth| growth.per_minute > 0.0)
     }
@@ -285,7 +296,7 @@ mod tests {
             envelope.add(at(begin + second), (mib(second) * MIB as f64) as u64);
         }
         let now = begin + seconds;
-        let growth = envelope.growth(at(now))?;
+        let growth = envelope.growth(at(now), 2.0, 0.3)?;
         Some((growth.per_minute / MIB as f64, now - growth.since.ns() / 1_000_000_000))
     }
 

@@ -14,6 +14,10 @@ const MARKED_BYTE_NS: u64 = 1;
 /// Minimum and maximum time of a relocation for roots, in percent of their share of the marking. Measured with stacks.
 const RELOCATED_PERCENT: (i64, i64) = (85, 115);
 
+/// Maximum time of a relocation for roots, as a multiple of the time of the marking for them. A longer relocation
+/// waited for a CPU, or did work that the marking did not.
+const RELOCATED_TIMES: i64 = 2;
+
 /// Minimum width of a range, in nanoseconds. A range must also be wider than a twentieth of its value.
 const MIN_DOUBT_NS: i64 = 50_000;
 
@@ -354,7 +358,8 @@ impl<'a> Division<'a> {
         let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
         let share = |ns: i64, percent: i64| {
             let again = i128::from(ns) * i128::from(relocated) * i128::from(percent) / i128::from(marked.max(1)) / 100;
-            i64::try_from(again).unwrap_or(i64::MAX).min(relocated)
+            let most = ns.saturating_mul(RELOCATED_TIMES).min(relocated);
+            i64::try_from(again).unwrap_or(i64::MAX).min(most)
         };
         for roots in in_mark {
             let again = self.account.take(Cause::Relocate, share(roots.value, 100));
@@ -375,6 +380,7 @@ impl<'a> Division<'a> {
                     .doubt(roots.cause, value.saturating_sub(low), high.saturating_sub(value));
             }
         }
+        self.account.bound_ranges();
     }
 
     /// The parts, with the rest.
@@ -482,7 +488,7 @@ mod tests {
         // 20 ms until the stacks were done, of which 0 to 5 were marking; half as much again for relocation.
         assert_eq!(ms(Cause::Stacks), Some(17 + 9));
         let range = [account.low(Cause::Stacks), account.high(Cause::Stacks)];
-        assert_eq!(range.map(|ns| ns.map(|ns| ns / MS)), [Some(21), Some(31)]);
+        assert_eq!(range.map(|ns| ns.map(|ns| ns / MS)), [Some(21), Some(30)]);
         assert_eq!(ms(Cause::OldToYoung), Some(90 + 45));
         assert_eq!((ms(Cause::Plan), ms(Cause::Compact)), (Some(2), Some(3)));
         assert_eq!((ms(Cause::Finish), ms(Cause::Resume)), (Some(6), Some(4)));

@@ -33,8 +33,9 @@ const COLD_BYTE_NS: f64 = 4.0;
 /// large arrays, and the bytes that each collection has small objects.
 const MIN_SLOPE_NS: f64 = 0.1;
 
-/// The part of a slope that is surely marking.
+/// The part of a slope that is surely marking, and its maximum in nanoseconds per byte.
 const MIN_SLOPE_SHARE: f64 = 0.5;
+const MAX_LEAST_NS: f64 = 0.25;
 
 /// Marking takes at most this many times as long as planning.
 const PLAN_TIMES: f64 = 3.0;
@@ -44,6 +45,9 @@ const HANDLE_NS: f64 = 200.0;
 
 /// Roots of one collection take at most this many times as long as those of recent ones.
 const RECENT_TIMES: f64 = 2.0;
+
+/// A collection with this many times the usual bytes is an outlier.
+const OUTLIER_TIMES: f64 = 4.0;
 
 /// Weight of a collection after one more collection.
 const DECAY: f64 = 0.95;
@@ -146,6 +150,8 @@ impl MarkingCost {
 #[derive(Debug, Clone, Copy, Default)]
 struct Kind {
     weight: f64,
+    /// Mean of the bytes, in which outliers count as their bound.
+    usual_bytes: f64,
     mean_bytes: f64,
     mean_ns: f64,
     /// Weighted sums of products of deviations from the means.
@@ -160,14 +166,15 @@ impl Kind {
     fn learn(&mut self, took: f64, bytes: f64) {
         let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
         self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
-        // Otherwise one collection with many times the bytes of the others would determine the line.
-        let most = 4.0 * self.mean_bytes;
-        let scale = if self.weight >= MIN_WEIGHT && bytes > most {
-            most / bytes
-        } else {
-            1.0
-        };
-        let (took, bytes) = (took * scale, bytes * scale);
+        // One collection with many times the bytes of the others would determine the line. If such collections go on,
+        // they become usual.
+        let most = OUTLIER_TIMES * self.usual_bytes;
+        let is_outlier = self.weight >= MIN_WEIGHT && most > 0.0 && bytes > most;
+        let usual = if is_outlier { most } else { bytes };
+        self.usual_bytes += (usual - self.usual_bytes) / (self.weight + 1.0);
+        if is_outlier {
+            return;
+        }
         self.weight = DECAY * self.weight + 1.0;
         let (bytes_off, ns_off) = (bytes - self.mean_bytes, took - self.mean_ns);
         self.mean_bytes += bytes_off / self.weight;
@@ -185,11 +192,11 @@ impl Kind {
         let slope = self.bytes_ns / self.bytes_bytes;
         let rest = (self.ns_ns - slope * self.bytes_ns).max(0.0) / (self.weight - 2.0);
         let uncertain = 2.0 * (rest / self.bytes_bytes).sqrt();
-        if uncertain <= MAX_UNCERTAIN_NS {
+        if uncertain <= MAX_UNCERTAIN_NS && slope >= 0.0 {
             // A request that is under way adds both frames and survivors: some of the slope may be roots.
             let least = (slope - uncertain) * MIN_SLOPE_SHARE;
             (
-                least.clamp(MIN_BYTE_NS, COLD_BYTE_NS),
+                least.clamp(MIN_BYTE_NS, MAX_LEAST_NS),
                 (slope + uncertain).clamp(MIN_SLOPE_NS, COLD_BYTE_NS),
             )
         } else {
@@ -251,6 +258,33 @@ mod tests {
         let range = cost.roots(stacks(2 * MS + 920_000, 4_600_000), YOUNG);
         assert!(range.high - range.low < 4_600_000 * 3 / 10, "{range:?}");
         assert!((1_700_000..=2_300_000).contains(&range.estimate()), "{range:?}");
+    }
+
+    /// Scenario: stacks take 3 ms. Each eighth collection marks 8 MB at 0.4 ns a byte, the others 0.5 MB. In another
+    /// process the first marks have no bytes, and later ones 1 to 5 MB.
+    /// Guarantee: both ranges contain the roots, and the second process learns its cost.
+    #[test]
+    fn outliers_and_empty_marks_do_not_bend_the_line() {
+        let mut cost = MarkingCost::default();
+        let mark = |bytes: u64| stacks(3 * MS + bytes as i64 * 4 / 10, bytes);
+        for number in 0..80 {
+            let bytes = if number % 8 == 7 {
+                8 * MB
+            } else {
+                MB / 2 + number % 5 * 10_000
+            };
+            let range = cost.roots(mark(bytes), YOUNG);
+            assert!(
+                range.low <= 3 * MS + 1_000 && range.high >= 3 * MS - 1_000,
+                "{number}: {range:?}"
+            );
+            cost.learn(&[mark(bytes)]);
+        }
+        let mut cost = MarkingCost::default();
+        (0..10).for_each(|_| cost.learn(&[mark(0)]));
+        (0..60).for_each(|number| cost.learn(&[mark(MB + number % 5 * MB)]));
+        let range = cost.roots(mark(4 * MB), YOUNG);
+        assert!(range.low >= 2_500_000 && range.low <= 3 * MS + 1_000, "{range:?}");
     }
 
     /// Scenario: stacks take 0.1 ms. Then one full collection marks five million small objects in 60 ms, and one young

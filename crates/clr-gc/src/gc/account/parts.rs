@@ -149,6 +149,15 @@ impl Account {
         }
     }
 
+    /// Bounds what roots may gain by what survivors and relocation can lose.
+    pub(super) fn bound_ranges(&mut self) {
+        let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
+        let most = at(Cause::Survivors).saturating_add(at(Cause::Relocate));
+        for more in &mut self.more {
+            *more = (*more).min(most);
+        }
+    }
+
     /// How the part of a cause is known.
     pub fn kind(&self, cause: Cause) -> PartKind {
         if self.estimated & bit(cause) == 0 {
