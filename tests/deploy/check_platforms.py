@@ -22,7 +22,7 @@ VALIDATED = "1.34"
 def rendered(platform, *words):
     """What the chart makes with the values of a platform."""
     helm = tools.folder("helm", "helm") / "helm"
-    words = ["gcwatch", tools.CHART, "--namespace", "gcwatch", "--kube-version", "1.34.0", "--set", "image.registry=registry.example", *words]
+    words = ["gcwatch", tools.CHART, "--namespace", "gcwatch", "--kube-version", "1.34.0", "--set", "image.registry=images.example", *words]
     return tools.documents(tools.run(helm, "template", *words, "--values", PLATFORMS / platform / "values.yaml"))
 
 

@@ -50,7 +50,7 @@ class Admission(unittest.TestCase):
             (validation,) = self.policy["spec"]["validations"]
             return cel.evaluate_expression(validation["expression"], context)
 
-        good, other, tag = (f"registry.example/gcwatch@sha256:{DIGEST}", f"registry.example/gcwatch@sha256:{'cd' * 32}", "registry.example/gcwatch:0.1.0")
+        good, other, tag = (f"images.example/gcwatch@sha256:{DIGEST}", f"images.example/gcwatch@sha256:{'cd' * 32}", "images.example/gcwatch:0.1.0")
         self.assertTrue(admitted({"containers": [{"image": good}]}, [DIGEST]))
         self.assertTrue(admitted({"containers": [{"image": good.replace("registry", "mirror")}]}, ["12" * 32, DIGEST]))
         for pod in (

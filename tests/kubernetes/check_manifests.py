@@ -80,7 +80,7 @@ class Manifests(unittest.TestCase):
             return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gcwatch-1"}, "spec": {"containers": [{"name": "gcwatch", "image": image}], **more}}
 
         at = "/api/v1/namespaces/listed/pods?dryRun=All"
-        good, bad = pod(f"mirror.example/gcwatch@sha256:{digest}"), pod("registry.example/gcwatch:0.1.0")
+        good, bad = pod(f"mirror.example/gcwatch@sha256:{digest}"), pod("images.example/gcwatch:0.1.0")
         # The API server needs some seconds until a new policy is in force.
         until = time.monotonic() + 60
         while True:
