@@ -19,6 +19,14 @@ DOC = tools.PROJECT / "docs" / "platforms.md"
 VALIDATED = "1.34"
 
 
+def end_namespace(child):
+    """Ends the first process of a namespace that `unshare` made, and so all others there: a change of the user clears `--kill-child`."""
+    children = pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    for pid in children.read_text().split() if children.exists() else []:
+        os.kill(int(pid), signal.SIGKILL)
+    child.wait(timeout=30)
+
+
 def rendered(platform, *words):
     """What the chart makes with the values of a platform."""
     helm = tools.folder("helm", "helm") / "helm"
@@ -233,13 +241,10 @@ class Sidecars(unittest.TestCase):
                         daemon.await_true("it listens", lambda: receivers.get(f"http://127.0.0.1:{web}/livez")[0] == 200)
                         daemon.await_true("it has collections", lambda: [each for each in targets() if each["state"] == "attached" and each["collections"]])
                     finally:
-                        daemon.child.kill()
-                        daemon.child.wait()
+                        end_namespace(daemon.child)
             finally:
                 application.stdin.close()
-                application.send_signal(signal.SIGKILL)
-                application.wait()
-                time.sleep(0.2)
+                end_namespace(application)
 
 
 class Page(unittest.TestCase):
