@@ -9,7 +9,6 @@ import re
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 import urllib.request
 
@@ -128,25 +127,16 @@ class Alertmanager(unittest.TestCase):
             (place / "alertmanager.yaml").write_text(yaml.safe_dump(document))
             (web,) = receivers.free_ports(1)
             words = ["./alertmanager", f"--config.file={folder}/alertmanager.yaml", f"--storage.path={folder}/state", f"--web.listen-address=127.0.0.1:{web}", "--cluster.listen-address="]
-            child = subprocess.Popen(words, cwd=program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            words = ["env", "--chdir", program, *words]
+            child = receivers.Process("alertmanager", words, folder)
             try:
-                until = time.monotonic() + 60
-                while True:
-                    with contextlib.suppress(OSError):
-                        urllib.request.urlopen(f"http://127.0.0.1:{web}/-/ready", timeout=5).close()
-                        break
-                    self.assertIsNone(child.poll())
-                    self.assertLess(time.monotonic(), until)
-                    time.sleep(0.1)
+                child.await_true("it is ready", lambda: receivers.get(f"http://127.0.0.1:{web}/-/ready")[0] == 200)
                 body = json.dumps([alert(severity) for severity in ("warning", "error", "critical")]).encode()
                 urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{web}/api/v2/alerts", body, {"Content-Type": "application/json"}), timeout=20).close()
-                while len(server.requests) < 5:
-                    self.assertLess(time.monotonic(), until, server.requests)
-                    time.sleep(0.1)
+                child.await_true("it has sent five messages", lambda: len(server.requests) >= 5)
             finally:
-                child.terminate()
-                said = child.communicate(timeout=60)[1]
-            self.assertNotIn("level=error", said)
+                child.stop()
+            self.assertNotIn("level=error", child.log.read_text())
         slack = [body["attachments"][0] for path, body in server.requests if path == "/slack"]
         self.assertEqual(sorted(each["color"] for each in slack), ["danger", "danger", "warning"])
         for each in slack:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import tools
@@ -174,7 +173,7 @@ class Container(unittest.TestCase):
         with workload() as (folder, running), tempfile.TemporaryDirectory(prefix="gcw-runc.") as bundle:
             (web,) = receivers.free_ports(1)
             place = pathlib.Path(bundle)
-            for name in ("rootfs/proc", "rootfs/run", "rootfs/tmp", "rootfs/work", "rootfs/lib", "rootfs/lib64", "rootfs/usr"):
+            for name in ("rootfs/proc", "rootfs/run", "rootfs/tmp", "rootfs/bundle", "rootfs/lib", "rootfs/lib64", "rootfs/usr"):
                 (place / name).mkdir(parents=True)
             shutil.copy(tools.gcwatch(), place / "rootfs/gcwatch")
             (place / "gcwatch.yaml").write_text(f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\notlp: {{enabled: false}}\n")
@@ -184,7 +183,7 @@ class Container(unittest.TestCase):
                 "ociVersion": "1.0.2",
                 "process": {
                     "user": {"uid": 0, "gid": 0},
-                    "args": ["/gcwatch", "run", "--config", "/work/gcwatch.yaml", "--listen", f"127.0.0.1:{web}"],
+                    "args": ["/gcwatch", "run", "--config", "/bundle/gcwatch.yaml", "--listen", f"127.0.0.1:{web}"],
                     "cwd": "/",
                     "env": ["PATH=/"],
                     "noNewPrivileges": True,
@@ -194,7 +193,7 @@ class Container(unittest.TestCase):
                 "mounts": [
                     {"destination": "/proc", "type": "proc", "source": "proc"},
                     {"destination": "/run", "type": "tmpfs", "source": "tmpfs"},
-                    {"destination": "/work", "type": "bind", "source": bundle, "options": read_only},
+                    {"destination": "/bundle", "type": "bind", "source": bundle, "options": read_only},
                     # For a program that is not static.
                     *({"destination": path, "type": "bind", "source": path, "options": read_only} for path in ("/lib", "/lib64", "/usr") if os.path.exists(path)),
                 ],
@@ -213,7 +212,6 @@ class Container(unittest.TestCase):
             finally:
                 subprocess.run([runc, "--root", f"{bundle}/state", "kill", name, "TERM"], capture_output=True)
                 code = child.child.wait(receivers.PATIENCE)
-                time.sleep(0.1)
                 subprocess.run([runc, "--root", f"{bundle}/state", "delete", "--force", name], capture_output=True)
             self.assertEqual(code, 0, child.tail())
 

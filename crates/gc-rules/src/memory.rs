@@ -47,14 +47,14 @@ const MAX_QUIET_NS: u64 = 100_000_000_000;
 /// must not hide a leak.
 const MIN_SHARE: f64 = 0.3;
 
-/// Gaps between rises after which growth has ended.
-const PATIENCE: f64 = 2.0;
+/// Maximum number of gaps without a rise. Growth has ended after them.
+const MAX_GAPS: f64 = 2.0;
 
-/// The same for a part of a memory whose whole is observed, too.
-const PART_PATIENCE: f64 = 3.0;
+/// Maximum number of gaps of a part of a memory: it rises with full collections, and the whole shows the end of growth.
+const MAX_PART_GAPS: f64 = 3.0;
 
-/// The same for the whole.
-const WHOLE_PATIENCE: f64 = 1.5;
+/// Maximum number of gaps of the whole memory, which rises with each collection.
+const MAX_WHOLE_GAPS: f64 = 1.5;
 
 /// Minimum time of observation before a memory without growth has the trend 0.
 const MIN_WATCHED_NS: u64 = 60_000_000_000;
@@ -157,19 +157,19 @@ impl Track {
         // The whole memory shows the end of growth at once. A part of it rises with full collections only, and grows no
         // faster than the whole for long: it takes the place of unvisited bytes.
         let fast = if self.is_part {
-            let fast = self.fast.growth(now, PART_PATIENCE, MIN_SHARE);
-            fast.zip(self.whole.growth(now, WHOLE_PATIENCE, MIN_SHARE))
+            let fast = self.fast.growth(now, MAX_PART_GAPS, MIN_SHARE);
+            fast.zip(self.whole.growth(now, MAX_WHOLE_GAPS, MIN_SHARE))
                 .map(|(fast, whole)| Growth {
                     per_minute: fast.per_minute.min(whole.overdue_per_minute()),
                     ..fast
                 })
         } else {
-            self.fast.growth(now, PATIENCE, MIN_SHARE).map(|fast| Growth {
+            self.fast.growth(now, MAX_GAPS, MIN_SHARE).map(|fast| Growth {
                 per_minute: fast.overdue_per_minute(),
                 ..fast
             })
         };
-        let slow = self.slow.growth(now, PATIENCE, 0.0);
+        let slow = self.slow.growth(now, MAX_GAPS, 0.0);
         let watched = now.since(self.began);
         let pace = |growth: Option<Growth>, least: u64| match growth {
             Some(growth) => Some(growth.per_minute),

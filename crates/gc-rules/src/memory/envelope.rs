@@ -8,9 +8,9 @@
 //! 1. Samples are kept as the minimum and the maximum of time slots of equal length.
 //! 2. The newest rise after a fall may be the next tooth of a saw. Only the part of it that exceeds the
 //!    deepest fall in the window counts.
-//! 3. The envelope grows while one rise follows the other. If no rise follows within the newest gap between rises times
-//!    the *patience*, growth has ended. A leak that only full collections show rises in steps with long gaps, a warm-up
-//!    in short ones, so the same rule fits both.
+//! 3. The envelope grows while one rise follows the other. If no rise follows within some gaps between rises, growth
+//!    has ended. A leak that only full collections show rises in steps with long gaps, a warm-up in short ones, so
+//!    the same rule fits both.
 //! 4. Growth needs three rises, or two that are [`APART`] slots apart: a single step can fall into two slots. In
 //!    the window of five minutes, it also needs a part of the deepest fall: the minima of a saw scatter. Its pace
 //!    is the slope through them, or the slope through the newest half of them if that is less than half as steep:
@@ -112,9 +112,8 @@ impl Envelope {
     }
 
     /// Returns the growth at `now`, or `None` if the memory does not grow or too few slots have samples. Growth ends if
-    /// no rise follows the newest one within `patience` gaps, or within two slots. It must be at least `share` of the
-    /// deepest fall.
-    pub(super) fn growth(&self, now: Moment, patience: f64, share: f64) -> Option<Growth> {
+    /// no rise follows the newest rise within `max_gaps` gaps. Growth must be at least `share` of the deepest fall.
+    pub(super) fn growth(&self, now: Moment, max_gaps: f64, share: f64) -> Option<Growth> {
         let oldest = u64::from(self.number(now)).saturating_sub(SLOTS);
         let slots: Vec<Slot> = self
             .slots
@@ -148,7 +147,7 @@ impl Envelope {
         let mean = f64::from(newest.number - start.number) / (run.len() - 1) as f64;
         let gap = mean.max(f64::from(gaps.next_back()?));
         let quiet = f64::from(self.number(now).saturating_sub(newest.number));
-        if quiet > (patience * gap).max(patience.min(2.0).floor()) {
+        if quiet > max_gaps * gap {
             return None;
         }
         let newer = run.get((run.len() - 1) / 2..)?;

@@ -89,21 +89,14 @@ impl Cause {
         Self::Unexplained,
     ];
 
-    /// Kinds of roots. A mark contains the scan of the roots and the marking of the objects behind them, so each of these
-    /// parts has a range.
-    pub(crate) const SHARED: [Self; 7] = [
-        Self::Stacks,
-        Self::Handles,
-        Self::DependentHandles,
-        Self::SizedReferences,
-        Self::OldToYoung,
-        Self::FinalizerQueue,
-        Self::BackgroundRoots,
-    ];
+    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots and
+    /// the marking of the objects behind them.
+    pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
-    /// Returns the place in [`Self::SHARED`].
-    pub(super) fn shared_place(self) -> Option<usize> {
-        Self::SHARED.iter().position(|cause| *cause == self)
+    /// Returns the place among the kinds of roots with a range.
+    pub(super) fn ranged_place(self) -> Option<usize> {
+        let place = (self as usize).checked_sub(Self::Stacks as usize)?;
+        (place < Self::RANGED).then_some(place)
     }
 
     /// The name in records, metrics and rules, which never changes: `roots.stacks`.
@@ -195,7 +188,8 @@ mod tests {
     use super::*;
 
     /// Scenario: the whole table.
-    /// Guarantee: each cause is at its own place, has its own name, and is found by it.
+    /// Guarantee: each cause is at its own place, has its own name, and is found by it. Exactly the kinds of roots have
+    /// ranges, but for the few that every process has.
     #[test]
     fn the_table_is_sound() {
         let ids: HashSet<&str> = Cause::ALL.iter().map(|cause| cause.id()).collect();
@@ -203,5 +197,10 @@ mod tests {
         for (place, cause) in Cause::ALL.into_iter().enumerate() {
             assert_eq!((cause as usize, Cause::of(cause.id())), (place, Some(cause)));
         }
+        let ranged = Cause::ALL.into_iter().filter(|cause| cause.ranged_place().is_some());
+        let roots = Cause::ALL
+            .into_iter()
+            .filter(|cause| cause.is_root() && *cause != Cause::FewRoots);
+        assert!(ranged.eq(roots));
     }
 }

@@ -179,7 +179,8 @@ impl<'a> Stopped<'a> {
             handles: self.handles,
             is_full: self.is_full,
         };
-        let cost = self.cost.copied().unwrap_or_default();
+        let unknown = MarkingCost::default();
+        let cost = self.cost.unwrap_or(&unknown);
         let mut in_mark = Vec::with_capacity(marks.len());
         for mark in marks {
             let took = division.give(mark.cause, mark.at);
@@ -271,6 +272,7 @@ struct Division<'a> {
     account: Account,
     /// How long handles were looked through.
     handles_ns: Option<i64>,
+    /// Marks of kinds of roots.
     marks: Vec<Marked>,
 }
 

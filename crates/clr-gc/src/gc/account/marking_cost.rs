@@ -10,7 +10,7 @@
 //! | Planning visits each survivor once more. In 60 recordings, marking took 0.1 to 3.3 times as long as planning | `R >= t - 3 plan` |
 //! | If the bytes differ, a line through *b* and *t* has the slope *c* | instead of 0.5, and half of it instead of 0.01 |
 //! | A handle takes at most 200 ns (measured: 20) | `R <= 200 ns x handles` |
-//! | Stacks take about as long as in recent young collections, unless *b* explains no such jump | `R <= 2 x recent` |
+//! | Stacks, and handles of young collections, take about as long as recently, unless *b* explains no such jump | `R <= 2 x recent` |
 //!
 //! The last one matters for marking that is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
 //! a byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full
@@ -96,8 +96,8 @@ pub(super) struct Context {
 /// Cost of marking in one process. Pure: takes marks, returns ranges.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MarkingCost {
-    /// Kinds in the order of [`Cause::SHARED`].
-    kinds: [Kind; Cause::SHARED.len()],
+    /// Kinds in the order of [`Cause::ALL`].
+    kinds: [Kind; Cause::RANGED],
 }
 
 impl MarkingCost {
@@ -134,7 +134,7 @@ impl MarkingCost {
     /// Records the marks of a young collection.
     pub(crate) fn learn(&mut self, marks: &[Marked]) {
         for mark in marks {
-            let place = mark.cause.shared_place();
+            let place = mark.cause.ranged_place();
             if let Some(kind) = place.and_then(|place| self.kinds.get_mut(place)) {
                 kind.learn(mark.took.max(0) as f64, mark.bytes as f64);
             }
@@ -142,7 +142,7 @@ impl MarkingCost {
     }
 
     fn kind(&self, cause: Cause) -> Option<&Kind> {
-        self.kinds.get(cause.shared_place()?)
+        self.kinds.get(cause.ranged_place()?)
     }
 }
 
@@ -166,8 +166,8 @@ impl Kind {
     fn learn(&mut self, took: f64, bytes: f64) {
         let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
         self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
-        // One collection with many times the bytes of the others would determine the line. If such collections go on,
-        // they become usual.
+        // One collection with many times the bytes of the others would determine the line. After several such collections,
+        // their bytes are usual.
         let most = OUTLIER_TIMES * self.usual_bytes;
         let is_outlier = self.weight >= MIN_WEIGHT && most > 0.0 && bytes > most;
         let usual = if is_outlier { most } else { bytes };
@@ -261,7 +261,7 @@ mod tests {
     }
 
     /// Scenario: stacks take 3 ms. Each eighth collection marks 8 MB at 0.4 ns a byte, the others 0.5 MB. In another
-    /// process the first marks have no bytes, and later ones 1 to 5 MB.
+    /// process the first marks have no bytes, and later marks 1 to 5 MB.
     /// Guarantee: both ranges contain the roots, and the second process learns its cost.
     #[test]
     fn outliers_and_empty_marks_do_not_bend_the_line() {
@@ -289,7 +289,7 @@ mod tests {
 
     /// Scenario: stacks take 0.1 ms. Then one full collection marks five million small objects in 60 ms, and one young
     /// collection 16 MB of cold ones in 52 ms; then 300 deep threads start, and the stacks take 8 ms.
-    /// Guarantee: the time of the objects does not become stacks. That of the threads does, in their first collection.
+    /// Guarantee: the time of the objects does not become stacks. The time of the threads does, in their first collection.
     #[test]
     fn expensive_marking_is_no_root() {
         let mut cost = MarkingCost::default();

@@ -48,10 +48,10 @@ pub struct Account {
     known: u32,
     /// A bit for each cause whose part was estimated.
     estimated: u32,
-    /// Nanoseconds by which each part may be too large, in the order of [`Cause::SHARED`].
-    less: [i64; Cause::SHARED.len()],
-    /// Nanoseconds by which each part may be too small, in the order of [`Cause::SHARED`].
-    more: [i64; Cause::SHARED.len()],
+    /// Nanoseconds by which each part may be too large, in the order of [`Cause::ALL`].
+    less: [i64; Cause::RANGED],
+    /// Nanoseconds by which each part may be too small, in the order of [`Cause::ALL`].
+    more: [i64; Cause::RANGED],
 }
 
 /// All fields of an account, for packing.
@@ -59,8 +59,8 @@ pub(crate) struct RawAccount<'a> {
     pub(crate) ns: &'a mut [i64; Cause::COUNT],
     pub(crate) known: &'a mut u32,
     pub(crate) estimated: &'a mut u32,
-    pub(crate) less: &'a mut [i64; Cause::SHARED.len()],
-    pub(crate) more: &'a mut [i64; Cause::SHARED.len()],
+    pub(crate) less: &'a mut [i64; Cause::RANGED],
+    pub(crate) more: &'a mut [i64; Cause::RANGED],
 }
 
 impl Account {
@@ -121,7 +121,7 @@ impl Account {
         let (less, more) = match cause {
             Cause::Survivors | Cause::Relocate => (self.part_of(&self.more, ns), self.part_of(&self.less, ns)),
             _ => {
-                let at = |of: &[i64]| cause.shared_place().and_then(|place| of.get(place)).copied();
+                let at = |of: &[i64]| cause.ranged_place().and_then(|place| of.get(place)).copied();
                 (at(&self.less).unwrap_or(0), at(&self.more).unwrap_or(0))
             }
         };
@@ -138,7 +138,7 @@ impl Account {
 
     /// States how far the part of a root may be too large or too small.
     pub(super) fn doubt(&mut self, cause: Cause, less: i64, more: i64) {
-        let Some(place) = cause.shared_place() else { return };
+        let Some(place) = cause.ranged_place() else { return };
         for (sums, ns) in [(&mut self.less, less), (&mut self.more, more)] {
             if let Some(sum) = sums.get_mut(place) {
                 *sum = sum.saturating_add(ns.max(0));
@@ -149,7 +149,7 @@ impl Account {
         }
     }
 
-    /// Bounds what roots may gain by what survivors and relocation can lose.
+    /// Bounds the gain of roots by the sum of survivors and relocation, which lose it.
     pub(super) fn bound_ranges(&mut self) {
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
         let most = at(Cause::Survivors).saturating_add(at(Cause::Relocate));
@@ -249,7 +249,7 @@ impl Account {
     pub fn was_lengthened_by_tool(&mut self, ns: i64) {
         let of_survivors = self.lose(Cause::Survivors, ns);
         let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));
-        if let (true, Some(place)) = (ns > 0, Cause::Handles.shared_place()) {
+        if let (true, Some(place)) = (ns > 0, Cause::Handles.ranged_place()) {
             for range in [&mut self.less, &mut self.more] {
                 if let Some(range) = range.get_mut(place) {
                     *range = range.saturating_sub(ns).max(0);
