@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api::gc::{GcRecord, Subject};
+use base::time::{TimeBase, Wall};
 use clr_gc::event::{Layout, decode};
 use clr_gc::gc::{Collection, Machine, Outcome, Settling};
 use clr_gc::stream::{GcStream, Scope};
@@ -23,7 +24,6 @@ use divan::{Bencher, black_box};
 use flate2::read::GzDecoder;
 use gc_rules::field::ProcessFacts;
 use gc_rules::review::{History, Review};
-use gc_rules::time::{TimeBase, Wall};
 use nettrace::{Decoder, Item, Options, TraceHeader};
 use report::table::{Escape, Folding};
 use rule_language::load::{load, shipped};

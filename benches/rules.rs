@@ -10,6 +10,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use base::time::{Moment, TimeBase};
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Allocated, AllocatedUnknown, Collection, GenerationSizes, Pause, PauseKind};
 use divan::Bencher;
@@ -17,7 +18,6 @@ use divan::counter::ItemsCount;
 use gc_rules::engine::Engine;
 use gc_rules::field::ProcessFacts;
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, TimeBase};
 use rule_language::load::{SourceFile, load, shipped};
 
 /// Nanoseconds from one collection to the next.

@@ -5,9 +5,9 @@ mod charts;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use base::time::{UnixBase, rfc3339};
 use clr_gc::gc::Collection;
 use gc_requests::request::{MAX_NAMED_STOPS, Request};
-use gc_rules::time::{UnixBase, rfc3339};
 
 use crate::pipeline::records::{collection, process, row};
 use api::gc::{Subject, SummaryRecord, is_induced};

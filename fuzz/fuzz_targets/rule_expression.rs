@@ -33,7 +33,7 @@ fuzz_target!(|text: &str| {
         process: &process,
         stream: &stream,
         windows: &[Some(0.5)],
-        now: gc_rules::time::Moment::FIRST,
+        now: base::time::Moment::FIRST,
     };
     for outcome in compiled {
         match outcome {

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::clock::now_unix_ns;
+use base::run_key::RunKey;
+use base::time::Wall;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
-use delivery::clock::now_unix_ns;
 use gc_rules::incident::sample;
 use gc_rules::rule::Severity;
-use gc_rules::time::Wall;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
 
@@ -20,7 +21,6 @@ use crate::commands::cli::{AlertsArgs, AlertsCommand, AlertsTestArgs, Format};
 use crate::commands::executor;
 use crate::commands::output::{Output, say};
 use crate::commands::run::{load, log_lines};
-use processes::RunKey;
 
 /// How long a receiver may take.
 const WITHIN: Duration = Duration::from_secs(15);

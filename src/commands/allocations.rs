@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::clock::now_unix_ns;
 use clr_evidence::allocations::{Amount, Method};
 use clr_evidence::burst::Weight;
 use clr_evidence::flame::Unit;
 use clr_evidence::{diff, pprof};
-use delivery::clock::now_unix_ns;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;

@@ -9,9 +9,9 @@ mod verdict;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
+use base::text::shown;
 use dotnet_diagnostics::Error;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Scan, StaleSocket};
-use dotnet_diagnostics::text::shown;
 use tokio::task::spawn_blocking;
 
 use self::expected::{does_not_respond, no_socket_in, unmet};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use base::text::shown;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
 use dotnet_diagnostics::message::ProcessInfo;
-use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;

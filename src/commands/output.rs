@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::Context as _;
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 use serde::Serialize;
 
 use crate::commands::cli::{EvidenceFormat, Format, FormatArgs};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs};
 use crate::commands::output::{Output, say};
+use base::clock::now_unix_ns;
 use config::rule_files;
-use delivery::clock::now_unix_ns;
 use report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
 use rule_language::document::schema;
 use rule_language::load::{Level, Loaded, Problem, SourceFile, load, shipped};

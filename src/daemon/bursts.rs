@@ -34,13 +34,13 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::pipeline::{OF_BURSTS, Pipeline, Want};
+use base::run_key::RunKey;
 use evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
 use evidence::burst::{self, Done, Question, StoppedBy};
 use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::{price, session};
 use evidence::lock::Turn;
 use evidence::profile::{self, Profiled, Subject};
-use processes::RunKey;
 use targets::host::clocks;
 use targets::thread_names::{FINALIZER, names};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gc_rules::time::Moment;
+use base::time::Moment;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 

@@ -4,10 +4,10 @@
 //! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
 //! [`logging`](super::logging)).
 
+use base::time::Wall;
 use delivery::alerts::{IncidentNotice, subject};
 use gc_rules::incident::{IncidentChange, IncidentRecord};
 use gc_rules::rule::{Evidence, Severity};
-use gc_rules::time::Wall;
 use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tracing::{error, info, warn};

@@ -7,10 +7,10 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::daemon::incident_log;
 use crate::pipeline::Outlet;
+use base::clock::now_unix_ns;
+use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
-use delivery::clock::now_unix_ns;
 use delivery::otlp::Exporter;
-use gc_rules::time::Wall;
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
 use gc_telemetry::spans::Encoded;

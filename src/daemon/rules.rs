@@ -7,11 +7,11 @@ use serde::Serialize;
 use tracing::{error, info, warn};
 
 use crate::pipeline::Pipeline;
+use base::clock::now_unix_ns;
+use base::time::rfc3339;
 use config::file::{READ_WITHIN, Watch};
 use config::options::RuleSources;
 use config::rule_files;
-use delivery::clock::now_unix_ns;
-use gc_rules::time::rfc3339;
 use rule_language::load::{self, Loaded, SourceFile};
 use targets::{FileReading, or_pending};
 

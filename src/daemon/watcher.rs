@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use base::time::rfc3339;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::{SignalStats, Stats};
-use gc_rules::time::rfc3339;
 
 use crate::pipeline::Counts;
 use api::view::{ExportsRuntimeRecord, PartRecord, ReceiverRecord, StreamsRecord, TargetView};

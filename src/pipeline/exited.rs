@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use gc_rules::time::Moment;
+use base::run_key::RunKey;
+use base::time::Moment;
 
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::service::Death;
-use processes::RunKey;
 
 /// So many are kept, and beyond them only those that a listed incident names. One takes about 25 KiB.
 pub(crate) const MOST_EXITED: usize = 50;

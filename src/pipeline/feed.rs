@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::time::TimeBase;
 use clr_gc::gc::{Open, Outcome};
 use gc_requests::request::Request;
 use gc_rules::incident::Recordings;
-use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
 use run::settings::Clock;

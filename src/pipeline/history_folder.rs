@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use delivery::make_private;
+use base::directory::create_private;
 use tracing::warn;
 
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::files::{self, NO_SURPRISE};
 use run::history::{BUCKET_NS, Bucket, stored};
 
@@ -74,7 +74,7 @@ impl HistoryFolder {
             known: Mutex::default(),
             failed: AtomicBool::new(false),
         };
-        make_private(&opened.folder)?;
+        create_private(&opened.folder)?;
         let boot = opened.folder.join(BOOT);
         let before = fs::read_to_string(&boot).ok();
         if boot_id.is_none() || before.as_deref() != boot_id {

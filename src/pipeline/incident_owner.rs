@@ -20,12 +20,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::{Moment, Wall};
 use delivery::alerts::{Notices, subject};
 use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
-use processes::RunKey;
 
 use crate::pipeline::resumed::{Resumed, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};

@@ -20,10 +20,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
+use base::run_key::RunKey;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
 use run::{At, Input, Output, Run};
 
@@ -194,7 +195,7 @@ pub(crate) mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
-    use gc_rules::time::{Moment, Wall};
+    use base::time::{Moment, Wall};
 
     use super::*;
 

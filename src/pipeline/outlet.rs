@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices};
-use gc_rules::time::Wall;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use opentelemetry_proto::tonic::metrics::v1::Metric;

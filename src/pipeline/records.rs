@@ -20,9 +20,9 @@ use api::view::{
     AlertView, CollectionRecord, HistoryColumns, NoCollection, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
     TargetView,
 };
+use base::time::Moment;
 use evidence::black_box::files::Files;
 use gc_rules::incident::IncidentRecord;
-use gc_rules::time::Moment;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use base::time::{Moment, Wall};
 use gc_rules::incident::{Finding, RESUME_NS};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use targets::host::now;
 
@@ -21,10 +21,11 @@ use crate::pipeline::resumed::StoredState;
 use crate::pipeline::service::Death;
 use crate::pipeline::shared::{Counts, Noted, Shared, add_unknown};
 use crate::pipeline::wants::{self, Want};
+use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
 use processes::surroundings::Surroundings;
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
 use run::history::{Bucket, bucket_of};
 use run::settings::{Clock, PipelineSettings};
 use run::{At, Input, Measured, RuleCounts};

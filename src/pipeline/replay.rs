@@ -12,10 +12,11 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::{Feed, Pipeline};
-use gc_rules::time::TimeBase;
+use base::run_key::RunKey;
+use base::time::TimeBase;
 use gc_telemetry::definition::resource as row;
 use gc_telemetry::value::key_value;
-use processes::{Identity, RunKey, RunState, StreamProgress};
+use processes::{Identity, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
 use targets::sink::{Full, RunSink as _, Sink as _};

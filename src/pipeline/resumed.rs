@@ -11,9 +11,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::{Moment, Wall};
 use gc_rules::incident::{Incident, IncidentEnding, Incidents, StoredIncident};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -21,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
-use processes::RunKey;
 
 /// An open incident and whose it is, for a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

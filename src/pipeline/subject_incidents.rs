@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notices, subject};
 use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
-use processes::RunKey;
 
 /// Changes of alerts and incidents of one subject, with the resource that they are of.
 pub(crate) type Changes = (Arc<Origin>, Notices);

@@ -6,8 +6,9 @@ use gc_rules::incident::{Share, id_of};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
+use base::run_key::RunKey;
 use evidence::automatic::Condition;
-use processes::{RunKey, RunState};
+use processes::RunState;
 use run::Run;
 
 /// The kinds of evidence that take a burst, or a heap dump.

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use base::time::{UnixBase, Wall};
 use clr_gc::gc::Collection;
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::time::{UnixBase, Wall};
 
 use crate::pipeline::records::history;
 use api::view::{HeapPoints, HistoryColumns, PauseColumns};

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use strict_yaml::pattern::Pattern;
+use base::pattern::Pattern;
 use targets::options::{Filter, TargetOptions};
 use test_support::add_tests;
 use test_support::daemon::MARK;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::pattern::Pattern;
 use processes::RunState;
 use rustix::process::Signal;
-use strict_yaml::pattern::Pattern;
 use targets::Unfinished;
 use targets::options::{Filter, TargetOptions};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use api::gc::Subject;
+use base::time::UnixBase;
 use clr_gc::stream::Scope;
-use gc_rules::time::UnixBase;
 use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};

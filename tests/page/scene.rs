@@ -2,21 +2,22 @@
 
 use std::net::SocketAddr;
 
+use base::clock::now_unix_ns;
+use base::run_key::RunKey;
+use base::time::{Moment, TimeBase};
 use clr_gc::gc::Outcome;
 use config::options::Options;
-use delivery::clock::now_unix_ns;
 use gc_requests::payload::Ended;
 use gc_requests::request::Request;
 use gc_requests::stops::Stop;
 use gc_rules::field::MemoryFacts;
-use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::value::key_value;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::complete_at;
 use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::container::{Figures, Memory};
-use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use processes::{Identity, Provenance, RunState, StreamProgress};
 use targets::sink::{RunSink as _, Sink as _};
 use test_support::replay::outcomes;
 use web::options::WebOptions;

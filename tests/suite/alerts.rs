@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use base::secret::Secret;
+use base::time::Wall;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::Notifier;
 use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
-use delivery::otlp::settings::{self, Secret};
+use delivery::otlp::settings;
 use gc_rules::rule::Severity;
-use gc_rules::time::Wall;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::{self, Clock};
 use hmac::{Hmac, KeyInit as _, Mac as _};

@@ -5,7 +5,7 @@ mod stdio;
 
 use std::net::SocketAddr;
 
-use delivery::otlp::settings::Secret;
+use base::secret::Secret;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::run_key::RunKey;
+use base::time::{Moment, TimeBase};
 use delivery::alerts::{Notice, Notices};
-use gc_rules::time::{Moment, TimeBase};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Records};
@@ -14,7 +15,7 @@ use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use processes::container::{ContainerIdentity, Figures};
 use processes::surroundings::Surroundings;
-use processes::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use processes::{Identity, Provenance, RunState, StreamProgress};
 use recording::Recording;
 use recording::source::Source;
 use targets::sink::{RunSink as _, Sink as _};

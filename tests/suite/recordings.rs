@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
+use base::time::{Moment, TimeBase};
 use clr_gc::stream::Scope;
 use gc_rules::alert::Ending;
 use gc_rules::field::ProcessFacts;
 use gc_rules::review::{Review, Reviewed, repeated};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, TimeBase};
 use recording::Recording;
 use recording::source::Source;
 use rule_language::load::{load, shipped};

@@ -5,8 +5,8 @@ use std::io::{Seek as _, Write as _};
 use std::process::{Output, Stdio};
 
 use api::gc::Subject;
+use base::time::UnixBase;
 use clr_gc::stream::Scope;
-use gc_rules::time::UnixBase;
 use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};

@@ -5,11 +5,11 @@ mod fake;
 
 use std::time::Duration;
 
+use base::pattern::Pattern;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
 use processes::RunState;
-use strict_yaml::pattern::Pattern;
 use targets::Unfinished;
 use targets::options::{Filter, TargetOptions};
 

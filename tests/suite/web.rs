@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::secret::Secret;
+use base::time::Moment;
 use config::options::Options;
 use config::options::RuleSources;
-use delivery::otlp::settings::Secret;
-use gc_rules::time::Moment;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::Stage;
 use gcwatch::pipeline::{Clock, PipelineSettings};
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
 use report::top;
 use serde_json::Value;
 use targets::sink::Sink as _;

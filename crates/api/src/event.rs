@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use base::text::shown;
 use clr_gc::event::{Fields, Table, Value};
 use clr_gc::stream::{Observed, Undecoded};
-use dotnet_diagnostics::text::shown;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 
 use super::problem::{Origin, Problem, Setting};
+use base::quote::quoted;
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
-use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Node, Position};
 
 /// The environment: names and values.

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use base::words;
 use delivery::alerts::settings::AlertSettings;
 use delivery::otlp::settings::OtlpSettings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strict_yaml::words;
 
 use evidence::automatic::BurstOptions;
 use evidence::black_box::BlackBoxOptions;

@@ -11,9 +11,9 @@ use super::environment::Environment;
 use super::layers::Origins;
 use super::options::{LogOptions, SelfTelemetryOptions};
 use super::problem::Origin;
-use delivery::otlp::settings::Secret;
+use base::secret::Secret;
+use base::units::HumanDuration;
 use strict_yaml::path::KeyPath;
-use strict_yaml::units::HumanDuration;
 
 mod alerts;
 mod headers;

@@ -8,11 +8,11 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use delivery::otlp::settings::Secret;
+use base::quote::quoted;
+use base::secret::Secret;
+use base::written_as_text;
 use strict_yaml::check::{Format, nearest};
-use strict_yaml::quote::quoted;
-use strict_yaml::units::{DURATION, SIZE};
-use strict_yaml::written_as_text;
+use strict_yaml::formats::{DURATION, SIZE};
 
 /// The formats of the configuration's schema.
 pub(crate) const FORMATS: [Format; 7] = [

@@ -51,12 +51,12 @@ use crate::alerts::queue::{ReceiverKind, ReceiverQueue};
 use crate::alerts::settings::AlertSettings;
 use crate::alerts::stats::{Reason, ReceiverStats};
 use crate::alerts::stdout::StdoutWriter;
-use crate::clock::now_unix_ns;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Receiver;
-use gc_rules::alert::RunKey;
+use base::clock::now_unix_ns;
+use base::run_key::RunKey;
+use base::time::Wall;
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
-use gc_rules::time::Wall;
 pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 
 /// Most open incidents that are remembered, for receivers that a reload adds.

@@ -27,8 +27,6 @@
     reason = "the notifier retries, and limits the time of a request"
 )]
 pub mod alerts;
-#[expect(clippy::disallowed_methods, reason = "the clock that the others are given")]
-pub mod clock;
 #[expect(
     clippy::disallowed_methods,
     reason = "senders retry, and limit the time of a request"
@@ -36,5 +34,3 @@ pub mod clock;
 pub mod otlp;
 mod store;
 pub mod transport;
-
-pub use store::make_private;

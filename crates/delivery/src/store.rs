@@ -23,11 +23,11 @@ mod log;
 mod position;
 mod record;
 
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::time::Duration;
+
+use base::directory::create_private;
 
 use crate::store::disk::Folder;
 use crate::store::log::Log;
@@ -82,10 +82,10 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the store in `directory`, which is made when it is missing. `names` are those of the logs.
     pub(crate) fn open(directory: &Path, names: [&str; LOGS], bounds: Bounds) -> io::Result<Self> {
-        make_private(directory)?;
+        create_private(directory)?;
         let open = |name: &str| {
             let path = directory.join(name);
-            make_private(&path)?;
+            create_private(&path)?;
             Log::open(Folder::new(path), segment_bytes(bounds.max_bytes))
         };
         let [first, second, third, fourth] = names;
@@ -219,27 +219,6 @@ fn is_damage(error: &io::Error) -> bool {
 /// A sixteenth of the bound: what is dropped at once stays small beside what is kept.
 fn segment_bytes(max_bytes: u64) -> u64 {
     (max_bytes / 16).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
-}
-
-/// Makes a directory that only this user can read, unless it is there. A link to one is none: what is in it is
-/// somebody else's.
-///
-/// # Errors
-///
-/// When it cannot be made, or is a link or a file.
-pub fn make_private(directory: &Path) -> io::Result<()> {
-    match DirBuilder::new().recursive(true).mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    if fs::symlink_metadata(directory)?.is_dir() {
-        Ok(())
-    } else {
-        Err(io::Error::new(
-            io::ErrorKind::NotADirectory,
-            "it is no directory, or a link to one",
-        ))
-    }
 }
 
 #[cfg(test)]

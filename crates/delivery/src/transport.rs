@@ -7,7 +7,6 @@
 //! Knows neither OTLP nor alerts. Text from receivers and libraries is shown only through [`text`]: one line, bounded,
 //! without secrets.
 
-pub mod backoff;
 pub mod connection;
 pub mod error;
 pub(crate) mod limit;

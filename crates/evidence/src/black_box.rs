@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use base::time::Moment;
 use gc_rules::incident::{Recordings, Share};
-use gc_rules::time::Moment;
 
-use processes::RunKey;
+use base::run_key::RunKey;
 use targets::BlackBoxes;
 
 use begun::Begun;

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
+use base::run_key::RunKey;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::black_box::files::URL;
-use processes::RunKey;
 
 /// Most compressed bytes of one; a larger one is not kept. A graph of a thousand frames takes 20 KiB.
 const MOST_ONE: usize = 128 << 10;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use strict_yaml::pattern::Pattern;
+use base::pattern::Pattern;
 
 /// Most classes: each is a series of its own. 32 of paths, 8 of sources.
 pub const MAX_ROUTES: usize = 40;

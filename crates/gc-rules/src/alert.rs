@@ -2,21 +2,12 @@
 
 use std::sync::Arc;
 
-use strict_yaml::words;
+use base::time::Moment;
+use base::words;
 
 use super::field::Scope;
 use super::rule::{Rule, Severity};
 use super::template::UNKNOWN;
-use super::time::Moment;
-
-/// One run of a process: pids are reused, a pid with its start time is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RunKey {
-    /// Pid on the host; in a recording, the pid in the stream.
-    pub pid: u32,
-    /// When it started: clock ticks after boot (field 22 of `/proc/PID/stat`); in a recording, the stream's sync time.
-    pub start_time: u64,
-}
 
 /// An alert: a rule that fires for a process.
 #[derive(Debug, Clone)]

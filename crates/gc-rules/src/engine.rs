@@ -87,7 +87,7 @@ use super::plan::When;
 use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
 use super::window::{Asked, Key};
-use crate::time::{Moment, TimeBase, Wall};
+use base::time::{Moment, TimeBase, Wall};
 use groups::{Groups, winner};
 use kinds::{KindTruths, Kinds};
 use preceding::Preceding;

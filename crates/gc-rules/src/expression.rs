@@ -9,8 +9,8 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use base::words;
 use regex::Regex;
-use strict_yaml::words;
 
 use super::field::{Field, Scope};
 use super::value::{Texts, Type, Value};

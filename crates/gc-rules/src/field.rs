@@ -16,10 +16,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
+use base::time::Moment;
 use clr_gc::event::{CondemnReasons1, PauseMode, SuspendReason};
 use clr_gc::gc::{Collection, Missing, Suspension};
 
-use super::time::Moment;
 use super::value::{Type, Value};
 
 pub use command_name::CommandName;

@@ -47,13 +47,13 @@ mod stored;
 
 use std::sync::Arc;
 
+use base::time::Moment;
+use base::words;
 use clr_gc::gc::StoppedTime;
-use strict_yaml::words;
 
 use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
-use crate::time::Moment;
 
 pub use black_box::{BegunRecordings, Recordings, Share, recording_id};
 pub use found::{

@@ -15,9 +15,9 @@
 //! A record is plain values: who reads the sources also divides them. The names of its fields are a contract, sizes
 //! are bytes, and what is not known is null.
 
+use base::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strict_yaml::words;
 
 use crate::field::CommandName;
 

@@ -12,7 +12,7 @@
 //!
 //! | Module | What it is |
 //! |---|---|
-//! | [`time`], [`value`] | Unix time of a stream; values of expressions |
+//! | [`value`] | values of expressions |
 //! | [`field`] | all fields that a rule can use: type, unit, description, accessor |
 //! | [`expression`] | checked expressions: typed trees that are evaluated without allocation |
 //! | [`rule`] | checked rules, windows and groups |
@@ -56,7 +56,6 @@ pub mod review;
 pub mod rule;
 pub mod rule_set;
 pub mod template;
-pub mod time;
 pub mod turns;
 pub mod value;
 pub mod window;

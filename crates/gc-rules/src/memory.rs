@@ -31,7 +31,7 @@ use clr_gc::event::PauseMode;
 use clr_gc::gc::{Collection, GenerationSizes};
 
 use crate::field::{Limits, MemoryTrend, MemoryTrends, StreamFacts};
-use crate::time::Moment;
+use base::time::Moment;
 use envelope::{Envelope, Growth};
 
 /// Length of the slots of a window of five minutes.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::time::Wall;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::alert::{Alert, Ending, Transition};
 use crate::rule::{Role, Severity};
-use crate::time::Wall;
 
 /// What every record of an alert has: in `/api/v1/alerts` and in ndjson. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -14,7 +14,7 @@ use super::field::{Open, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
 use super::rule::{On, Rule};
 use super::rule_set::RuleSet;
-use super::time::{Moment, TimeBase, Wall};
+use base::time::{Moment, TimeBase, Wall};
 use known_rules::KnownRules;
 
 mod known_rules;

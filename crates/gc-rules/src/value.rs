@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
+use base::words;
 use clr_gc::event::CondemnReasons1;
 use clr_gc::gc::MissingParts;
-use strict_yaml::words;
 
 words! {
     /// The type of a field or an expression, as CEL calls it.

@@ -40,13 +40,13 @@ mod occasions;
 mod samples;
 mod series_set;
 
+use base::time::Moment;
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
 use super::expression::{EvaluationError, Expression};
 use super::field::Scope;
 use super::rule::{By, Extent, Function, Window};
-use super::time::Moment;
 
 pub(crate) use occasions::{Occasions, Uniform};
 pub(crate) use series_set::{SeriesAt, SeriesSet};

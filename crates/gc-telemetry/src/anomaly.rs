@@ -11,9 +11,9 @@ use super::definition::anomaly as row;
 use super::definition::span::NUMBER;
 use super::ids::SpanIds;
 use super::value::{Attributes, key_value, list};
+use base::time::{Moment, Wall};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::rule::{Rule, Severity};
-use gc_rules::time::{Moment, Wall};
 
 /// A rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]

@@ -1,9 +1,9 @@
 //! Incidents in OpenTelemetry's model: log records.
 
+use base::time::Wall;
 use gc_rules::field::CommandName;
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
-use gc_rules::time::Wall;
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 
 use super::anomaly::{record as log_record, severity_number};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::spans::SpanIds;
-use gc_rules::alert::{RunKey, Transition};
+use base::run_key::RunKey;
+use base::time::Wall;
+use gc_rules::alert::Transition;
 use gc_rules::incident::IncidentChange;
-use gc_rules::time::Wall;
 
 /// A change of an alert, with what the rule does not know: the process, the group, the span. It becomes a log record.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use base::words;
 use gc_requests::route::Routes;
-use strict_yaml::words;
 
 /// Which collections become spans, and with how much detail.
 #[derive(Debug, Clone, PartialEq)]

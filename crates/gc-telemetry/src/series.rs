@@ -14,6 +14,7 @@ mod point;
 
 use std::ops::Range;
 
+use base::time::UnixBase;
 use clr_gc::gc::{Account, Collection, HeapGeneration, Pause, Suspension};
 use gc_requests::request::Request;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -26,7 +27,6 @@ use super::definition::{Instrument, MetricDefinition};
 use super::names::{condemned, effective_type};
 use super::options::{Detail, MetricOptions, RuntimeMetrics, Temporality};
 use super::spans::{NotExported, SpanIds};
-use gc_rules::time::UnixBase;
 
 /// The points of a process are few, and stay: their list grows in small steps.
 const POINTS_AT_ONCE: usize = 4;

@@ -28,6 +28,7 @@ mod selection;
 mod tree;
 mod victim;
 
+use base::time::UnixBase;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use prost::{DecodeError, Message as _};
 
@@ -41,7 +42,6 @@ use self::selection::{Selection, TokenBucket};
 use super::anomaly::Anomaly;
 use super::options::SpanOptions;
 use crate::ids::Ids;
-use gc_rules::time::UnixBase;
 
 /// Makes the spans of one run of a process.
 #[derive(Debug)]

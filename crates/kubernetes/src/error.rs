@@ -83,5 +83,5 @@ impl Failed {
 
 /// An error and its causes on one line, each once.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    processes::text::bounded(&delivery::transport::text::causes(error))
+    processes::text::bounded(&base::error::causes(error))
 }

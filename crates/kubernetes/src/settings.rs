@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use strict_yaml::words;
+use base::words;
 
 words! {
     /// The source of pod metadata.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use delivery::transport::backoff::Backoff;
+use base::backoff::Backoff;
 use reqwest::Url;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};

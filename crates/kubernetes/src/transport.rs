@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use delivery::transport::connection::install_crypto;
 use http::HeaderValue;
 use http::header::{ACCEPT, AUTHORIZATION, RETRY_AFTER};
 use hyper::body::Bytes;
@@ -65,7 +64,8 @@ struct Current {
 impl Http {
     /// Reads the certificates. Connections are made by the first request.
     pub(crate) fn new(url: &Url, trust: Trust) -> Result<Self, SetupError> {
-        install_crypto();
+        // An error means that a provider is installed already.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
         let is_secure = url.scheme() == "https";
         // Without TLS there are no certificates; those of the system would cost memory only.
         let trust = if is_secure { trust } else { Trust::Anyone };

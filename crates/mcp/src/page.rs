@@ -1,7 +1,7 @@
 //! A part of a list, and the few fields of a record that are answered.
 
+use base::units::HumanDuration;
 use serde_json::{Map, Value};
-use strict_yaml::units::HumanDuration;
 
 use super::source::Refusal;
 
@@ -106,7 +106,7 @@ pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
 
 /// Unix milliseconds as RFC 3339.
 pub(super) fn rfc3339(ms: u64) -> Option<String> {
-    gc_rules::time::rfc3339(ms.saturating_mul(1_000_000))
+    base::time::rfc3339(ms.saturating_mul(1_000_000))
 }
 
 #[cfg(test)]

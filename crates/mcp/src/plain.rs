@@ -6,7 +6,7 @@
 //!
 //! Fractions have four digits: more are tokens without meaning.
 
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 use serde_json::{Value, json};
 
 /// Characters of a string. The longest texts of rules have about 700.
@@ -75,7 +75,7 @@ mod tests {
         #[test]
         fn any_string_is_plain(text in "\\PC{0,40}|.{0,40}") {
             let answer = plain_text(&text);
-            prop_assert!(answer.chars().all(dotnet_diagnostics::text::is_plain));
+            prop_assert!(answer.chars().all(base::text::is_plain));
             prop_assert_eq!(answer.chars().count(), text.chars().count());
         }
     }

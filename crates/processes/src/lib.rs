@@ -22,13 +22,12 @@
 // Time is a value: no clock is asked here (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
+use base::run_key::RunKey;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::container::ContainerIdentity;
-
-pub use gc_rules::alert::RunKey;
 
 pub mod container;
 pub mod files;

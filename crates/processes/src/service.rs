@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use base::run_key::RunKey;
 use gc_telemetry::value::{text, texts};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::{Identity, Provenance, RunKey};
+use crate::{Identity, Provenance};
 
 /// What owns a pod, the one that outlives rollouts first.
 const OWNERS: [&str; 6] = [

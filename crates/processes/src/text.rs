@@ -1,6 +1,6 @@
 //! Text of others: bounded, and safe to show.
 
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 
 /// Longest value that is taken from a target, in bytes.
 pub const MAX_VALUE_BYTES: usize = 1 << 10;

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
+use base::text::shown;
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::BurstFacts;
 use clr_evidence::diff::{Change, What};
 use clr_evidence::name::type_name;
 use clr_evidence::site::place;
-use dotnet_diagnostics::text::shown;
 
 use crate::table::{Column, FAINT, HEADING, head, left, more, right, row};
 use crate::units::{Bytes, known, plural};

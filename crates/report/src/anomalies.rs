@@ -10,10 +10,10 @@ use serde::Serialize;
 use crate::table::{FAINT, HEADING, MARK, wrapped};
 use crate::units::{Seconds, Span, plural};
 use api::gc::Subject;
+use base::time::TimeBase;
 use gc_rules::incident::{Incident, Member, remedy_for_a_file};
 use gc_rules::review::Review;
 use gc_rules::rule::{On, Rule, Severity};
-use gc_rules::time::TimeBase;
 
 /// `kind: "rules_judged"`: how many rules a recording was enough for, and which it was not.
 #[derive(Debug, Serialize)]

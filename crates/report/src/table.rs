@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anstyle::{AnsiColor, Style};
-use dotnet_diagnostics::text::is_plain;
+use base::text::is_plain;
 use serde::Serialize;
 
 use crate::units::plural;

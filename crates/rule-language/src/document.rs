@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use base::units::HumanDuration;
+use base::words;
 use gc_rules::rule::{Division, On, Role, Severity, Status};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use strict_yaml::units::HumanDuration;
-use strict_yaml::words;
 
 pub mod schema;
 mod text;

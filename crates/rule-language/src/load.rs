@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use base::words;
 use gc_rules::rule_set::RuleSet;
-use strict_yaml::words;
 use strict_yaml::yaml::Position;
 
 mod compose;

@@ -1,10 +1,10 @@
 //! Parser of templates.
 
+use base::quote::quoted;
 use gc_rules::expression::Node;
 use gc_rules::rule::{Form, Template, TemplatePart};
 use gc_rules::value::Type;
 use strict_yaml::check::did_you_mean;
-use strict_yaml::quote::quoted;
 
 use crate::compile::{Compiled, Mistake, Unit, place};
 

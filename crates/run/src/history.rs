@@ -31,10 +31,10 @@ pub mod stored;
 #[cfg(test)]
 mod tests;
 
+use base::time::{Moment, TimeBase};
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::time::{Moment, TimeBase};
 
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;

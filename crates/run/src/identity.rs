@@ -170,7 +170,7 @@ mod tests {
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
     use super::*;
-    use processes::RunKey;
+    use base::run_key::RunKey;
 
     fn attribute(key: &str, value: &str) -> KeyValue {
         key_value(key, Value::StringValue(value.to_owned()))

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use base::time::{Moment, TimeBase, Wall};
 use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
 use gc_rules::field::{HostFacts, MemoryFacts};
 use gc_rules::incident::{Finding, Incidents, Recordings};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, TimeBase, Wall};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::container::Figures;
 use processes::container::ledger::MemoryReading;

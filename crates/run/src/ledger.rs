@@ -4,8 +4,8 @@
 //! Counting goes through all pages of the process, so it is done when a person looks or an incident gathers it, at most
 //! every [`ASKED_NS`]. Between, the heap is taken to be resident as far as the process is.
 
+use base::time::Moment;
 use gc_rules::ledger::Ledger;
-use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
 

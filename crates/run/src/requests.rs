@@ -3,9 +3,9 @@
 //!
 //! At most 24 KiB, and nothing while no request is observed.
 
+use base::time::{Moment, TimeBase, Wall};
 use gc_requests::request::Request;
 use gc_rules::field::RequestFacts;
-use gc_rules::time::{Moment, TimeBase, Wall};
 
 use api::view::{ReportedRequests, RequestTally};
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::time::Moment;
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
 use gc_rules::rule::{Rule, Severity};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::definition::{Attribute, anomaly};
 use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
@@ -17,7 +17,8 @@ use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use processes::{Identity, RunKey};
+use base::run_key::RunKey;
+use processes::Identity;
 
 /// What a rule's evaluations came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

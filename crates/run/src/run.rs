@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::{Moment, TimeBase, Wall};
 use clr_gc::gc::{Collection, Open, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::CollectionVerdict;
@@ -13,7 +15,6 @@ use gc_rules::incident::IncidentEnding;
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, TimeBase, Wall};
 use gc_telemetry::notice::Notices;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
@@ -23,7 +24,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
 use processes::container::{Cpu, Figures, Memory, OtherProcesses};
-use processes::{Identity, RunKey, RunState, StreamProgress};
+use processes::{Identity, RunState, StreamProgress};
 
 use crate::container::RunContainer;
 use crate::history::History;
@@ -681,11 +682,11 @@ fn put(outputs: &mut Vec<Output>, notices: Notices) {
 
 #[cfg(test)]
 mod tests {
+    use base::run_key::RunKey;
+    use base::time::Wall;
     use gc_rules::field::CommandName;
     use gc_rules::ledger::Scope;
-    use gc_rules::time::Wall;
     use gc_telemetry::definition::resource::CONTAINER_ID;
-    use processes::RunKey;
 
     use super::*;
 

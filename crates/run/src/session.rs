@@ -7,8 +7,8 @@
 //! is unknown. Once the reader goes on, the collections that waited move the time themselves, as those of a recording
 //! do.
 //!
+use base::time::Moment;
 use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
-use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use base::time::UnixBase;
 use clr_gc::gc::Collection;
 use gc_requests::request::Request;
 use gc_rules::alert::{CollectionVerdict, Transition};
-use gc_rules::time::UnixBase;
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;

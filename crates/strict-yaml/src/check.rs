@@ -7,10 +7,10 @@
 //! `x-minimum` and `x-maximum` in such a format, `x-secret`: the value is never quoted, and `x-removed`: keys or words
 //! that there were, each with what replaces it.
 
+use base::quote::quoted;
 use serde_json::{Map, Value};
 
 use crate::path::{KeyPath, PathStep};
-use crate::quote::quoted;
 use crate::yaml::{Entry, Fault, Kind, Node, Position, Scalar};
 
 mod rule;

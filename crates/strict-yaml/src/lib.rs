@@ -12,8 +12,8 @@
 //! | [`check`] | the tree against a schema: all faults at once, each with its position |
 //! | [`schema`] | schemas of `schemars`, prepared for editors |
 //! | [`reference`](mod@reference) | a schema as cells of reference tables |
-//! | [`text`], [`units`], [`pattern`] | types that are strings in a document: enums of words, durations and sizes, patterns |
-//! | [`quote`], [`decode`](mod@decode) | quotes of foreign texts in messages; UTF-8 with positions |
+//! | [`formats`] | the formats of durations and sizes |
+//! | [`decode`](mod@decode) | UTF-8 with positions |
 //!
 //! # Invariants
 //!
@@ -27,17 +27,11 @@
 
 pub mod check;
 pub mod decode;
+pub mod formats;
 pub mod path;
-pub mod pattern;
-pub mod quote;
 pub mod reference;
 pub mod schema;
-pub mod text;
-pub mod units;
 pub mod yaml;
-
-#[doc(hidden)]
-pub use {schemars, serde};
 
 /// The example in the README compiles and runs.
 #[cfg(doctest)]

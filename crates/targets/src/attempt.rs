@@ -40,8 +40,9 @@ use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
 use crate::others::Watched;
 use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
+use base::run_key::RunKey;
 use processes::text::bounded;
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
 
 /// How long the inspection of one process may take; it is a few files of `/proc`, and the open of its socket.
 const INSPECT_WITHIN: Duration = Duration::from_secs(5);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delivery::transport::backoff::Backoff;
+use base::backoff::Backoff;
 
 /// The first pause is at most so long.
 const FIRST: Duration = Duration::from_millis(500);

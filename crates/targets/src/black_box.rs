@@ -21,13 +21,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::run_key::RunKey;
 use nettrace::TraceHeader;
 use nettrace::keep::{Block, Keeper};
 use zstd::bulk::Compressor;
 
 pub use crate::black_box::ring::Piece;
 use crate::black_box::ring::Ring;
-use processes::RunKey;
 
 /// Bytes of all rings.
 const ALL: usize = 8_000_000;

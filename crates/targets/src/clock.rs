@@ -7,7 +7,7 @@
 //! shifted by a time namespace whose offset cannot be read, a wall clock that was set between the header and now. The
 //! last two show as a difference between both bases.
 
-use gc_rules::time::{Moment, TimeBase, Wall};
+use base::time::{Moment, TimeBase, Wall};
 use nettrace::TraceHeader;
 
 /// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this means
@@ -108,7 +108,7 @@ impl Source {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use gc_rules::time::UnixBase;
+    use base::time::UnixBase;
     use nettrace::SystemTime;
 
     use super::*;

@@ -42,7 +42,7 @@ use tokio::time::Instant;
 
 use crate::thread_names::{MAX_THREADS, own_number};
 use crate::threads::Threads;
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::container::Throttling;
 
 /// The names of threads that do nothing but collect (.NET 5 and later).

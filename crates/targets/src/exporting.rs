@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 
+use base::run_key::RunKey;
+
 use super::facts::Facts;
 use super::proc_file::{MAX_MAPS_BYTES, of_process};
-use processes::RunKey;
 
 /// File names of what exports the runtime's metrics.
 const SIGNS: [&str; 2] = [

@@ -1,8 +1,9 @@
 //! Which processes the configuration means: pure.
 
+use base::pattern::Pattern;
+
 use crate::facts::Facts;
 use crate::options::{Filter, TargetOptions};
-use strict_yaml::pattern::Pattern;
 
 /// What a filter looks at.
 #[derive(Debug, Clone, Copy)]

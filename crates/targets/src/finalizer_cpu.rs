@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use base::run_key::RunKey;
+use base::time::Moment;
 use dotnet_diagnostics::discovery::parse_stat;
-use gc_rules::time::Moment;
 use tokio::time::Instant;
 
 use crate::thread_names::{FINALIZER, named};
-use processes::RunKey;
 
 /// The unit of CPU times in `stat` (`USER_HZ`, 100 on all architectures that .NET has).
 const TICK_NS: u64 = 10_000_000;

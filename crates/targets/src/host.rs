@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::sync::LazyLock;
 
+use base::time::Moment;
 use gc_rules::field::HostFacts;
-use gc_rules::time::Moment;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::Clocks;

@@ -20,9 +20,10 @@ use crate::facts::Facts;
 use crate::host::{Host, TICK_NS};
 use crate::identity::own_attributes::{BadAttributes, own_attributes};
 use crate::identity::resource::Resource;
+use base::run_key::RunKey;
 use gc_telemetry::definition::resource as row;
 use processes::text::bounded;
-use processes::{Identity, Provenance, RunKey};
+use processes::{Identity, Provenance};
 
 /// Namespaces of attributes that gcwatch observes itself, as far as it can: in `/proc`, from the host, the runtime and
 /// Kubernetes. The environment's value counts only where nothing else is known.

@@ -1,5 +1,6 @@
 //! One process as it is right before it is attached to. Blocking.
 
+use base::run_key::RunKey;
 use dotnet_diagnostics::Error;
 use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
@@ -7,7 +8,6 @@ use crate::facts::Facts;
 use crate::heap_limit::at_limit;
 use crate::lease::{Lease, Leases, NoLease};
 use crate::look::NamedSockets;
-use processes::RunKey;
 
 /// What is known of a process when it is attached to.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::proc_file::uid_of;
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::text::bounded;
 
 /// The file of the lease for a burst: one on the host.

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::{Process, Scan, SocketAddress, SocketName};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -29,7 +30,6 @@ pub(crate) use crate::look::step::LookSubject;
 use crate::look::step::{Found, LookStep};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, Watches};
-use processes::RunKey;
 
 /// How long one step may take. One that takes longer is not given up for good: it is looked at again when it returns.
 pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::pattern::Pattern;
 use gc_requests::route::Routes;
-use strict_yaml::pattern::Pattern;
 
 /// Conditions on a process; all that are given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::time::TimeBase;
 use clr_gc::event::{ClrEvent, GcReason};
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
-use gc_rules::time::TimeBase;
 use nettrace::Ending;
 use tokio::time::Instant;
 

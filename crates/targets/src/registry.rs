@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use delivery::transport::backoff::Backoff;
+use base::backoff::Backoff;
+use base::run_key::RunKey;
 use tokio::time::Instant;
 
 use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE, backoff, backoff_over_memory};
-use processes::RunKey;
 
 /// What is done with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base::run_key::RunKey;
 use nettrace::keep::Keeper;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -17,7 +18,6 @@ use crate::alive::Alive;
 use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
 use crate::guard::{BEAT_EVERY, Guard};
-use processes::RunKey;
 
 /// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,
 /// everything is exported well within a second.

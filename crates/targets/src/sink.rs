@@ -1,11 +1,12 @@
 //! What the tasks of the targets report to: the pipeline, or a test.
 
+use base::time::TimeBase;
 use clr_gc::gc::{Open, Outcome};
 use gc_requests::request::Request;
-use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use processes::{Identity, RunKey, RunState, StreamProgress};
+use base::run_key::RunKey;
+use processes::{Identity, RunState, StreamProgress};
 
 /// The limit of processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

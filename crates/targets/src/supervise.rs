@@ -22,6 +22,7 @@ use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::SocketName;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -48,7 +49,6 @@ use crate::supervise::scans::Scans;
 use crate::supervise::tasks::{TaskOutcome, Tasks};
 use crate::threads::Threads;
 use crate::watch::Changes;
-use processes::RunKey;
 
 /// How many tasks inspect their processes at the same time.
 const INSPECTIONS: usize = 8;

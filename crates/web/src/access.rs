@@ -127,7 +127,7 @@ impl Access {
 
 #[cfg(test)]
 mod tests {
-    use delivery::otlp::settings::Secret;
+    use base::secret::Secret;
 
     use super::*;
 

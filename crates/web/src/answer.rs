@@ -12,7 +12,7 @@ use axum::extract::{Query, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 use hyper::body::Frame;
 use serde_json::json;
 use tokio::runtime::Handle;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::answer::{Refusal, asked, bad, not_found};
 use super::{MAX_COLLECTIONS, Site};
 use api::view::{CollectionRecord, NoCollection, OverviewRecord, ProcessRecord, WatcherRecord};
-use delivery::clock::now_unix_ns;
+use base::clock::now_unix_ns;
 
 /// What the overview is about, as a record.
 pub(super) fn overview_record(site: &Site, sparks: bool) -> OverviewRecord {

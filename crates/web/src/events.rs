@@ -17,6 +17,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
+use base::clock::now_unix_ns;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -24,7 +25,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use super::answer::{Refusal, asked, bad, busy_for_seconds, streamed};
 use super::peer::Ends;
 use super::{Site, api};
-use delivery::clock::now_unix_ns;
 
 /// Pages that may follow at the same time.
 pub(super) const MOST_VIEWERS: usize = 16;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use delivery::clock::now_unix_ns;
+use base::clock::now_unix_ns;
 use gc_telemetry::prometheus::{self, Format};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;

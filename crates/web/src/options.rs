@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use delivery::otlp::settings::Secret;
-use strict_yaml::words;
+use base::secret::Secret;
+use base::words;
 
 words! {
     /// What only those see who log in.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use base::units::HumanDuration;
 use gc_rules::rule::Severity;
-use strict_yaml::units::HumanDuration;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

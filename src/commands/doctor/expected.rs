@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 
 use super::verdict::nothing_there;
 use report::doctor::Diagnosis;
@@ -70,7 +70,7 @@ mod tests {
     /// Guarantee: the filter is shown as in the configuration, without control characters.
     #[test]
     fn filters_are_described() {
-        use strict_yaml::pattern::Pattern;
+        use base::pattern::Pattern;
         let filter = Filter {
             name: Some(Pattern("Shop\x1b*".to_owned())),
             environment: vec![("ROLE".to_owned(), Pattern("web".to_owned()))],

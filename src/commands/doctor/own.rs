@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use base::text::shown;
 use dotnet_diagnostics::discovery::{Capability, Credentials};
-use dotnet_diagnostics::text::shown;
 
 use report::doctor::SelfRecord;
 use targets::descriptors::Descriptors;

@@ -129,7 +129,7 @@ mod tests {
     use gc_rules::rule::Evidence;
 
     use super::*;
-    use processes::RunKey;
+    use base::run_key::RunKey;
 
     fn key(incident: u64) -> WantKey {
         let run = RunKey { pid: 7, start_time: 5 };

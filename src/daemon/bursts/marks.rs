@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::state::boot_id;
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::files;
 
 /// Its name in the state directory.

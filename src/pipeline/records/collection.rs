@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
+use base::time::{Moment, UnixBase, Wall, rfc3339};
 use clr_gc::gc::Collection;
-use gc_rules::time::{Moment, UnixBase, Wall, rfc3339};
 use serde_json::json;
 
 use api::event::hex;

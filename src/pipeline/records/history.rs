@@ -2,7 +2,7 @@
 
 use api::gc::type_name;
 use api::view::{HistoryColumns, PauseColumns};
-use gc_rules::time::Wall;
+use base::time::Wall;
 use run::history::{BUCKET_NS, Bucket, Mark, Pauses};
 
 /// When the place of that index begins, Unix milliseconds.

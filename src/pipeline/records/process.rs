@@ -1,11 +1,11 @@
 //! The record of `/api/v1/processes/PID`.
 
+use base::time::Moment;
 use clr_gc::gc::StoppedTime;
 use gc_rules::account::AccountRecord;
 use gc_rules::field::MemoryTrend;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Role;
-use gc_rules::time::Moment;
 use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 

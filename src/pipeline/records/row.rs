@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base::time::{Moment, Wall};
 use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Severity;
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::value::{flag, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;

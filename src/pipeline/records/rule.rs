@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::event::hex;
 use api::view::{AlertView, FiringView, NearView, ParamView, RuleView};
+use base::time::{Moment, Wall};
 use delivery::alerts::subject;
 use gc_rules::alert::Alert;
 use gc_rules::engine::{RuleState, State};
@@ -12,7 +13,6 @@ use gc_rules::incident::IncidentRecord;
 use gc_rules::record::AlertRecord;
 use gc_rules::rule::{On, Param, Rule};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
 use processes::one_name;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::pipeline::shared::Noted;
 use api::view::TargetView;
-use gc_rules::time::Wall;
+use base::time::Wall;
 use gc_telemetry::value::text;
 use processes::{Identity, RunState};
 use run::Run;

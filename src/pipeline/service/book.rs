@@ -6,17 +6,17 @@ mod members;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use base::time::Moment;
 use delivery::alerts::{IncidentNotice, Notice};
 use gc_rules::incident::IncidentChange;
 use gc_rules::rule::Severity;
-use gc_rules::time::Moment;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
 
 use crate::pipeline::service::book::living::Living;
 pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
 use crate::pipeline::service::death::Death;
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::{ServiceKey, place, version};
 use processes::surroundings::Ended;

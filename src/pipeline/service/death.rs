@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gc_rules::time::Moment;
-use processes::RunKey;
+use base::run_key::RunKey;
+use base::time::Moment;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Ended;
 

@@ -12,13 +12,13 @@ mod watcher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::time::Moment;
 use gc_rules::alert::Alert;
 use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
 use gc_rules::incident::IncidentEnding;
 use gc_rules::rule::{On, Rule};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::Moment;
 use gc_telemetry::origin::Origin;
 
 use self::subject::Subject;
@@ -26,7 +26,7 @@ pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Of, Service, ServiceBook};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::service::ServiceKey;
 
 /// An alert, whose it is, and its rule's group.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::time::{Moment, Wall};
 use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Ending, Transition};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -14,10 +14,11 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use rule_language::load::{SourceFile, load, shipped};
 
 use super::*;
+use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::ServiceKey;
 use processes::surroundings::Ended;
-use processes::{Identity, Provenance, RunKey};
+use processes::{Identity, Provenance};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use delivery::otlp::settings::{Compression, Protocol, Secret};
+use base::secret::Secret;
+use delivery::otlp::settings::{Compression, Protocol};
 use tonic::Code;
 
 use crate::otlp::given::{

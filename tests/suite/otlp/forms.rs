@@ -1,6 +1,7 @@
 //! What is on the wire, in each form and packing.
 
-use delivery::otlp::settings::{Compression, Protocol, Secret};
+use base::secret::Secret;
+use delivery::otlp::settings::{Compression, Protocol};
 use delivery::otlp::signal::Signal;
 
 use crate::otlp::given::{PROTOCOLS, all_to, gauge, profile, record, resource, settle, span, spans_to, start};

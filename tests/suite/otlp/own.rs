@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use base::secret::Secret;
 use delivery::otlp::Exporter;
-use delivery::otlp::settings::{Compression, OtlpSettings, Protocol, Secret};
+use delivery::otlp::settings::{Compression, OtlpSettings, Protocol};
 use delivery::otlp::stats::Lost;
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
 use opentelemetry::trace::{Span as _, Tracer as _};

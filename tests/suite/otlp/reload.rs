@@ -1,8 +1,9 @@
 //! Other settings while the daemon runs, and settings that cannot be used.
 
+use base::secret::Secret;
 use delivery::otlp::Exporter;
 use delivery::otlp::error::Error;
-use delivery::otlp::settings::{OtlpSettings, Protocol, Secret};
+use delivery::otlp::settings::{OtlpSettings, Protocol};
 use delivery::otlp::signal::Signal;
 
 use crate::otlp::given::{assert_sum, resource, settle, span, spans_to, start, to};

@@ -1,8 +1,8 @@
 //! Texts with values in them.
 
+use base::time::Moment;
 use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
 use gc_rules::rule::Template;
-use gc_rules::time::Moment;
 use proptest::prelude::*;
 
 use super::{file, fine};

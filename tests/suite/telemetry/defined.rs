@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
+use base::pattern::Pattern;
 use gc_telemetry::definition::{
     Attribute, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own, profile, resource,
     settings, span,
@@ -20,7 +21,6 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use strict_yaml::pattern::Pattern;
 
 use crate::telemetry::recordings::{BASE_NS, SEED, all_spans, base, end, names, read, series, spans_of, trace};
 use crate::telemetry::render::kind;

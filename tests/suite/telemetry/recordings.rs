@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use base::time::UnixBase;
 use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
-use gc_rules::time::UnixBase;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
 use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};

@@ -283,7 +283,7 @@ fn totals_go_on_over_sessions() {
     let process = one("net10-steady");
     let mut series = series(&process, MetricOptions::default(), SpanOptions::default());
     let once = sum(&series.cumulative(end(&process)), "dotnet.gc.collections");
-    let later = gc_rules::time::UnixBase::at(i128::from(BASE_NS) + 43_200_000_000_000);
+    let later = base::time::UnixBase::at(i128::from(BASE_NS) + 43_200_000_000_000);
     for collection in &process.collections {
         series.observe(collection, later, None);
     }

@@ -1,10 +1,11 @@
 //! Recordings played into a pipeline, as if processes brought them.
 
+use base::run_key::RunKey;
+use base::time::TimeBase;
 use clr_gc::gc::Outcome;
-use gc_rules::time::TimeBase;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Feed, Pipeline};
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
 use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 

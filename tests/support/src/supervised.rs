@@ -5,11 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::run_key::RunKey;
+use base::time::TimeBase;
 use clr_gc::gc::{Collection, Open, Outcome};
-use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use processes::{Identity, RunKey, RunState, StreamProgress};
+use processes::{Identity, RunState, StreamProgress};
 use targets::options::TargetOptions;
 use targets::sink::Full;
 use targets::sink::{RunSink, Sink};

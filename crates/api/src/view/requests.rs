@@ -1,7 +1,7 @@
 //! What collections did to the requests of one process.
 
+use base::time::UnixBase;
 use gc_requests::request::Request;
-use gc_rules::time::UnixBase;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,9 +3,9 @@
 use super::otlp::SecretSource;
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::values::{LinkUrl, WebUrl};
+use base::units::HumanDuration;
 use delivery::alerts::settings::AlertSettings;
 use gc_rules::rule::Severity;
-use strict_yaml::units::HumanDuration;
 
 /// Receivers of notifications when an alert begins and ends. The API, `/metrics` and the spans of collections always
 /// have alerts.

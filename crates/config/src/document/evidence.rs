@@ -1,11 +1,11 @@
 //! The keys of `evidence`.
 
 use super::{Deserialize, JsonSchema, Serialize};
+use base::units::{ByteSize, HumanDuration};
+use base::words;
 use evidence::automatic::BurstOptions;
 use evidence::black_box::BlackBoxOptions;
 use evidence::census::CensusOptions;
-use strict_yaml::units::{ByteSize, HumanDuration};
-use strict_yaml::words;
 
 words! {
     /// Whether something is done that costs something.

@@ -2,8 +2,8 @@
 
 use super::{Deserialize, JsonSchema, PathBuf, Serialize};
 use crate::values::WebUrl;
+use base::units::HumanDuration;
 use kubernetes::settings::{Settings, Source};
-use strict_yaml::units::HumanDuration;
 
 /// Pod metadata from Kubernetes. gcwatch does not wait for it; without it, only the ids of container and pod are
 /// exported, which come from control groups.

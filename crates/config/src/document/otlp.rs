@@ -2,8 +2,8 @@
 
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::values::Endpoint;
+use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
-use strict_yaml::units::{ByteSize, HumanDuration};
 
 /// Where spans, metrics and log records are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

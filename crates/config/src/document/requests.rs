@@ -2,11 +2,11 @@
 
 use super::targets::FilterKeys;
 use super::{Deserialize, Duration, JsonSchema, Serialize};
+use base::pattern::Pattern;
+use base::units::HumanDuration;
+use base::words;
 use gc_requests::route::{Route, Routes};
 use gc_telemetry::options::VictimOptions;
-use strict_yaml::pattern::Pattern;
-use strict_yaml::units::HumanDuration;
-use strict_yaml::words;
 use targets::options::{Filter, RequestOptions};
 
 words! {

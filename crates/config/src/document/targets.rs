@@ -1,8 +1,8 @@
 //! The keys of `targets`.
 
 use super::{BTreeMap, Deserialize, JsonSchema, PathBuf, Serialize};
-use strict_yaml::pattern::Pattern;
-use strict_yaml::units::HumanDuration;
+use base::pattern::Pattern;
+use base::units::HumanDuration;
 use targets::options::{Filter, TargetOptions};
 
 /// Which processes gcwatch attaches to, and how.

@@ -1,11 +1,11 @@
 //! The keys of `spans` and `metrics`.
 
 use super::{Deserialize, Duration, JsonSchema, Serialize};
+use base::units::HumanDuration;
+use base::words;
 use gc_telemetry::options::{
     Detail, GenerationKey, HistogramBuckets, MetricOptions, RuntimeMetrics, SpanOptions, Temporality,
 };
-use strict_yaml::units::HumanDuration;
-use strict_yaml::words;
 
 /// Which collections become spans, and how much of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -9,8 +9,9 @@ use super::receivers::client;
 use super::web::{GRAFANA_PLACES, unusable};
 use crate::document::{Alertmanager, Document, Webhook};
 use crate::values::{LinkUrl, WebUrl};
+use base::secret::Secret;
 use delivery::alerts::settings::{self, AlertSettings, Links};
-use delivery::otlp::settings::{Protocol, Receiver, Secret};
+use delivery::otlp::settings::{Protocol, Receiver};
 use strict_yaml::path::KeyPath;
 
 /// The path of Alertmanager's API for alerts.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::Resolver;
 use crate::document::SecretSource;
 use crate::values::Hidden;
-use delivery::otlp::settings::Secret;
+use base::secret::Secret;
 use strict_yaml::path::KeyPath;
 
 /// Headers that OTLP or HTTP set themselves.

@@ -7,11 +7,12 @@ use super::headers::headers;
 use crate::document::{Document, Limits, Otlp, SignalKeys, Switch};
 use crate::problem::Origin;
 use crate::values::Endpoint;
-use delivery::otlp::settings::{DiskQueue, OtlpSettings, Protocol, Receiver, Secret};
+use base::quote::quoted;
+use base::secret::Secret;
+use delivery::otlp::settings::{DiskQueue, OtlpSettings, Protocol, Receiver};
 use delivery::otlp::signal::Signal;
 use gc_telemetry::options::Temporality;
 use strict_yaml::path::KeyPath;
-use strict_yaml::quote::quoted;
 
 const UNUSED_TLS: &str = "has no effect: the scheme of the endpoint is http, not https";
 

@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::document::{Document, SecretSource, WebTls};
-use delivery::otlp::settings::Secret;
+use base::secret::Secret;
 use strict_yaml::path::KeyPath;
 use web::options::{Protects, TlsFiles, WebOptions};
 

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
 use crate::alerts::settings::Links;
+use base::time::{Wall, rfc3339};
 use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::rule::Evidence;
-use gc_rules::time::{Wall, rfc3339};
 use gc_telemetry::notice::IncidentNotice;
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
@@ -311,7 +311,7 @@ fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> 
 
 #[cfg(test)]
 mod tests {
-    use gc_rules::alert::RunKey;
+    use base::run_key::RunKey;
     use gc_rules::incident::{IncidentChange, sample};
     use gc_rules::ledger::{Ledger, MemoryVerdict};
 

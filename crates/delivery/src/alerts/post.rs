@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base::error::causes;
+use base::secret::Secret;
 use tokio::time::{Instant, timeout_at};
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::alerts::stats::Failure;
 use crate::transport;
 use crate::transport::connection::{Connection, Link};
-use crate::transport::receiver::{Receiver, Secret};
+use crate::transport::receiver::Receiver;
 use crate::transport::retry;
 use crate::transport::text;
 
@@ -129,7 +131,7 @@ impl Post {
         };
         let mut response = match timeout_at(deadline, request.body(body).send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return again(Failure::Unreachable, text::causes(&error.without_url())),
+            Ok(Err(error)) => return again(Failure::Unreachable, causes(&error.without_url())),
             Err(_) => {
                 return again(
                     Failure::TimedOut,

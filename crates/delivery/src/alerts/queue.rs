@@ -4,6 +4,8 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::clock::now_unix_ns;
+use base::secret::Secret;
 use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
@@ -18,8 +20,6 @@ use crate::alerts::outbox::{Outbox, RETRY_FOR};
 use crate::alerts::post::{Answer, Post};
 use crate::alerts::settings::Links;
 use crate::alerts::stats::{Failure, Reason, ReceiverStats};
-use crate::clock::now_unix_ns;
-use crate::transport::receiver::Secret;
 use crate::transport::retry;
 
 /// Alerts in one request to an Alertmanager.

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use base::secret::Secret;
 use gc_rules::rule::Severity;
 
 use crate::alerts::post::host;
-use crate::transport::receiver::{Receiver, Secret};
+use crate::transport::receiver::Receiver;
 
 /// The receivers of alerts.
 #[derive(Debug, Clone, PartialEq)]

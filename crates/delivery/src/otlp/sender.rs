@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::backoff::Backoff;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep_until};
 
@@ -16,7 +17,6 @@ use crate::otlp::queue::Due;
 use crate::otlp::refused_queue::{Refused, RefusedQueue};
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
-use crate::transport::backoff::Backoff;
 use crate::transport::retry;
 
 /// The longest delay between attempts of our own while the daemon shuts down.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
+pub use crate::transport::receiver::{Compression, Protocol, Receiver};
 
 /// Limits on what waits and on what is sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

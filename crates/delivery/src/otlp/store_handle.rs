@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use base::clock::now_unix_ns;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use crate::clock::now_unix_ns;
 use crate::otlp::batch::Batch;
 use crate::otlp::settings::DiskQueue;
 use crate::otlp::signal::Signal;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use base::error::causes;
+use base::secret::Secret;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
@@ -25,7 +27,7 @@ use crate::otlp::batch::Batch;
 use crate::otlp::error::Error;
 use crate::otlp::signal::Signal;
 use crate::transport::connection::{Connection, Link};
-use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
+use crate::transport::receiver::{Compression, Protocol, Receiver};
 use crate::transport::text;
 
 /// Where and how one signal is sent.
@@ -185,7 +187,7 @@ impl Target {
             Compression::Zstd => client.send_compressed(CompressionEncoding::Zstd),
         };
         if let Err(error) = client.ready().await {
-            return Answer::unreachable(text::causes(&error));
+            return Answer::unreachable(causes(&error));
         }
         let mut request = Request::new(Arc::clone(batch));
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
@@ -249,7 +251,7 @@ impl Target {
         let mut response = match timeout_at(deadline, request.body(body).send()).await {
             Ok(Ok(response)) => response,
             // The address may contain a password.
-            Ok(Err(error)) => return Err(Answer::unreachable(text::causes(&error.without_url()))),
+            Ok(Err(error)) => return Err(Answer::unreachable(causes(&error.without_url()))),
             Err(_) => return Err(Answer::timed_out(self.receiver.timeout)),
         };
         let mut body = Vec::new();

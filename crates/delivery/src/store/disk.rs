@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
-use crate::store::make_private;
+use base::directory::create_private;
 
 /// One flat folder of files.
 pub(crate) trait Disk: fmt::Debug {
@@ -57,7 +57,7 @@ impl Folder {
             let file = match options.open(&path) {
                 // Somebody removed the folder.
                 Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
-                    make_private(&self.path)?;
+                    create_private(&self.path)?;
                     options.open(&path)?
                 }
                 opened => opened?,

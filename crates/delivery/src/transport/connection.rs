@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use base::error::causes;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -228,10 +229,10 @@ fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
     match &key.endpoint {
         Some(endpoint) => grpc(endpoint, key.secure, &pem, timeout)
             .map(Link::Grpc)
-            .map_err(|error| tls(&text::causes(&error))),
+            .map_err(|error| tls(&causes(&error))),
         None => http(key.secure, &pem)
             .map(Link::Http)
-            .map_err(|error| tls(&text::causes(&error))),
+            .map_err(|error| tls(&causes(&error))),
     }
 }
 

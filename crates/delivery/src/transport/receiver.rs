@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use strict_yaml::words;
+use base::secret::Secret;
+use base::words;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::transport::Error;
 use crate::transport::text;
-pub use crate::transport::text::Secret;
 
 words! {
     /// The OTLP protocol.

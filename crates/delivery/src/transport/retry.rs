@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use prost::Message;
 
-use crate::transport::backoff::Backoff;
+use base::backoff::Backoff;
 
 /// Delays between attempts that are not asked for by the receiver: anything up to a limit that doubles from one second
 /// to thirty, as many senders share a receiver.

@@ -1,35 +1,12 @@
 //! Foreign text made safe to show: bounded, on one line, without secrets.
 
-use std::error::Error;
-use std::fmt;
+use base::secret::Secret;
 
 /// Most bytes of a receiver's message that are shown.
 const LONGEST: usize = 300;
 
 /// Shorter values are not searched for in messages: they would match ordinary words.
 const SHORTEST_SECRET: usize = 4;
-
-/// A string that is never shown: the value of a header.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps `text`; `Debug` shows `<redacted>`.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The string itself, for the one place that sends it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<redacted>")
-    }
-}
 
 /// `text` on one line of bounded length: control characters escaped, the values of headers replaced.
 pub fn shown(text: &str, secrets: &[Secret]) -> String {
@@ -56,24 +33,6 @@ pub fn shown(text: &str, secrets: &[Secret]) -> String {
         }
     }
     line
-}
-
-/// An error with its causes, each of them once.
-pub fn causes(error: &dyn Error) -> String {
-    let mut causes = vec![error.to_string()];
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        // An error may begin with the words of the one that wraps it, or end with those of its own cause.
-        if causes.last().is_some_and(|last| next.starts_with(last)) {
-            causes.pop();
-            causes.push(next);
-        } else if !causes.iter().any(|known| known.contains(&next)) {
-            causes.push(next);
-        }
-        cause = error.source();
-    }
-    causes.join(": ")
 }
 
 /// An endpoint without its possible secrets: user, password and query.
@@ -110,31 +69,6 @@ fn cut(text: &str, longest: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("{text}")]
-    struct Wrapped {
-        text: &'static str,
-        source: Option<Box<Wrapped>>,
-    }
-
-    /// Scenario: errors that begin with the words of the one around them, or end with those of their cause.
-    /// Guarantee: each cause is there once, in order.
-    #[test]
-    fn each_cause_is_said_once() {
-        let chain = |texts: &[&'static str]| {
-            let wrap = |source, text: &&'static str| Some(Box::new(Wrapped { text, source }));
-            causes(&*texts.iter().rev().fold(None, wrap).unwrap())
-        };
-        let texts = [
-            "transport error",
-            "tcp connect error",
-            "tcp connect error: refused",
-            "refused",
-        ];
-        assert_eq!(chain(&texts), "transport error: tcp connect error: refused");
-        assert_eq!(chain(&["cannot send", "timed out"]), "cannot send: timed out");
-    }
 
     /// Scenario: a receiver answers with terminal escapes, newlines, far too much text and the token that it was sent.
     /// Guarantee: one bounded line without any of it.

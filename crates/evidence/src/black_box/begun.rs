@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::time::Moment;
 use gc_rules::incident::{BegunRecordings, Recordings, Share};
-use gc_rules::time::Moment;
 
 #[derive(Debug, Default)]
 pub(super) struct Begun(Mutex<BegunRecordings>);

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use delivery::make_private;
+use base::directory::create_private;
 use gc_rules::incident::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use processes::RunKey;
+use base::run_key::RunKey;
 
 use super::BlackBoxOptions;
 
@@ -103,7 +103,7 @@ impl Files {
             shares: Mutex::default(),
             of_dead: Mutex::default(),
         };
-        make_private(&files.folder)?;
+        create_private(&files.folder)?;
         for left in files.listed(PARTIAL)? {
             if let Some(id) = left.name.strip_suffix(PARTIAL) {
                 let name = format!("{id}-cut{ENDING}");

@@ -6,13 +6,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::time::Moment;
 use gc_rules::incident::{Recordings as _, Share};
-use gc_rules::time::Moment;
 
 use super::FOLLOWS;
 use super::begun::Begun;
 use super::files::Files;
-use processes::RunKey;
+use base::run_key::RunKey;
 use recording::{Failed, Recording};
 use targets::black_box::{BlackBoxes, More};
 

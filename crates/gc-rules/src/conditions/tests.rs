@@ -1,7 +1,8 @@
+use base::time::Moment;
+
 use super::*;
 use crate::expression::{Comparison, Double, Expression};
 use crate::field::{ProcessFacts, StreamFacts};
-use crate::time::Moment;
 
 /// Whether a window is above 1.
 fn above(window: usize) -> Node {

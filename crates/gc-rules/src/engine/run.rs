@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use base::time::Moment;
+
 use super::state::{RuleState, State};
 use crate::alert::{Alert, Ending, Holding};
 use crate::expression::{EvaluationError, Expression};
 use crate::field::Scope;
 use crate::rule::{On, Rule, Severity};
-use crate::time::Moment;
 
 /// How long an alert continues while its condition is unknown: 15 minutes.
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;

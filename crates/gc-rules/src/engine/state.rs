@@ -1,8 +1,8 @@
 //! The state of a rule for a process.
 
-use strict_yaml::words;
+use base::words;
 
-use crate::time::Moment;
+use base::time::Moment;
 
 words! {
     /// State of a rule for one process.

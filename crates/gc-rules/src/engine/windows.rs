@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use base::time::Moment;
+
 use super::kinds::KindTruths;
 use super::run::Failure;
 use crate::expression::{Truth, decide};
@@ -11,7 +13,6 @@ use crate::field::{Scope, WindowValues};
 use crate::plan::{Meaning, Measured, When};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
-use crate::time::Moment;
 use crate::window::{Asked, Kept, Key, Occasions, SeriesSet, Taken, Worth, worth};
 
 /// Bytes of memory that are read together.

@@ -1,10 +1,11 @@
 //! What fields are read of: what is known of a process and its stream, of a service, and of gcwatch itself.
 
+use base::time::{Moment, Wall};
+use base::words;
+
 use super::command_name::CommandName;
 use super::trends::MemoryTrends;
-use crate::time::{Moment, Wall};
 use crate::value::Value;
-use strict_yaml::words;
 
 /// What is known of a process: its resource attributes, which include its GC settings and, in a container, its limits.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
     use crate::field::{GcFacts, ProcessFacts, StreamFacts};
-    use crate::time::Moment;
+    use base::time::Moment;
 
     /// One of a kind, with these figures.
     fn collection(number: u32, figure: i64) -> Collection {

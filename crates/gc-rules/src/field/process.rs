@@ -1,9 +1,10 @@
 //! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
 
+use base::time::Moment;
+
 use super::facts::{Exit, FactValue, HEAP_LIMIT, ProcessFacts, UNSEEN_LIMIT};
 use super::trends::{Limits, MemoryTrend};
 use super::{Scope, fields};
-use crate::time::Moment;
 use crate::value::Value;
 
 fn text(text: Option<&str>) -> Option<Value<'_>> {

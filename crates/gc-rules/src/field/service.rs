@@ -46,7 +46,7 @@ fields! { WATCHER_FIELDS Watcher
 mod tests {
     use super::*;
     use crate::field::{Field, ProcessFacts, Scope, ServiceFacts, StreamFacts, WatcherFacts};
-    use crate::time::Moment;
+    use base::time::Moment;
 
     fn read(name: &str, stream: &StreamFacts) -> Option<f64> {
         let process = ProcessFacts::default();

@@ -1,6 +1,6 @@
 //! Level, trend and age of the memory of a process, as facts. The module `memory` computes them.
 
-use crate::time::Moment;
+use base::time::Moment;
 
 /// The facts about one memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

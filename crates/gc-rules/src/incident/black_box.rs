@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::{Moment, Wall};
+
 use super::record::id_of;
 use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
-use crate::alert::RunKey;
-use crate::time::{Moment, Wall};
 
 /// The longest part of a process's name in an id.
 const MOST_NAME: usize = 40;

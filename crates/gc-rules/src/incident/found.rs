@@ -4,6 +4,7 @@
 mod census;
 mod stacks;
 
+use base::time::rfc3339;
 pub use census::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
 pub use stacks::{FoundStack, FoundStacks};
 
@@ -11,7 +12,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::Evidence;
-use crate::time::rfc3339;
 
 /// Sites, types and callers that an incident has of a burst.
 pub const MOST_FOUND: usize = 3;

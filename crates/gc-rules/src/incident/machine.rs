@@ -4,16 +4,17 @@ mod open;
 
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::{Moment, Wall};
 use clr_gc::gc::StoppedTime;
 
 use self::open::{Open, finished, is_of, member};
 use super::black_box::{Recorder, Recordings, Share};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
-use crate::alert::{Alert, Ending, Holding, RunKey, Transition};
+use crate::alert::{Alert, Ending, Holding, Transition};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, HarmUnit, Role};
 use crate::rule_set::RuleSet;
-use crate::time::{Moment, Wall};
 
 /// The incidents of one process.
 #[derive(Debug, Default)]

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use base::run_key::RunKey;
+use base::time::Wall;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::remedy::{remedy_for_a_file, remedy_for_a_process};
 use super::{Found, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
-use crate::alert::RunKey;
 use crate::ledger::Ledger;
 use crate::record::owned;
 use crate::rule::{Evidence, On, Role, Severity};
-use crate::time::Wall;
 
 /// Where recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";

@@ -1,6 +1,6 @@
 //! What to do, for one incident: a rule's remedy without what was done already, and with the pid in its commands.
 
-use crate::alert::RunKey;
+use base::run_key::RunKey;
 
 use super::Found;
 

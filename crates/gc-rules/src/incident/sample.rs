@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use base::time::Moment;
+
 use super::{IncidentChange, IncidentEnding, Incidents};
 use crate::engine::Engine;
 use crate::expression::Expression;
 use crate::field::ProcessFacts;
 use crate::rule::{Rule, Template, TemplatePart};
 use crate::rule_set::RuleSet;
-use crate::time::Moment;
 
 const SUMMARY: &str = "No process is affected; somebody ran `gcwatch alerts test`";
 

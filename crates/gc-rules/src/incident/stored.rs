@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use base::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use super::{Found, Incident, Member};
@@ -13,7 +14,6 @@ use crate::ledger::Ledger;
 use crate::record::owned;
 use crate::rule::{Emit, Evidence, Role, Rule, Severity};
 use crate::rule_set::RuleSet;
-use crate::time::Wall;
 
 /// An open incident, for a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -259,7 +259,7 @@ mod tests {
         );
         assert!(restored.notifies() && restored.is_open());
         let mut incidents = Incidents::default();
-        incidents.resume(restored, crate::time::Moment::NEVER);
+        incidents.resume(restored, base::time::Moment::NEVER);
         assert_eq!(incidents.open().count(), 1);
     }
 }

@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 
-use crate::time::Moment;
+use base::time::Moment;
 
 /// Time slots that are kept.
 const SLOTS: u64 = 20;

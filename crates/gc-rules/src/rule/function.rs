@@ -1,8 +1,8 @@
 //! The functions of windows, and what each requires.
 
+use base::words;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use strict_yaml::words;
 
 words! {
     /// The function of a window. Its value is a double.

@@ -1,7 +1,7 @@
 //! Severity, status and occasion of a rule: one type each, for rule files, their schema, tests of rules, records and
 //! messages.
 
-use strict_yaml::words;
+use base::words;
 
 words! {
     /// Severity of the alert, in ascending order.

@@ -3,11 +3,12 @@
 //! Half of the series of a process never see anything: the field is unknown in its version, or the condition is of what
 //! does not happen. What such a series would keep follows from how many samples were taken when, which is kept once.
 
+use base::time::Moment;
+
 use super::aggregate::{Aggregate, Counts, Sums};
 use super::buckets::{Buckets, Tally};
 use super::{Asked, Class, Worth};
 use crate::rule::Window;
-use crate::time::Moment;
 
 /// The number of samples that were taken in each sub-interval of a length.
 #[derive(Debug)]

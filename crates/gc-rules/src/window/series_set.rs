@@ -3,6 +3,8 @@
 //! Series of one class lie side by side. A process's memory is cold at its next collection, which changes most of its
 //! series: boxes of their own would be in as many pages, each of which is waited for.
 
+use base::time::Moment;
+
 use super::aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use super::buckets::Buckets;
 use super::few::{self, Few};
@@ -11,7 +13,6 @@ use super::occasions::{Occasions, Uniform};
 use super::samples::Samples;
 use super::{Asked, Class, Kept, Key, MAX_LAST, MAX_SAMPLES, Taken, Worth, nothing};
 use crate::rule::{By, Extent, Window};
-use crate::time::Moment;
 
 /// There is space for so many more series of a class whenever it is used up.
 const MORE: usize = 4;

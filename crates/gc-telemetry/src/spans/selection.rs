@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use base::time::Moment;
 use clr_gc::gc::Collection;
-use gc_rules::time::Moment;
 
 use crate::ids::SpanIds;
 use crate::options::SpanOptions;

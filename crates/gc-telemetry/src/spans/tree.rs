@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use base::time::UnixBase;
 use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
@@ -14,7 +15,6 @@ use crate::ids::{Ids, SpanIds, TraceIds};
 use crate::names::{condemned, effective_type, pause_mode_name, reason_name, type_name};
 use crate::options::SpanOptions;
 use crate::wire::Wire;
-use gc_rules::time::UnixBase;
 
 /// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
 const FLAGS: u32 = 0x1 | 0x2 | 0x100;

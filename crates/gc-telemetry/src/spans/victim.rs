@@ -9,9 +9,9 @@
 
 use std::time::Duration;
 
+use base::time::UnixBase;
 use gc_requests::request::Request;
 use gc_requests::stops::Stop;
-use gc_rules::time::UnixBase;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
 use super::Encoded;

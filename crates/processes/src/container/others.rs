@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 use gc_rules::field::CommandName;
 
 use super::figures::OtherProcesses;

@@ -1,6 +1,6 @@
 //! The parts of the API's records that are drawn.
 
-use dotnet_diagnostics::text::shown;
+use base::text::shown;
 use gc_rules::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 

@@ -1,8 +1,8 @@
 //! Types and names of a tree, and what it becomes.
 
+use base::time::Moment;
 use gc_rules::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
 use gc_rules::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
-use gc_rules::time::Moment;
 use gc_rules::value::{Type, Value};
 use regex::RegexBuilder;
 use strict_yaml::check::{did_you_mean, nearest};

@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 use std::{fs, thread};
 
+use base::time::Moment;
 use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
-use gc_rules::time::Moment;
 
 use super::*;
 

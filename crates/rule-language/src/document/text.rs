@@ -2,14 +2,14 @@
 
 use std::str::FromStr;
 
+use base::quote::quoted;
+use base::read_from_text;
 use gc_rules::rule::Evidence;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use strict_yaml::check::Format;
-use strict_yaml::quote::quoted;
-use strict_yaml::read_from_text;
-use strict_yaml::units::DURATION;
+use strict_yaml::formats::DURATION;
 
 /// The formats of the schema of rule files.
 pub(crate) const FORMATS: [Format; 6] = [

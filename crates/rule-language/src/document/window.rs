@@ -1,9 +1,9 @@
 //! The keys of a window.
 
+use base::units::HumanDuration;
 use gc_rules::rule::{By, Function};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use strict_yaml::units::HumanDuration;
 
 /// What replaces `offset`.
 const OFFSET_REMOVED: &str = "a comparison with an hour ago is a query of what stores the metrics, for example `offset 1h` \

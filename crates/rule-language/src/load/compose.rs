@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use base::quote::quoted;
+use base::units::HumanDuration;
 use gc_rules::expression::{Double, Expression, Node};
 use gc_rules::field::{EXPECTED, Root};
 use gc_rules::rule::{
@@ -15,8 +17,6 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use strict_yaml::check::did_you_mean;
 use strict_yaml::path::KeyPath;
-use strict_yaml::quote::quoted;
-use strict_yaml::units::HumanDuration;
 use strict_yaml::yaml::{Entry, Position, Scalar};
 
 use super::draft::Draft;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use base::pattern::Pattern;
+use base::quote::quoted;
 use strict_yaml::check::did_you_mean;
-use strict_yaml::pattern::Pattern;
-use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Node, Position};
 
 use super::report::{Place, Placed, Report};

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::quote::quoted;
 use gc_rules::field::{self, Field};
 use serde::de::DeserializeOwned;
 use strict_yaml::check::did_you_mean;
 use strict_yaml::path::{KeyPath, PathStep};
-use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
 
 use super::Level;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base::quote::quoted;
 use gc_rules::rule::Group;
 use strict_yaml::check::did_you_mean;
-use strict_yaml::quote::quoted;
 
 use super::report::{Place, Placed, Report};
 use super::text::{entries_of, items, scalar};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use base::units::HumanDuration;
 use gc_rules::engine::State;
 use gc_rules::rule::Severity;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use strict_yaml::units::HumanDuration;
 
 /// A file with tests of rules.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock};
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use strict_yaml::check::Schema;
+use strict_yaml::formats::DURATION;
 use strict_yaml::path::KeyPath;
 use strict_yaml::schema::tidy;
-use strict_yaml::units::DURATION;
 use strict_yaml::yaml::{self, Bounds, Node, Position};
 
 use super::document::TestDocument;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use base::time::TimeBase;
 use gc_rules::review::{History, HistoryStep, Review, repeated, steps};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::TimeBase;
 
 use super::document::{Expectation, Test};
 

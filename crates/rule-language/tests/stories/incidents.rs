@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use gc_rules::alert::RunKey;
+use base::run_key::RunKey;
+use base::time::{Moment, Wall};
 use gc_rules::incident::{
     BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share,
     StoredIncident, sample,
@@ -8,7 +9,6 @@ use gc_rules::incident::{
 use gc_rules::ledger::{Ledger, MemoryVerdict};
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::{Moment, Wall};
 
 use super::story::{S, Story, What, moment, of_file};
 

@@ -1,6 +1,6 @@
 //! What an incident says to do.
 
-use gc_rules::alert::RunKey;
+use base::run_key::RunKey;
 use gc_rules::incident::{Found, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
 use gc_rules::rule::Role;
 use rule_language::load::{load, shipped};

@@ -350,7 +350,7 @@ fn gaps_and_wild_times_are_bounded() {
         (36_000.0, Nothing, "ended long 61 cleared"),
         (36_001.0, Gc(200), "fired long 36001"),
     ]);
-    story.engine.advance(gc_rules::time::Moment::NEVER);
+    story.engine.advance(base::time::Moment::NEVER);
     assert!(story.engine.alerts().is_empty());
     let mut story = Story::of(LONG);
     story.engine.collection(&collection(1, 0, i64::MAX, MS), base());

@@ -1,9 +1,9 @@
 //! Ten seconds of a run.
 
 use api::gc::is_induced;
+use base::time::{Moment, Wall};
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
-use gc_rules::time::{Moment, Wall};
 
 use super::packed::{Pass, Record};
 use super::{BUCKETS, MOST_BUCKET_BYTES, committed, type_of};

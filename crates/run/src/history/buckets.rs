@@ -1,6 +1,6 @@
 //! The buckets of half an hour: the newest one as it is, the others packed.
 
-use gc_rules::time::Moment;
+use base::time::Moment;
 
 use super::bucket::{BUCKET_NS, Bucket, bucket_of};
 use super::packed::Queue;

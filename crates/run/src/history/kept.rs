@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use base::time::{Moment, TimeBase};
 use clr_gc::gc::{Collection, CompactCollection};
-use gc_rules::time::{Moment, TimeBase};
 
 use super::{HISTORY_NS, length};
 

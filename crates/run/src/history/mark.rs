@@ -1,8 +1,8 @@
 //! A collection as a point: when, which one, how long.
 
+use base::time::Moment;
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::Collection;
-use gc_rules::time::Moment;
 
 use super::packed::{Pass, Record};
 use super::{MOST_MARK_BYTES, MOST_MARKS, length, type_of};

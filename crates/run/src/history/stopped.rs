@@ -1,7 +1,7 @@
 //! What a process was stopped for: since the first attach, and in the last minutes.
 
+use base::time::Moment;
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
-use gc_rules::time::Moment;
 
 /// Least length of the last minutes; they are at most twice as long, unless nothing stopped it for longer.
 const STEP_NS: u64 = 150 * 1_000_000_000;

@@ -1,9 +1,9 @@
 //! What the history says of recordings and of hand-made collections.
 
+use base::time::Wall;
 use clr_gc::event::GcReason;
 use clr_gc::gc::{Allocated, AllocatedUnknown, Pause, PauseKind};
 use clr_gc::stream::Scope;
-use gc_rules::time::Wall;
 use test_support::recordings;
 
 use super::*;

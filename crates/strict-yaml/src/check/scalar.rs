@@ -1,9 +1,9 @@
 //! One scalar against one rule.
 
+use base::quote::quoted;
 use serde_json::{Number, Value};
 
 use super::nearest;
-use crate::quote::quoted;
 use crate::yaml::Scalar;
 
 pub(super) fn one_of(scalar: &Scalar, words: &[(&str, Option<&str>)], secret: bool) -> Result<Value, String> {

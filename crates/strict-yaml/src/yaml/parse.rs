@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
+use base::quote::quoted;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use super::{Entry, Fault, Kind, Node, Position};
-use crate::quote::quoted;
 
 impl From<Marker> for Position {
     fn from(marker: Marker) -> Self {

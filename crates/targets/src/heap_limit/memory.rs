@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::parse_stat;
 use gc_rules::field::MemoryFacts;
 
@@ -10,7 +11,6 @@ use super::read::{machine, runtime_config};
 use super::{Configured, Sources, Takes};
 use crate::facts::Facts;
 use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, of_process};
-use processes::RunKey;
 
 /// What was read of a process. What cannot be read is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

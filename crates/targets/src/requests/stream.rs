@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::time::TimeBase;
 use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
 use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
 use dotnet_diagnostics::Session;
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
 use gc_requests::session;
-use gc_rules::time::TimeBase;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 

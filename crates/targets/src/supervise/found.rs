@@ -10,7 +10,8 @@ use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
 use crate::supervise::Supervisor;
 use crate::supervise::known::KnownRun;
-use processes::{Identity, RunKey, RunState};
+use base::run_key::RunKey;
+use processes::{Identity, RunState};
 
 impl<S: Sink> Supervisor<S> {
     pub(crate) fn take_look(&mut self, look: Look) {

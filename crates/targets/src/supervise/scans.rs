@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base::run_key::RunKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -11,7 +12,6 @@ use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLo
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
-use processes::RunKey;
 
 /// Shortest time between two looks through all of `/proc` because of events: any user may make files in `/tmp`.
 const SCAN_PAUSE: Duration = Duration::from_secs(2);

@@ -15,8 +15,9 @@ use crate::order::{Order, STOP_WITHIN};
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
 use crate::supervise::{Supervisor, Unfinished};
+use base::run_key::RunKey;
 use processes::text::bounded;
-use processes::{Identity, RunKey, RunState};
+use processes::{Identity, RunState};
 
 /// What the tasks have on top of [`STOP_WITHIN`] when all is ended.
 const STOP_GRACE: Duration = Duration::from_secs(1);

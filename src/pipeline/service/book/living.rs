@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use base::time::Moment;
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::rule::{Rule, Severity};
-use gc_rules::time::Moment;
 
 use processes::container::ContainerIdentity;
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use base::run_key::RunKey;
+use base::time::Moment;
 use gc_rules::field::ServiceFacts;
-use gc_rules::time::Moment;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
 
 use crate::pipeline::service::book::living::Living;
 use crate::pipeline::service::death::Death;
-use processes::RunKey;
 
 /// The time over which deaths are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
+use base::time::Moment;
 use delivery::alerts::Notice;
 use gc_rules::alert::Transition;
 use gc_rules::engine::{Engine, RuleState};
@@ -10,7 +11,6 @@ use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF
 use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::rule::{On, Rule};
 use gc_rules::rule_set::RuleSet;
-use gc_rules::time::Moment;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, key_value};
@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use crate::pipeline::service::book::{KnownOfService, Service};
 use crate::pipeline::service::fleet_rules::AlertOf;
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
-use processes::RunKey;
+use base::run_key::RunKey;
 use processes::service::ServiceKey;
 
 /// Attributes of a process that are not its service's.

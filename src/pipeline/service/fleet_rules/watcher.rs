@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use base::time::Moment;
 use gc_rules::field::WatcherFacts;
-use gc_rules::time::Moment;
 
 /// The time over which stalls are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;

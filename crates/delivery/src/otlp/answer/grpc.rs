@@ -1,17 +1,17 @@
 //! Answers over gRPC.
 
+use base::error::causes;
 use tonic::{Code, Status};
 
 use crate::otlp::answer::{ANSWER_BYTES, Answer, RetryCause, says_too_large};
 use crate::transport::retry;
-use crate::transport::text;
 
 impl Answer {
     /// A gRPC status that is not OK.
     pub(crate) fn of_status(status: &Status) -> Self {
         // A status with a cause was made on this side: the receiver was not reached, or the connection broke.
         if let Some(cause) = std::error::Error::source(status) {
-            let causes = text::causes(cause);
+            let causes = causes(cause);
             let known = causes.contains(status.message());
             return Self::unreachable(if known {
                 causes

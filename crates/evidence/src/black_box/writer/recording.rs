@@ -14,7 +14,7 @@ use nettrace::keep::Rewriter;
 use nettrace::{SystemTime, TraceHeader};
 
 use crate::black_box::files::Files;
-use processes::RunKey;
+use base::run_key::RunKey;
 use targets::black_box::{BlackBoxes, Kept, More, Piece};
 
 /// A file that is being written.

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use base::time::{Moment, Wall};
+
 use crate::alert::Alert;
 use crate::incident::black_box::Recorder;
 use crate::incident::{AFTERMATH_NS, EXPLAINED_EVERY_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Severity};
 use crate::rule_set::RuleSet;
-use crate::time::{Moment, Wall};
 
 /// An incident that has not ended.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! How fast the lines of a ledger grow: from two readings.
 
+use base::time::Moment;
 use gc_rules::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
-use gc_rules::time::Moment;
 
 /// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
 const LEAST_NS: u64 = 10_000_000_000;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use base::time::Moment;
 use cel::Context;
 use gc_rules::field::{FactValue, ProcessFacts, Scope, StreamFacts};
-use gc_rules::time::Moment;
 use proptest::prelude::*;
 use proptest::{option, sample};
 

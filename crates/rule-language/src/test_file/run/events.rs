@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base::time::{Moment, TimeBase};
 use clr_gc::gc::{Collection, Suspension};
 use gc_rules::field::{
     AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open,
@@ -9,7 +10,6 @@ use gc_rules::field::{
 };
 use gc_rules::review::HistoryStep;
 use gc_rules::rule::On;
-use gc_rules::time::{Moment, TimeBase};
 
 use super::{MAX_EVENTS, ns};
 use crate::test_file::document::{Process, TestEvent, Unfinished};

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::check::Format;
 use crate::quote::quoted;
 use crate::written_as_text;
 
@@ -44,22 +43,6 @@ const SIZES: [(&str, u128); 7] = [
 pub const DURATION_EXAMPLES: &str = "500ms, 30s, 5m or 1h";
 /// What a size looks like, for messages.
 pub const SIZE_EXAMPLES: &str = "512KiB, 8MiB or 1GiB";
-
-/// The check of durations.
-pub const DURATION: Format = Format {
-    name: "duration-with-unit",
-    kind: "duration",
-    what: "a duration such as 500ms, 30s, 5m or 1h",
-    check: |text| Ok(Some(text.parse::<HumanDuration>()?.0.as_nanos())),
-};
-
-/// The check of sizes.
-pub const SIZE: Format = Format {
-    name: "size-with-unit",
-    kind: "size",
-    what: "a size such as 512KiB, 8MiB or 1GiB",
-    check: |text| Ok(Some(u128::from(text.parse::<ByteSize>()?.0))),
-};
 
 const LONGEST_NS: u64 = 10_000 * 86_400_000_000_000;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// ```
 /// use std::time::Duration;
 ///
-/// use delivery::transport::backoff::Backoff;
+/// use base::backoff::Backoff;
 ///
 /// let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// assert_eq!(backoff.next(1.0), Duration::from_secs(1));

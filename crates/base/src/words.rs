@@ -4,7 +4,7 @@
 /// (the doc comments), and a parser.
 ///
 /// ```
-/// strict_yaml::words! {
+/// base::words! {
 ///     /// How urgent it is.
 ///     pub enum Urgency {
 ///         /// Can wait.
@@ -27,8 +27,8 @@ macro_rules! words {
             Debug, Clone, Copy, PartialEq, Eq, Hash,
             $crate::serde::Serialize, $crate::serde::Deserialize, $crate::schemars::JsonSchema,
         )]
-        #[serde(crate = "::strict_yaml::serde")]
-        #[schemars(crate = "::strict_yaml::schemars")]
+        #[serde(crate = "::base::serde")]
+        #[schemars(crate = "::base::schemars")]
         $visible enum $name {
             $($(#[$of])* #[serde(rename = $word)] $variant,)+
         }

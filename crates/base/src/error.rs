@@ -1,0 +1,51 @@
+//! Errors on one line.
+
+use std::error::Error;
+
+/// Returns an error and its causes on one line, each cause once.
+pub fn causes(error: &dyn Error) -> String {
+    let mut causes = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // An error may begin with the words of the one that wraps it, or end with those of its own cause.
+        if causes.last().is_some_and(|last| next.starts_with(last)) {
+            causes.pop();
+            causes.push(next);
+        } else if !causes.iter().any(|known| known.contains(&next)) {
+            causes.push(next);
+        }
+        cause = error.source();
+    }
+    causes.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Wrapped {
+        text: &'static str,
+        source: Option<Box<Wrapped>>,
+    }
+
+    /// Scenario: errors that begin with the words of the one around them, or end with those of their cause.
+    /// Guarantee: each cause is there once, in order.
+    #[test]
+    fn each_cause_is_said_once() {
+        let chain = |texts: &[&'static str]| {
+            let wrap = |source, text: &&'static str| Some(Box::new(Wrapped { text, source }));
+            causes(&*texts.iter().rev().fold(None, wrap).unwrap())
+        };
+        let texts = [
+            "transport error",
+            "tcp connect error",
+            "tcp connect error: refused",
+            "refused",
+        ];
+        assert_eq!(chain(&texts), "transport error: tcp connect error: refused");
+        assert_eq!(chain(&["cannot send", "timed out"]), "cannot send: timed out");
+    }
+}

@@ -1,0 +1,40 @@
+//! Text from other processes, made safe for display.
+//!
+//! `dotnet_diagnostics::text` has the same rule: that crate is published and depends on no other one.
+//! `tests/suite/house.rs` checks that the two agree on every character.
+
+/// Whether a character is safe in a line of output: no control character (newlines and escape sequences of terminals
+/// among them), and none that changes the order of the characters around it or cannot be seen at all (Unicode's
+/// bidirectional controls, line and paragraph separators, the byte order mark, tags).
+pub const fn is_plain(c: char) -> bool {
+    !matches!(c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
+        | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The string with every character replaced that is not plain ([`is_plain`]).
+pub fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: an escape sequence, a newline, a right-to-left override, a line separator, and words in several
+    /// scripts.
+    /// Guarantee: what deceives is replaced, what is text stays, joiners of Persian and of emoji included.
+    #[test]
+    fn only_what_deceives_is_replaced() {
+        assert_eq!(
+            shown("a\x1b[2J\nb\u{202e}gpj\u{2028}c\u{9b}d"),
+            "a\u{fffd}[2J\u{fffd}b\u{fffd}gpj\u{fffd}c\u{fffd}d"
+        );
+        for text in ["Größe", "می\u{200c}خواهم", "👩\u{200d}💻", "日本", "שלום"] {
+            assert_eq!(shown(text), text);
+        }
+    }
+}
