@@ -177,7 +177,7 @@ fn gc_events_of_a_verbose_stream(bencher: Bencher<'_, '_>) {
     bench(bencher, &LONG, Order::Time, gc_events);
 }
 
-/// Only counting and loss detection.
+/// Counting and loss detection without delivery.
 #[divan::bench]
 fn no_events_of_a_verbose_stream(bencher: Bencher<'_, '_>) {
     bench(bencher, &LONG, Order::Time, || Box::new(|_| None));

@@ -44,7 +44,7 @@ pub(crate) struct Intake {
     threads: CaptureThreads,
     indexes: ThreadIndexes,
     labels: LabelLists,
-    /// Losses of removed threads whose end is not known yet.
+    /// Losses of removed threads whose end is still unknown.
     open_gaps: Vec<Gap>,
 }
 

@@ -8,10 +8,10 @@ use crate::metadata::Metadata;
 /// The order in which events are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By timestamp across all threads. Events with the same timestamp keep their order in the stream.
+    /// Order of time across all threads. Events with the same timestamp keep their order in the stream.
     #[default]
     Time,
-    /// In the order of the stream, which is sorted by time only within a capture thread.
+    /// Order of the stream, which is sorted by time only within a capture thread.
     File,
 }
 

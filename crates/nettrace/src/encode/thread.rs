@@ -65,7 +65,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are too many threads, or if ids are to be reused in V4.
+    /// Returns an error if there are too many threads, or if `forget` is not empty in V4.
     pub fn sequence_point_and_forget(
         &mut self,
         ticks: i64,

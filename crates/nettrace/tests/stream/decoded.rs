@@ -1,4 +1,4 @@
-//! Everything that a decoder delivers for a stream, stored for comparison.
+//! The items that a decoder delivers for a stream, stored for comparison.
 
 use nettrace::{Decoder, Ending, Error, Event, Gap, Item, Metadata, Options, Order, Stats, TraceHeader};
 
@@ -49,7 +49,7 @@ pub(crate) enum OwnedItem {
     SequencePoint(i64),
 }
 
-/// Everything that was delivered for a stream.
+/// The items, ending and counters of a decoded stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Story {
     pub(crate) items: Vec<OwnedItem>,

@@ -7,8 +7,8 @@ use nettrace::{BlockCounts, Decoder, Ending, Error, Format, Gap, Item, Options, 
 use crate::decoded::{OwnedItem, everything, story};
 use crate::recordings;
 
-/// Name; events, sorted events, lost events; metadata, stack, event and sequence point blocks; whether the end is
-/// clean.
+/// Name, numbers of events, sorted events and lost events, numbers of metadata, stack, event and sequence point blocks,
+/// and whether the end is clean.
 type Facts = (&'static str, u64, usize, u64, [u64; 4], bool);
 
 const FACTS: &[Facts] = &[

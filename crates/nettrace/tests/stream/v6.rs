@@ -135,8 +135,8 @@ fn removed_thread_reports_its_losses() {
 }
 
 /// Scenario: labels set version, level, keywords and opcode of some events; the interest depends on the version.
-/// Guarantee: these events have a definition with the overrides, and the other events have the original definition;
-/// `interest` is called for each definition.
+/// Guarantee: events with labels have a definition with the overrides, and the other events have the original
+/// definition; `interest` is called for each definition.
 #[test]
 fn label_overrides_definition() {
     let mut encoder = encoder();
