@@ -408,6 +408,9 @@ mod tests {
         queue.flush();
         assert_eq!(drain(&mut queue), [(4, 0), (5, 0), (6, 0)]);
         queue.push(entry(9, 0), None, &[]);
-        assert!(queue.take().is_none(), "a flush releases only events that waited at that time");
+        assert!(
+            queue.take().is_none(),
+            "a flush releases only events that waited at that time"
+        );
     }
 }

@@ -95,7 +95,11 @@ fn last_blocks_form_complete_recording() {
             assert_eq!((again.ending, &again.error), (Some(Ending::Clean), &None), "{name}");
             let last = &all[all.len() - usize::try_from(written).unwrap()..];
             assert!(events(&again) == last, "{name} starting at block {first}");
-            assert_eq!(again.stats.lost, Some(rewritten_lost), "{name} starting at block {first}");
+            assert_eq!(
+                again.stats.lost,
+                Some(rewritten_lost),
+                "{name} starting at block {first}"
+            );
             assert!(
                 rewritten_lost <= lost && (first > 0 || rewritten_lost == lost),
                 "{name}"
