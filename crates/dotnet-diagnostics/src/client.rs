@@ -165,7 +165,7 @@ impl Client {
         .await
     }
 
-    /// Makes the runtime recompute its enabled events, by starting and immediately ending a session for collections.
+    /// Causes the runtime to recompute its enabled events, by starting and immediately stopping a short session.
     ///
     /// When a session ends, the runtime computes the level and the keywords of each of the session's providers over all
     /// sessions, which still include the session that is ending (`ep-config.c`; runtime issue 121462). The runtime

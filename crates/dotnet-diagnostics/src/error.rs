@@ -253,7 +253,7 @@ impl Error {
         }
     }
 
-    /// Returns the remedy at the end of the message, or an empty string if there is none.
+    /// Returns the remedy at the end of the message, or an empty string if the message has no remedy.
     fn remedy(&self) -> &'static str {
         match self {
             Self::NotASocket { .. } => NOT_A_SOCKET,

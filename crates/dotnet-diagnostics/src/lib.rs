@@ -17,7 +17,7 @@
 //! | `error` | [`Error`]: the command, the process, the cause and a remedy |
 //! | `deadlines` | [`Deadlines`]: the maximum duration of each step |
 //! | `guard` | [`Guard`]: lets another party shut down the streams of sessions |
-//! | [`discovery`] | finds processes and their sockets in `/proc`; blocking |
+//! | [`discovery`] | finds processes and their sockets in `/proc`, with blocking I/O |
 //! | `connections` | [`Connections`]: limits the concurrent connections to a socket |
 //! | `waiting` | connections of runtimes that connect to this process |
 //! | `endpoint` | [`Endpoint`]: opens a connection for one command, through a socket or from the waiting connections |
