@@ -11,7 +11,7 @@
 //! | Store | Limit | [files](Limits::for_files) | [one live process](Limits::for_one_live_process) |
 //! |---|---|---|---|
 //! | partial block, in a buffer of up to twice its size | `max_block_bytes` | 33.6 | 2.2 |
-//! | waiting events: up to eight times the limit (waiting bytes, the same amount delivered and not cleared, twice that while the queue is compacted, and capacity to grow) | `max_pending_bytes` | 268.4 | 4.2 |
+//! | waiting events: up to eight times the limit (waiting bytes, the same amount delivered and not cleared, the sum of both again for compaction, and capacity to grow) | `max_pending_bytes` | 268.4 | 4.2 |
 //! | definitions | `max_metadata_bytes` | 33.6 | 1.0 |
 //! | index of definitions | `max_definitions` | 3.0 | 0.3 |
 //! | capture threads | `max_capture_threads` | 5.4 | 1.4 |
