@@ -240,13 +240,7 @@ impl TraceHeader {
         let pointer_size = match cursor.u32(READING)? {
             4 => PointerSize::Four,
             8 => PointerSize::Eight,
-            _ => {
-                return Err(Error::corrupt(
-                    at_pointer,
-                    READING,
-                    "the pointer size is neither 4 nor 8",
-                ));
-            }
+            _ => return Err(Error::corrupt(at_pointer, READING, "the pointer size is not 4 or 8")),
         };
         Ok(Self {
             format,
