@@ -351,7 +351,7 @@ mod tests {
 
     /// Scenario: samples have no type, as written by .NET 11 for the objects that store a suspended method, and for
     /// another object.
-    /// Guarantee: the first samples get a name, and the other sample has none.
+    /// Guarantee: the first samples get a name, and the other sample does not.
     #[test]
     fn continuation_type_is_named() {
         let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::of(of, name)).collect::<Vec<_>>();

@@ -48,7 +48,7 @@ struct BurstState {
     methods: Methods,
     modules: Modules,
     budget: Budget,
-    /// Whether no more events count, so that only names are read.
+    /// Whether the burst is closed: further events do not count, and only names are read.
     is_closed: bool,
     /// Maximum number of samples that count.
     most_samples: Option<u64>,

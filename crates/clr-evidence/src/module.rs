@@ -37,7 +37,7 @@ const SHARED: [&str; 3] = [
     "Microsoft.AspNetCore.App",
     "Microsoft.WindowsDesktop.App",
 ];
-/// First names that many assemblies share, so that they do not identify an owner.
+/// First names that many assemblies share and that therefore do not identify an owner.
 const COMMON: [&str; 2] = ["System", "Microsoft"];
 
 /// The owner of code.

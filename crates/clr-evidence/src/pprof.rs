@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(profile.time_nanos, 5);
     }
 
-    /// Scenario: profiles have two stacks of names, one of which contains a name twice.
+    /// Scenario: a profile has two stacks of names; one of them contains a name twice.
     /// Guarantee: each name is stored once, and all ids are valid.
     #[test]
     fn profile_of_names_has_valid_references() {

@@ -70,7 +70,7 @@ impl Routes {
 mod tests {
     use super::*;
 
-    /// Scenario: patterns have stars or none.
+    /// Scenario: paths are classified by patterns with and without stars.
     /// Guarantee: a request has the first class that matches; a path without a match has no class.
     #[test]
     fn first_matching_class_is_used() {

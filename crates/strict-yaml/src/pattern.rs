@@ -55,7 +55,7 @@ mod tests {
         Pattern(text.to_owned())
     }
 
-    /// Scenario: patterns have wildcards or none.
+    /// Scenario: patterns with and without wildcards are matched.
     /// Guarantee: `*` matches any characters, `?` matches one, every other character matches itself; the whole text
     /// must match.
     #[test]

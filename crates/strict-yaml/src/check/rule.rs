@@ -32,7 +32,7 @@ pub fn type_of(rule: &Value) -> Option<&str> {
     }
 }
 
-/// Returns the element of `known` of which `text` is probably a misspelling.
+/// Returns the element of `known` that `text` probably misspells.
 pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // Long texts are not misspellings, and the time of the comparison is the product of both lengths.
     if text.len() > 80 {
