@@ -43,7 +43,7 @@ pub(crate) struct TypeNames<'a> {
     pub(crate) shown: &'a str,
 }
 
-/// Index in the list of names; `None` if the type has no name, or if there was no memory for it.
+/// Index in the list of names; `None` if the type has no name, or if it exceeded the memory limit.
 type TypeId = Option<u32>;
 
 /// The samples of one process.
@@ -236,7 +236,7 @@ pub struct Allocations {
     pub types: Vec<TypeAllocations>,
     /// Allocations by site, largest first.
     pub sites: Vec<SiteAllocations>,
-    /// Samples that are not in the tables because there was no memory for their type or stack. The total contains them.
+    /// Samples whose type or stack exceeded the memory limit. The total contains them, but the tables do not.
     pub without_place: u64,
 }
 
@@ -303,7 +303,8 @@ mod tests {
 
     /// Scenario: samples of two types are at a site that calls the framework, one sample is at another site, and one
     /// sample has neither stack nor type.
-    /// Guarantee: a site starts at the own frame and has a type only if the type is unique; no sample is omitted.
+    /// Guarantee: a site starts at the nearest own frame and has a type only if the type is unique; no sample is
+    /// omitted.
     #[test]
     fn samples_are_summed_by_type_and_site() {
         let mut stacks = Stacks::default();
@@ -409,7 +410,7 @@ mod tests {
     }
 
     /// Scenario: there are more types than the memory limit allows.
-    /// Guarantee: the total contains all samples, and samples without memory are counted.
+    /// Guarantee: the total contains all samples, and samples beyond the limit are counted.
     #[test]
     fn number_of_types_is_bounded() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());

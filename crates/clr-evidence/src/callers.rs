@@ -35,8 +35,8 @@ use crate::name::Frame;
 use crate::site::{Site, Ways, typical};
 use crate::stacks::StackId;
 
-/// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of items without memory
-/// is not assigned to a caller.
+/// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of collections and
+/// stops that exceed the memory limit is not assigned to a caller.
 const PENDING_BYTES: usize = 128;
 /// Maximum number of concurrent open stops.
 const MAX_OPEN: usize = 64;

@@ -35,7 +35,8 @@
 //!
 //! # Invariants
 //!
-//! * No data is dropped silently: items without a name, a stack or memory are counted in their category.
+//! * No data is dropped silently: items without a name or a stack, and items beyond the memory limit, are counted in
+//!   their category.
 //! * Memory is bounded, regardless of the stream: a burst and everything derived from it share one [`budget`].
 //! * Unknown values are `None`.
 

@@ -8,7 +8,7 @@
 //! u64 MethodID, u64 ModuleID, u64 address, u32 size, u32 token, u32 flags, utf16z namespace, name, signature, ...
 //! ```
 //!
-//! From a rundown, only methods with an address in a stack are retained: several hundred of tens of thousands.
+//! From a rundown, only methods with an address in a stack are retained: several hundred out of tens of thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,7 +145,7 @@ impl Methods {
                 budget.give_back(gone.bytes());
             }
         }
-        // If there is no memory for a method, its frames have no name.
+        // If a method exceeds the memory limit, its frames have no name.
         if budget.take(method.bytes()) {
             self.by_address.insert(method.address, method);
         }

@@ -61,7 +61,7 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Processes the event of a module. If there is no memory for the module, its owner is unknown.
+    /// Processes the event of a module. If the module exceeds the memory limit, its owner is unknown.
     pub fn observe(&mut self, payload: &[u8], budget: &mut Budget) {
         let Ok((id, path)) = decode(payload) else { return };
         let before = self.paths.remove(&id);
@@ -261,7 +261,7 @@ unknown ";
     }
 
     /// Scenario: a payload is truncated at every byte, and there are more modules than the memory limit allows.
-    /// Guarantee: unreadable modules and modules without memory are not retained.
+    /// Guarantee: unreadable modules and modules beyond the limit are not retained.
     #[test]
     fn number_of_modules_is_bounded() {
         let whole = payload(1, "/a.dll");

@@ -6,8 +6,8 @@
 //! next connection.
 //!
 //! Invariants:
-//! * The socket file has mode 0600 from its creation. A live socket is never replaced, and the own socket file is
-//!   deleted at the end.
+//! * The socket file has mode 0600 from its creation. A live socket is never replaced. The port deletes its socket file
+//!   when it is dropped.
 //! * There are at most [`MAX_RUNTIMES`] runtimes, and at most [`MAX_GREETINGS`] connections that have not identified
 //!   themselves yet. Connections above these limits are closed, and the runtime retries.
 //! * A runtime that connects suspended (`suspend` is the default of a port!) does not run until it is resumed. Every

@@ -230,7 +230,7 @@ impl Session {
         timer.as_mut().poll(cx)
     }
 
-    /// Requests the runtime to stop the session, on a second connection and in a separate task. The caller must read
+    /// Asks the runtime to stop the session, on a second connection and in a separate task. The caller must read
     /// the stream to its end at the same time. Further calls have no effect.
     ///
     /// # Panics

@@ -415,8 +415,9 @@ fn socket_is_found_without_environment() {
     );
 }
 
-/// Scenario: a directory configured by the operator contains sockets of a visible process without an own socket, of an
-/// invisible process, and of a visible process with an own socket; another runtime could not read its start time.
+/// Scenario: a directory configured by the operator contains sockets of three processes: a visible process whose own
+/// directory has no socket, an invisible process, and a visible process whose own directory has a socket; another
+/// runtime could not read its start time.
 /// Guarantee: the first socket is assigned to its process, and the listener will be verified; the second becomes an
 /// invisible process known only by its name; the third is not used; the last is found by its key 0.
 #[test]

@@ -114,7 +114,7 @@ mod tests {
 
     /// Scenario: a path is bound, bound again while the socket is live, left stale, occupied by a file, and too long.
     /// Guarantee: the file has mode 0600; a live socket and a foreign file are kept and reported; a stale socket is
-    /// replaced; the own socket is deleted.
+    /// replaced; the listener deletes its own file.
     #[tokio::test]
     async fn stale_socket_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
