@@ -14,9 +14,9 @@ record! {
     AllocationTick<'a> {
         /// Bytes handed out, cut to 32 bits.
         allocation_amount: u32 = "AllocationAmount",
-        /// Which heap.
+        /// Index of the heap.
         allocation_kind: AllocationKind = "AllocationKind",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
         /// Bytes handed out.
         allocation_amount64: u64 = "AllocationAmount64" since 2,
@@ -43,16 +43,16 @@ record! {
         object_count_for_type_sample: u32 = "ObjectCountForTypeSample",
         /// Their bytes.
         total_size_for_type_sample: u64 = "TotalSizeForTypeSample",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// AllocationSampled (303; keyword 0x80000000000, .NET 10): an allocation was picked by chance, one byte in 100
     /// KiB. Version 0 (38 bytes + name on 64 bits); never recorded.
     AllocationSampled<'a> {
-        /// Which heap.
+        /// Index of the heap.
         allocation_kind: AllocationKind = "AllocationKind",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Method table of the type.
         type_id: u64 as Ptr = "TypeID",

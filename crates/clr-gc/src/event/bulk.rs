@@ -15,9 +15,9 @@ use super::text::Utf16;
 record! {
     /// BulkType (15, keyword 0x80000): names of types. Version 0 (6 bytes + rows of varying length).
     BulkType<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The types.
         values: Rows<'a, BulkTypeRow<'a>> = "Values",
@@ -45,11 +45,11 @@ record! {
 
     /// GCBulkRootEdge (16, keyword 0x100000): roots. Version 0 (10 bytes + 21 per row on 64 bits, 13 on 32).
     BulkRootEdge<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The roots.
         values: Rows<'a, RootEdge> = "Values",
@@ -70,11 +70,11 @@ record! {
     /// GCBulkRootConditionalWeakTableElementEdge (17, keyword 0x100000): edges through dependent handles. Version 0
     /// (10 bytes + 24 per row on 64 bits, 12 on 32).
     BulkRootConditionalWeakTableElementEdge<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The edges.
         values: Rows<'a, WeakTableEdge> = "Values",
@@ -92,11 +92,11 @@ record! {
 
     /// GCBulkNode (18, keyword 0x100000): objects. Version 0 (10 bytes + 32 per row on 64 bits, 28 on 32).
     BulkNode<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The objects.
         values: Rows<'a, HeapNode> = "Values",
@@ -106,7 +106,7 @@ record! {
     HeapNode {
         /// Where.
         address: u64 as Ptr = "Address",
-        /// Bytes.
+        /// Number of bytes.
         size: u64 = "Size",
         /// Method table.
         type_id: u64 = "TypeID",
@@ -117,11 +117,11 @@ record! {
     /// GCBulkEdge (19, keyword 0x100000): references, in the order of the nodes. Version 0 (10 bytes + 12 per row on 64
     /// bits, 8 on 32).
     BulkEdge<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The references.
         values: Rows<'a, HeapEdge> = "Values",
@@ -138,11 +138,11 @@ record! {
     /// GCBulkSurvivingObjectRanges (21, keyword 0x400000): survivors that stay. Version 0 (10 bytes + 16 per row on 64
     /// bits, 12 on 32).
     BulkSurvivingObjectRanges<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The ranges.
         values: Rows<'a, SurvivingRange> = "Values",
@@ -152,18 +152,18 @@ record! {
     SurvivingRange {
         /// Where it begins.
         range_base: u64 as Ptr = "RangeBase",
-        /// Bytes.
+        /// Number of bytes.
         range_length: u64 = "RangeLength",
     }
 
     /// GCBulkMovedObjectRanges (22, keyword 0x400000): survivors that move. Version 0 (10 bytes + 24 per row on 64
     /// bits, 16 on 32).
     BulkMovedObjectRanges<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The ranges.
         values: Rows<'a, MovedRange> = "Values",
@@ -175,15 +175,15 @@ record! {
         old_range_base: u64 as Ptr = "OldRangeBase",
         /// Where it begins now.
         new_range_base: u64 as Ptr = "NewRangeBase",
-        /// Bytes.
+        /// Number of bytes.
         range_length: u64 = "RangeLength",
     }
 
     /// GCBulkRootCCW (36, keyword 0x100000; Windows): objects that COM holds. Version 0 (6 bytes + 44 per row).
     BulkRootCcw<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The wrappers.
         values: Rows<'a, RootCcw> = "Values",
@@ -210,9 +210,9 @@ record! {
     /// GCBulkRCW (37, keyword 0x100000; Windows): COM objects that managed objects hold. Version 0 (6 bytes + 40 per
     /// row).
     BulkRcw<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The wrappers.
         values: Rows<'a, Rcw> = "Values",
@@ -236,11 +236,11 @@ record! {
 
     /// GCBulkRootStaticVar (38, keyword 0x100000): static fields. Version 0 (14 bytes + rows of varying length).
     BulkRootStaticVar<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
         /// AppDomain.
         app_domain_id: u64 = "AppDomainID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The fields.
         values: Rows<'a, RootStaticVar<'a>> = "Values",

@@ -20,7 +20,7 @@ pub struct DynamicEvent<'a> {
     pub name: Utf16<'a>,
     /// The data: a 16-bit version and what belongs to it.
     pub data: &'a [u8],
-    /// Which runtime of the process.
+    /// Number of the runtime within its process.
     pub clr_instance: u16,
 }
 
@@ -140,7 +140,7 @@ record! {
     /// CommittedUsage (42 bytes; .NET 8 and later): memory committed, in bytes. Right after GCStart and right before
     /// GCEnd of a blocking collection, only at the start of a background one.
     CommittedUsage {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
         /// In use by the heaps.
         total_committed_in_use: u64 = "TotalCommittedInUse",
@@ -159,7 +159,7 @@ record! {
     /// 9 and 10 send 0 for both waits, whatever threads wait: unknown, not nothing. 11 sends them (182 of 192 samples
     /// under eight allocating threads, at most 2,111). So a 0 counts only in a stream that has shown a wait.
     SizeAdaptationSample {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
         /// Number of the collection.
         gc_index: u64 = "GCIndex",
@@ -180,9 +180,9 @@ record! {
     /// SizeAdaptationTuning (56 bytes; DATAS of .NET 9 and later): is the number of heaps right? "Tcp" is the
     /// throughput cost: the percentage of time that collections and waiting for allocation cost.
     SizeAdaptationTuning {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// Heaps from now on.
+        /// New number of heaps.
         new_heap_count: u16 = "NewHeapCount",
         /// Most heaps worth having; may exceed what the process can have.
         max_heap_count: u16 = "MaxHeapCount",
@@ -220,9 +220,9 @@ record! {
 
     /// SizeAdaptationFullGCTuning (44 bytes; DATAS of .NET 9 and later): after generation 2.
     SizeAdaptationFullGcTuning {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// Heaps from now on.
+        /// New number of heaps.
         new_heap_count: u16 = "NewHeapCount",
         /// Number of the collection.
         gc_index: u64 = "GCIndex",
@@ -246,9 +246,9 @@ record! {
 
     /// HeapCountTuning (36 bytes; DATAS of .NET 8). All costs in percent.
     HeapCountTuning {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// Heaps from now on.
+        /// New number of heaps.
         new_heap_count: i16 = "NewHeapCount",
         /// Number of the collection.
         gc_index: i64 = "GCIndex",
@@ -268,7 +268,7 @@ record! {
 
     /// HeapCountSample (34 bytes; DATAS of .NET 8). Times in microseconds.
     HeapCountSample {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
         /// Number of the collection.
         gc_index: i64 = "GCIndex",

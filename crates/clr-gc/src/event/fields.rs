@@ -34,7 +34,7 @@ pub trait Fields {
 
 /// A repeated part of an event.
 pub trait Table {
-    /// How many rows.
+    /// Number of rows.
     fn rows(&self) -> usize;
     /// Calls `visit` with each row.
     fn each(&self, visit: &mut dyn FnMut(&dyn Fields));

@@ -12,7 +12,7 @@ record! {
         type_id: u64 as Ptr = "TypeID",
         /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -29,7 +29,7 @@ record! {
         generation: u32 = "Generation",
         /// AppDomain; all ones on .NET Core.
         app_domain_id: u64 = "AppDomainID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -38,7 +38,7 @@ record! {
     DestroyGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -53,23 +53,23 @@ record! {
         object_size: u64 = "ObjectSize",
         /// Name of the type.
         type_name: Utf16<'a> = "TypeName",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// IncreaseMemoryPressure (200): `GC.AddMemoryPressure`. Verbose. Version 0 (10 bytes).
     IncreaseMemoryPressure {
-        /// Bytes.
+        /// Number of bytes.
         bytes_allocated: u64 = "BytesAllocated",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// DecreaseMemoryPressure (201): `GC.RemoveMemoryPressure`. Verbose. Version 0 (10 bytes).
     DecreaseMemoryPressure {
-        /// Bytes.
+        /// Number of bytes.
         bytes_freed: u64 = "BytesFreed",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }

@@ -36,7 +36,7 @@ record! {
         sink_block_count: u32 = "SinkBlockCount",
         /// How many GC handles are in use.
         gc_handle_count: u32 = "GCHandleCount",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
         /// Size of the pinned object heap.
         generation_size4: u64 = "GenerationSize4" since 2,
@@ -49,11 +49,11 @@ record! {
     CreateSegment {
         /// Where it begins.
         address: u64 = "Address",
-        /// Bytes.
+        /// Number of bytes.
         size: u64 = "Size",
         /// What it holds.
         segment_type: SegmentType = "Type",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -62,14 +62,14 @@ record! {
     FreeSegment {
         /// Where it began.
         address: u64 = "Address",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// GCGenerationRange (23): where a generation lies (keyword 0x400000). Version 0 (27 bytes on 64 bits, 23 on 32);
     /// seen on .NET Core 3.x only.
     GenerationRange {
-        /// Which generation.
+        /// Number of the generation.
         generation: u8 = "Generation",
         /// Where it begins.
         range_start: u64 as Ptr = "RangeStart",
@@ -77,7 +77,7 @@ record! {
         range_used_length: u64 = "RangeUsedLength",
         /// Bytes reserved.
         range_reserved_length: u64 = "RangeReservedLength",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }

@@ -22,7 +22,7 @@ record! {
         reason: GcReason = "Reason",
         /// What was done.
         global_mechanisms: GlobalMechanisms = "GlobalMechanisms",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// `GCSettings.LatencyMode`.
         pause_mode: PauseMode = "PauseMode",
@@ -47,7 +47,7 @@ record! {
     /// GCPerHeapHistory (204): one per heap and collection, without the collection's number. Version 3 (86 bytes + 80
     /// per generation on 64 bits, 58 + 40 on 32). Bytes unless another unit is named.
     PerHeapHistory<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Survivors allocated out of the free list of the next generation.
         free_list_allocated: u64 as Ptr = "FreeListAllocated",
@@ -71,7 +71,7 @@ record! {
         compact_mechanisms: CompactMechanism = "CompactMechanisms",
         /// Whether and how this heap was expanded.
         expand_mechanisms: ExpandMechanism = "ExpandMechanisms",
-        /// Which heap.
+        /// Index of the heap.
         heap_index: u32 = "HeapIndex",
         /// Committed for generation 0 beyond what it uses.
         extra_gen0_commit: u64 as Ptr = "ExtraGen0Commit",
@@ -108,9 +108,9 @@ record! {
     /// GCMarkWithType (202): what one heap marked from one kind of root. Version 0 (18 bytes). A kind may come more
     /// than once per heap and collection: the bytes add up.
     MarkWithType {
-        /// Which heap.
+        /// Index of the heap.
         heap_num: u32 = "HeapNum",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Where the marking began.
         root_kind: RootKind = "Type",
@@ -121,9 +121,9 @@ record! {
     /// GCMarkStackRoots, GCMarkFinalizeQueueRoots, GCMarkHandles, GCMarkOlderGenerationRoots (25 to 28) before
     /// GCMarkWithType replaced them. Version 0 (6 bytes); manifest only.
     MarkRoots {
-        /// Which heap.
+        /// Index of the heap.
         heap_num: u32 = "HeapNum",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -135,7 +135,7 @@ record! {
         join_time: JoinTime = "JoinTime",
         /// What the thread does.
         join_type: JoinType = "JoinType",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Which join; the numbers change between versions of the runtime. -1 for restarts (unsigned in the manifest).
         join_id: i32 = "JoinID",
@@ -144,7 +144,7 @@ record! {
     /// GCLOHCompact (208): the large object heap was compacted. Version 0 (4 bytes + 32 per heap on 64 bits, 20 on 32:
     /// rows are C structs, padded, though the manifest has no padding; 32 bits from the encoder only).
     LohCompact<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// How many heaps.
         count: u16 as Count<u16> = "Count",
@@ -169,7 +169,7 @@ record! {
     /// GCFitBucketInfo (209): sizes of free items or plugs, by powers of two. Verbose. Version 0 (14 bytes + 16 per
     /// bucket on 64 bits, 12 on 32: rows are padded C structs; 32 bits from the encoder only).
     FitBucketInfo<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// What is counted.
         bucket_kind: BucketKind as Half<BucketKind> = "BucketKind",

@@ -29,7 +29,7 @@ record! {
         count: u32 = "Count",
         /// Generation that was collected.
         depth: u32 as HalfInV0<u32> = "Depth",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -38,7 +38,7 @@ record! {
     GcTriggered {
         /// Why.
         reason: GcReason = "Reason",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -50,7 +50,7 @@ record! {
         /// Number of the previous collection, of the background collection under way, or 0xFFFFFFFF without any. Says
         /// nothing about which collection follows.
         count: u32 = "Count" since 1,
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -58,7 +58,7 @@ record! {
     /// GCRestartEEBegin (7), GCRestartEEEnd (3), GCCreateConcurrentThread (11), GCTerminateConcurrentThread (12; never
     /// recorded), GCFinalizersBegin (14).
     NoUserData {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -66,7 +66,7 @@ record! {
     FinalizersEnd {
         /// Finalizers that ran since GCFinalizersBegin.
         count: u32 = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -75,7 +75,7 @@ record! {
     GenAware {
         /// Number of the collection.
         count: u32 = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }

@@ -14,7 +14,7 @@ record! {
     PrvDecision {
         /// 1: yes.
         do_compact: u32 = "DoCompact",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -26,7 +26,7 @@ record! {
         large_object_segment_size: u64 = "LargeObjectSegmentSize",
         /// 1: server GC.
         server_gc: u32 = "ServerGC",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -36,9 +36,9 @@ record! {
         desired_allocation: u64 = "DesiredAllocation",
         /// Bytes given.
         new_allocation: u64 = "NewAllocation",
-        /// Which generation.
+        /// Number of the generation.
         generation_number: u32 = "GenerationNumber",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -56,7 +56,7 @@ record! {
         reason: GcReason = "Reason",
         /// What was done.
         global_mechanisms: GlobalMechanisms = "GlobalMechanisms",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -68,16 +68,16 @@ record! {
         join_time: JoinTime = "JoinTime",
         /// What the thread does.
         join_type: JoinType = "JoinType",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// PrvGCMarkStackRoots, PrvGCMarkFinalizeQueueRoots, PrvGCMarkHandles, PrvGCMarkCards (7 to 10). Versions 0
     /// (4 bytes), 1 (6).
     PrvMark {
-        /// Which heap.
+        /// Index of the heap.
         heap_num: u32 = "HeapNum",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -85,7 +85,7 @@ record! {
     /// (13), BGC2ndNonConBegin and End (14, 15), BGC2ndConBegin and End (16, 17), BGCPlanEnd (18), BGCSweepEnd (19).
     /// Version 0 (2 bytes).
     BgcStep {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -93,7 +93,7 @@ record! {
     BgcDrainMark {
         /// Objects on the mark list.
         objects: u64 = "Objects",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -105,7 +105,7 @@ record! {
         objects: u64 = "Objects",
         /// 1: of the large object heap.
         is_large: u32 = "IsLarge",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -119,9 +119,9 @@ record! {
         objects: u64 = "Objects",
         /// 1: of the large object heap.
         is_large: u32 = "IsLarge",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
-        /// Which generation.
+        /// Number of the generation.
         gen_number: u32 = "GenNumber" since 1,
     }
 
@@ -130,25 +130,25 @@ record! {
     BgcAllocWait {
         /// Why, 0 to 11 (`alloc_wait_reason`).
         reason: u32 = "Reason",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// GCFullNotify (25): a full collection is near. Versions 0 (8 bytes), 1 (10).
     FullNotify {
-        /// Which generation.
+        /// Number of the generation.
         gen_number: u32 = "GenNumber",
         /// 1: because of allocation.
         is_alloc: u32 = "IsAlloc",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// BGC1stSweepEnd (26). Version 0 (6 bytes).
     Bgc1stSweepEnd {
-        /// Which generation.
+        /// Number of the generation.
         gen_number: u32 = "GenNumber",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
@@ -159,7 +159,7 @@ record! {
         type_id: u64 as Ptr = "TypeID",
         /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Name of the type.
         type_name: Utf16<'a> = "TypeName",
@@ -174,7 +174,7 @@ record! {
         plug_end: u64 as Ptr = "PlugEnd",
         /// Bytes of free space before it.
         gap_before_size: u64 as Ptr = "GapBeforeSize",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }

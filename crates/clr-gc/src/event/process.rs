@@ -7,7 +7,7 @@ record! {
     /// RuntimeStart (187) of the runtime provider, and RuntimeDCStart (187) of the rundown provider: which runtime
     /// runs. Version 0 (41 bytes + two strings).
     RuntimeInformation<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// 1 desktop, 2 CoreCLR, 4 Mono.
         sku: u16 = "Sku",
@@ -58,7 +58,7 @@ record! {
         /// Bits: 1 concurrent, 2 large pages, 4 frozen segments, 8 the hard limit is configured, 0x10 heaps are not
         /// bound to processors.
         bit_settings: u32 = "BitSettings",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
