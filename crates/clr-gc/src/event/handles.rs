@@ -1,4 +1,4 @@
-//! Handles, pinned and finalized objects, memory pressure.
+//! Events about handles, pinned objects, finalized objects and memory pressure.
 
 use super::enums::HandleKind;
 use super::reader::Ptr;
@@ -16,14 +16,14 @@ record! {
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// SetGCHandle (30) and PrvSetGCHandle (private provider, 194): a handle was made. Version 0 (34 bytes on 64 bits,
-    /// 26 on 32); never recorded. The AppDomain is 64 bits wide on both.
+    /// SetGCHandle (30) and PrvSetGCHandle (private provider, 194): a handle was created. Version 0 (34 bytes on 64
+    /// bits, 26 on 32); never recorded. The AppDomain is 64 bits wide on both.
     SetGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",
-        /// Address of its object.
+        /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
-        /// Its kind.
+        /// Kind of the handle.
         kind: HandleKind = "Kind",
         /// Generation of the object.
         generation: u32 = "Generation",
@@ -33,8 +33,8 @@ record! {
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// DestroyGCHandle (31) and PrvDestroyGCHandle (private provider, 195): a handle is gone. Version 0 (10 bytes on 64
-    /// bits, 6 on 32); never recorded.
+    /// DestroyGCHandle (31) and PrvDestroyGCHandle (private provider, 195): a handle was destroyed. Version 0 (10 bytes
+    /// on 64 bits, 6 on 32); never recorded.
     DestroyGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",
@@ -42,10 +42,10 @@ record! {
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// PinObjectAtGCTime (33): a collection met a pinned object. Verbose. Version 0 (26 bytes + name on 64 bits, 18 +
-    /// name on 32). On NativeAOT the name is the literal `NULL`, and NativeAOT 10 gives implausible sizes.
+    /// PinObjectAtGCTime (33): a collection encountered a pinned object. Verbose. Version 0 (26 bytes + name on 64
+    /// bits, 18 + name on 32). On NativeAOT the name is the literal `NULL`, and NativeAOT 10 sends implausible sizes.
     PinObjectAtGcTime<'a> {
-        /// Address of what pins it.
+        /// Address of the handle that pins the object.
         handle_id: u64 as Ptr = "HandleID",
         /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
