@@ -22,7 +22,7 @@
 //! | GCGlobalHeapHistory | with the concurrent bit: the background collection in progress, or the last one; otherwise the collection that runs while the threads are suspended |
 //! | GCPerHeapHistory | the collection of the previous global history on the same thread |
 //! | CommittedUsage, marks, joins, LOH compaction | the collection that runs while the threads are suspended |
-//! | CreateConcurrentThread | the collection that runs while the threads are suspended, or the background collection in progress if there is none |
+//! | CreateConcurrentThread | the collection that runs while the threads are suspended, or otherwise the background collection in progress |
 //! | a stop | the collections whose GCStart falls into it; without a GCStart and with reason 6, the background collection in progress |
 //!
 //! A collection is complete when all its facts have arrived, in any order. Facts that do not arrive within

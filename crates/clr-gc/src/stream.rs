@@ -80,7 +80,7 @@ pub struct Observed<'a> {
     pub event: &'a Event<'a>,
     /// Layout of the event, if it is known.
     pub layout: Option<Layout>,
-    /// Fields of the event, or the reason why it has none.
+    /// Fields of the event, or the reason why they are not available.
     pub decoded: Result<ClrEvent<'a>, Undecoded>,
     /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,

@@ -193,7 +193,7 @@ code! {
         SIZED_REF = 8 "SizedRef",
         /// Weak reference to a COM object.
         WEAK_NATIVE_COM = 9 "WeakNativeCom",
-        /// Weak reference to the inside of an object.
+        /// Weak reference into an object.
         WEAK_INTERIOR_POINTER = 10 "WeakInteriorPointer",
     }
 

@@ -53,7 +53,7 @@ pub enum AllocatedUnknown {
     First,
     /// Events between the previous collection and this one were lost.
     Loss,
-    /// A per-heap history of this collection or of an earlier one was never observed.
+    /// A per-heap history of this or an earlier collection was never observed.
     MissingHistory,
     /// The collection ran during a background collection whose start was not observed, so the sizes are from the middle
     /// of a sweep.

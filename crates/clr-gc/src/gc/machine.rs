@@ -66,19 +66,19 @@ const MAX_OTHER_REASONS: usize = 64;
 /// Time at which a finished collection is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settling {
-    /// At the end of the stream, when every loss is known (files).
+    /// The end of the stream, when every loss is known (files).
     AtTheEnd,
-    /// This many nanoseconds of stream time after its last fact (live).
+    /// The given number of nanoseconds of stream time after the last fact of the collection (live).
     After(i64),
 }
 
 /// Attribution of events that do not change the record of their collection.
 enum Share {
-    /// To the collection that runs while the threads are suspended.
+    /// The collection that runs while the threads are suspended.
     Running,
-    /// To the background collection.
+    /// The background collection.
     Background,
-    /// To no collection.
+    /// No collection.
     None,
 }
 
@@ -427,7 +427,7 @@ impl Machine {
         self.shared_by = machines.max(1);
     }
 
-    /// Returns whether more items wait to be reported than a live machine keeps. Take outcomes until there are none.
+    /// Returns whether more items wait to be reported than a live machine keeps. If so, take all outcomes.
     pub fn overflows(&self) -> bool {
         self.settling != Settling::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }

@@ -307,7 +307,7 @@ impl Account {
         self.estimated |= bit(cause);
     }
 
-    /// Takes time out of a part, at most all of it. Returns the amount taken.
+    /// Takes at most `ns` nanoseconds out of a part. Returns the amount taken.
     pub(super) fn take(&mut self, cause: Cause, ns: i64) -> i64 {
         let Some(part) = self.ns.get_mut(cause as usize) else {
             return 0;

@@ -16,7 +16,7 @@ pub struct Open {
     pub background: Option<i64>,
     /// Thread that requested the stop or the collection, as by `GC.Collect`, or otherwise stopped the threads.
     pub requester: Option<u64>,
-    /// Whether that thread is the one that serves tools, for a heap dump; `None` if no operation is open or the thread
+    /// Whether the requester is the thread that serves tools (heap dumps); `None` if no operation is open or the thread
     /// is unknown.
     pub requested_by_tool: Option<bool>,
     /// Start of the running round of the finalizer thread.

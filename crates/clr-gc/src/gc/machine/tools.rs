@@ -84,7 +84,7 @@ mod tests {
     }
 
     /// Scenario: a session ends and no stop follows; later the thread that was taken for the serving thread allocates.
-    /// Guarantee: the thread is unknown at first, and then it is not the serving thread.
+    /// Guarantee: the thread is unknown initially, and is not the serving thread after it has allocated.
     #[test]
     fn exiting_or_allocating_thread_serves_no_tool() {
         let mut tools = ToolThread::default();
