@@ -43,7 +43,7 @@ pub struct Identity {
     pub key: RunKey,
     /// Pid in the process's own pid namespace.
     pub ns_pid: Option<u32>,
-    /// Name of the entry assembly, or of the executable if there is none.
+    /// Name of the entry assembly, or of the executable if there is no entry assembly.
     pub name: String,
     /// Version of the runtime, once it is known.
     pub runtime: Option<String>,

@@ -106,7 +106,7 @@ pub struct Figures {
     pub memory: Memory,
     /// Other processes in that group; unknown if they were not read.
     pub others: OtherProcesses,
-    /// Smallest number of CPUs that the process may use, according to the quotas within its container.
+    /// Number of CPUs that the process may use, according to the smallest quota within its container.
     pub cpu_limit: Option<f64>,
     /// CPU throttling of the group with this limit; unknown without a limit.
     pub cpu: Cpu,

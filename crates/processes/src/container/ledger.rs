@@ -9,7 +9,7 @@
 //! # Division
 //!
 //! The sources are read at slightly different times, and committed memory is not necessarily resident on Linux. Each
-//! line therefore takes at most the remainder of what it shares with the lines before it:
+//! line therefore takes at most the remainder of the memory that it shares with the lines before it:
 //!
 //! * The collector's lines share its resident pages, counted in `smaps` ([`maps`]), or the process's anonymous pages if
 //!   the heap was not counted. Resident pages beyond live objects, free space and tables are committed and unused: kept

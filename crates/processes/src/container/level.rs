@@ -14,7 +14,7 @@
 //! | limit met | `memory.events` max | `memory.failcnt` |
 //! | slowed down at memory.high | `memory.events` high | - |
 //! | CPU limit | `cpu.max` | `cpu.cfs_quota_us` (-1: none), `cpu.cfs_period_us` |
-//! | periods, throttled ones, for how long | `cpu.stat` nr_periods, nr_throttled, throttled_usec | nr_periods, nr_throttled, throttled_time (ns) |
+//! | periods, throttled periods, throttled time | `cpu.stat` nr_periods, nr_throttled, throttled_usec | nr_periods, nr_throttled, throttled_time (ns) |
 
 use super::figures::{Cpu, Memory};
 
@@ -113,7 +113,7 @@ pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
-/// Returns how often and for how long the group was throttled because its quota was used up.
+/// Returns the number of periods and the time in which the group was throttled because its quota was used up.
 pub(crate) fn cpu(unified: bool, read: ReadFile<'_>) -> Cpu {
     let stat = read("cpu.stat");
     let stat = |key: &str| value(stat.as_deref()?, key);

@@ -34,7 +34,7 @@ pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
     })
 }
 
-/// Returns the group of a controller: that of version 1 if its hierarchy has the controller, or that of version 2.
+/// Returns the group of a controller, in version 1 if a hierarchy of it has the controller, or in version 2.
 pub(crate) fn group_of<'a>(text: &'a str, controller: &str) -> Option<Membership<'a>> {
     memberships(text)
         .find(|membership| membership.has(controller))

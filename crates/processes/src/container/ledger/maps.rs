@@ -313,7 +313,7 @@ mod tests {
     /// Scenario: in the same mappings, the collector has committed the memory behind its last reserved part (large
     /// objects up to the end of its range) and tables before the first part; in another case it has committed far more
     /// than exists there (segments).
-    /// Guarantee: in the first case all of it counts, and in the second case the heap is unknown.
+    /// Guarantee: in the first case all committed memory counts, and in the second case the heap is unknown.
     #[test]
     fn committed_bytes_determine_end_of_heap() {
         let counted = walked(&REAL, Some(100 << 20)).heap;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     /// Scenario: the first part of a heap is in use from the start of its range, behind an arena of malloc.
-    /// Guarantee: that part belongs to the heap, and the arena does not.
+    /// Guarantee: the first part belongs to the heap, and the arena does not.
     #[test]
     fn committed_bytes_determine_start_of_heap() {
         let full = [

@@ -14,7 +14,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 /// Readings of one process and of one kind. Counted readings are not compared with estimates.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// Reading that the newest one is compared with.
+    /// Reading that the newest reading is compared with.
     base: Option<(Moment, Ledger)>,
     /// Reading that replaces the base next.
     next: Option<(Moment, Ledger)>,
