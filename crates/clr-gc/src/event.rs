@@ -25,6 +25,7 @@
 //!   used. This is exact for whole payloads of known versions because their sizes differ. A longer payload of an older
 //!   version, or a payload truncated to the exact size of an older version, cannot be distinguished from another
 //!   version.
+//!
 //! # Example
 //!
 //! ```

@@ -3,10 +3,10 @@
 //! ```text
 //! (time, thread, event) -> Machine -> Collection | Suspension
 //!                            |  open stops, one per thread           (stop)
-//!                            |  what each thread did last            (trail)
-//!                            |  collections whose facts come in      (forming)
+//!                            |  last event of each thread            (trail)
+//!                            |  collections that receive facts       (forming)
 //!                            |  bytes allocated between them         (allocated)
-//!                            |  what stops were spent on             (account)
+//!                            |  causes of stopped time               (account)
 //!                            '  intervals in which events are lost   (loss)
 //! ```
 //!

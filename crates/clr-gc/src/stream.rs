@@ -168,7 +168,7 @@ impl GcStream {
         self.decoder.flush();
     }
 
-    /// Tells a live stream that it has been silent for `silent_ns`, so that outcomes that have waited long enough can
+    /// Records that a live stream has been silent for `silent_ns`, so that outcomes that have waited long enough can
     /// be reported. Call [`GcStream::flush`] and [`GcStream::advance`] first, and take the outcomes afterwards.
     pub fn quiet(&mut self, silent_ns: i64) {
         for process in &mut self.processes {

@@ -63,7 +63,7 @@ impl Beside {
         match fs::symlink_metadata(to) {
             Ok(_) if !replace => return Err(io::ErrorKind::AlreadyExists.into()),
             Ok(there) if !there.is_file() && !there.is_symlink() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not a regular file"));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
             }
             _ => {}
         }

@@ -84,7 +84,7 @@ pub enum Input {
     Healed,
     /// One second has passed.
     Tick {
-        /// Age of the last moment at which all streams had been read to their ends, in nanoseconds.
+        /// Time since all streams were last read to their ends, in nanoseconds.
         behind_ns: u64,
     },
     /// The memory and the container have been read.

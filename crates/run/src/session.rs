@@ -6,7 +6,7 @@
 //! advances only to the point up to which the streams were read, plus [`ALLOWANCE_NS`]. Until that reaches the current
 //! time, operations in progress and silence are unknown. Once the reader continues, the waiting collections advance the
 //! time themselves, as those of a recording do.
-//!
+
 use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
 use gc_rules::time::Moment;
 use gc_telemetry::definition::own::target as row;

@@ -102,7 +102,7 @@ fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
             collections.entry(key).or_default().push(*collection);
         }
     }
-    assert_eq!(stream.decoder().stats().lost, None, "the events have no sequence numbers");
+    assert_eq!(stream.decoder().stats().lost, None, "events have no sequence numbers");
     collections
 }
 

@@ -79,5 +79,5 @@ fn open_operations_are_reported_from_start_to_end() {
         stream.end();
         assert!(stream.open().is_nothing(), "{name}");
     }
-    assert!(seen.iter().all(|count| *count > 10), "some operations were never open: {seen:?}");
+    assert!(seen.iter().all(|count| *count > 10), "some were never open: {seen:?}");
 }
