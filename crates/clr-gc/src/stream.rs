@@ -61,8 +61,8 @@ impl Default for StreamLimits {
 }
 
 impl StreamLimits {
-    /// Returns limits for the stream of one process out of hundreds. Such a stream names one process with one runtime.
-    /// Events of another version that lack the runtime's number count as another runtime.
+    /// Returns limits for one of hundreds of streams, each of a single process with one runtime. Events whose version
+    /// lacks the number of the runtime count as another runtime.
     pub const fn one_live_process() -> Self {
         Self {
             decoder: Limits::for_one_live_process(),

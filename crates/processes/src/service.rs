@@ -21,7 +21,7 @@ const OWNERS: [&str; 6] = [
 ///
 /// In Kubernetes it consists of the namespace, the owner of the pod (or the pod) and the container. Otherwise it is the
 /// `service.name` that the process set itself, with its namespace. Otherwise it consists of the command line and the
-/// pod or container. A name chosen by gcwatch is that of the program, which can also run for other purposes.
+/// pod or container, because a name chosen by gcwatch is only that of the program, which other services can also run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey(Arc<str>);
 

@@ -223,8 +223,7 @@ impl Collection {
         })
     }
 
-    /// Returns the time from GCStart to GCEnd. Most of this time of a background collection runs concurrently with the
-    /// program.
+    /// Returns the time from GCStart to GCEnd. A background collection spends most of it concurrently with the program.
     pub fn duration_ns(&self) -> Option<i64> {
         // A GCEnd before its GCStart indicates damage and has no length.
         Some(self.end?.saturating_sub(self.start?)).filter(|&ns| ns >= 0)

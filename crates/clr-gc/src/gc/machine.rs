@@ -352,7 +352,7 @@ impl Machine {
     }
 
     /// Records that a live stream has been silent for `silent_ns`. Items that have waited long enough are reported as
-    /// if this time had passed since the newest event. Unlike with [`Machine::tick`], events of this period can still
+    /// if this time had passed since the newest event. Unlike after [`Machine::tick`], events of this period can still
     /// arrive and are not treated as lost.
     pub fn quiet(&mut self, silent_ns: i64) {
         self.quiet_until = self.newest.map(|newest| newest.saturating_add(silent_ns.max(0)));
@@ -414,8 +414,8 @@ impl Machine {
         })
     }
 
-    /// Returns whether the oldest item must be reported regardless of the time. Removes a quarter at a time, because
-    /// each query of the machine's contents scans the waiting items.
+    /// Returns whether the oldest item must be reported regardless of the time. Once started, this continues for a
+    /// quarter of the items, because each query of the machine's contents scans the waiting items.
     fn relieves(&mut self) -> bool {
         let enough = MAX_SETTLED / self.shared_by / 4 * 3;
         self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);

@@ -34,8 +34,8 @@ impl Process {
     }
 }
 
-/// Returns whether the runtime is CoreCLR, of which all versions send the events of the finalizer thread. Only the
-/// newest NativeAOT sends them. NativeAOT reports 65,535 processors.
+/// Returns whether the runtime is CoreCLR. All versions of CoreCLR send the events of the finalizer thread; of
+/// NativeAOT, only the newest version does. NativeAOT is recognized because it reports 65,535 processors.
 pub(super) fn is_core_clr(header: &TraceHeader) -> bool {
     header.processors.is_some_and(|processors| processors != 0xFFFF)
 }

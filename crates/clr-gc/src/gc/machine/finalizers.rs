@@ -3,10 +3,11 @@
 //! A collection finds dead objects with finalizers (FinalizationPromotedCount of its GCHeapStats) and wakes the thread,
 //! which runs a round: GCFinalizersBegin, then all finalizers one after another, including those of objects that
 //! further collections find during the round, then GCFinalizersEnd with the number of finalizers that ran. A round that
-//! does not end therefore indicates a stuck finalizer, or finalizers that are slower than new objects arrive. Objects
-//! that were found but not finalized are waiting. In 35 recordings of .NET Core 3.1, 8, 9 and 10, both sums match to
-//! the object. A background collection wakes the thread at the end of its marking but reports the found objects at its
-//! own end, so a round in between runs objects that are counted later. NativeAOT 8 and 9 send neither event.
+//! does not end therefore indicates a stuck finalizer, or finalizers that run more slowly than new objects arrive.
+//! Objects that were found but not finalized are waiting. In 35 recordings of .NET Core 3.1, 8, 9 and 10, both sums
+//! match to the object. A background collection wakes the thread at the end of its marking but reports the found
+//! objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9 send
+//! neither event.
 
 use crate::gc::machine::{Machine, Settling};
 
