@@ -113,7 +113,7 @@ pub enum Input {
     Settings(Arc<PipelineSettings>),
     /// The history has been written to disk up to a bucket.
     HistoryKept {
-        /// The first bucket that has not been written.
+        /// Index of the first bucket that has not been written.
         until: u64,
     },
     /// The process is no longer monitored, although it is running. Open alerts are closed.

@@ -307,7 +307,7 @@ mod tests {
         session.tick(at(85), 76 * SECOND);
         assert_eq!(session.advances(at(85)), at(12));
         assert!(facts(&session).behind);
-        // A clock elsewhere can request the current time.
+        // Other callers can pass the current time of the clock.
         assert_eq!(session.advances(at(85)), at(12));
         assert_eq!(session.catches_up(at(13), at(85)), None);
         assert_eq!(facts(&session).open.stop, None);
@@ -327,7 +327,7 @@ mod tests {
 
     /// Scenario: a stream is not read to its end for ten seconds, and then it is; the same happens to a process whose
     /// session has ended.
-    /// Guarantee: only the rules of this process wait, and no time is waited for if the process is not read.
+    /// Guarantee: only the rules of this process wait, and they do not wait if the process is not read.
     #[test]
     fn undrained_stream_delays_only_its_rules() {
         let at = |second: u64| Moment::from_ns(1000 * SECOND + second * SECOND);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     /// Scenario: a heap dump by gcwatch runs and then ends; collections occur before, during and after it.
-    /// Guarantee: collections during the dump belong to it, including a clock difference of half a second.
+    /// Guarantee: collections during the dump belong to it, with a tolerance of 0.5 s for different clocks.
     #[test]
     fn collections_during_own_dump_are_recognized() {
         let at = |seconds: u64| Moment::from_ns((1_000 + seconds) * SECOND);

@@ -17,9 +17,9 @@
 //! | RestartEEBegin | RestartEEEnd | resuming threads |
 //! | SuspendEEEnd | RestartEEBegin of a background collection's separate stop | marking of that collection |
 //!
-//! These parts are measured. Two divisions within them are estimated and have ranges. The collector scans a kind of root
-//! and marks the objects behind it in the same interval, which `marking_cost` divides. Relocation scans the same roots
-//! again, and its time is divided like the marking.
+//! These parts are measured. Two divisions within them are estimated and have ranges. The collector scans a kind of
+//! root and marks the objects behind it in the same interval, which `marking_cost` divides. Relocation scans the same
+//! roots again, and its time is divided like the marking.
 //!
 //! With several heaps, only the marks of the heap that was last to finish its roots count, because the other heaps
 //! waited for it. Sums over heaps would exceed the stop.

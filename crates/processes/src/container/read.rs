@@ -315,7 +315,7 @@ fn reclaimable_share(meminfo: &str) -> Option<f64> {
     (all > 0).then(|| (reclaimable as f64 / all as f64).min(1.0))
 }
 
-/// Returns whether there are groups below a group, or that is unknown.
+/// Returns whether there are groups below a group; `true` if unknown.
 fn has_groups(folder: &OwnedFd) -> bool {
     // A folder has two links (its name and `.`), plus one for each folder below it.
     !fstat(folder).is_ok_and(|stat| stat.st_nlink <= 2)
