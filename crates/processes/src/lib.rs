@@ -145,7 +145,7 @@ impl RunState {
         }
     }
 
-    /// Returns the reason why the process is permanently not read, from a small set of words.
+    /// Returns the reason why the process is not read, if that state is lasting. It is one of a small set of words.
     pub fn not_attached(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),

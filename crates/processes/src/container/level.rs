@@ -2,18 +2,18 @@
 //!
 //! | | Version 2 | Version 1 |
 //! |---|---|---|
-//! | memory limit | `memory.max` (`max`: none) | `memory.limit_in_bytes` (2^63 less a page: none) |
-//! | in use | `memory.current` | `memory.usage_in_bytes` |
-//! | of it file pages not used lately | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
+//! | memory limit | `memory.max` (`max` for none) | `memory.limit_in_bytes` (2^63 minus one page for none) |
+//! | usage | `memory.current` | `memory.usage_in_bytes` |
+//! | inactive file pages | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
 //! | anonymous pages | `memory.stat` anon | `memory.stat` total_rss |
 //! | files in memory | `memory.stat` shmem | `memory.stat` total_shmem |
 //! | reclaimable pages of files | `memory.stat` active_file, inactive_file | `memory.stat` total_active_file, total_inactive_file |
 //! | kernel memory | `memory.stat` kernel (Linux 5.18), or its parts; sock | `memory.kmem.usage_in_bytes` |
 //! | reclaimable kernel memory | `memory.stat` slab_reclaimable | - (see [`Memory::estimate_kernel`]) |
 //! | processes killed | `memory.events` oom_kill | `memory.oom_control` oom_kill (Linux 4.13) |
-//! | limit met | `memory.events` max | `memory.failcnt` |
+//! | limit reached | `memory.events` max | `memory.failcnt` |
 //! | slowed down at memory.high | `memory.events` high | - |
-//! | CPU limit | `cpu.max` | `cpu.cfs_quota_us` (-1: none), `cpu.cfs_period_us` |
+//! | CPU limit | `cpu.max` | `cpu.cfs_quota_us` (-1 for none), `cpu.cfs_period_us` |
 //! | periods, throttled periods, throttled time | `cpu.stat` nr_periods, nr_throttled, throttled_usec | nr_periods, nr_throttled, throttled_time (ns) |
 
 use super::figures::{Cpu, Memory};

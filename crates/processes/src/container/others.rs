@@ -72,7 +72,7 @@ impl Member {
         };
         let kib = |key: &str| value(key)?.split_ascii_whitespace().next()?.parse::<u64>().ok();
         let private = kib("RssAnon")?.saturating_add(kib("VmSwap").unwrap_or(0));
-        // The kernel writes a backslash as two. Line ends stay two characters.
+        // The kernel escapes a backslash as two. Escaped line ends stay two characters.
         let name = value("Name")?.trim_start_matches('\t').replace("\\\\", "\\");
         Some(Self {
             pid,
