@@ -1,7 +1,7 @@
 //! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
 //!
 //! A count visits all pages of the process. It is therefore made only for a viewer or for an incident that gathers the
-//! ledger, at most every [`ASKED_NS`]. In between, the heap is assumed to be resident as far as the process is resident.
+//! ledger, at most every [`ASKED_NS`]. In between, the heap is assumed to be as resident as the process.
 
 use gc_rules::ledger::Ledger;
 use gc_rules::time::Moment;
