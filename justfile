@@ -14,6 +14,19 @@ check:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     .ci/words --comments
 
+# Builds, lints and tests one crate and every crate that depends on it, without .NET processes: `just crate delivery`.
+crate NAME:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    dependents=$(cargo tree --locked --workspace --invert {{NAME}} --edges normal,build,dev --prefix none --format '{p}')
+    mapfile -t packages < <(awk 'NF { print "--package=" $1 }' <<<"$dependents" | sort -u)
+    cargo clippy --locked --all-targets "${packages[@]}" -- -D warnings
+    GCWATCH_SKIP_LIVE=all cargo test --locked "${packages[@]}"
+
+# The documentation as a book, into target/book (needs mdbook 0.4 or later: cargo install mdbook).
+book *ARGS:
+    mdbook build {{ARGS}}
+
 # All tests; fetches .NET runtimes once.
 test *ARGS:
     tests/run {{ARGS}}
