@@ -7,12 +7,13 @@ default:
 ci:
     .ci/run
 
-# Formatting, lints, documentation, words.
+# Formatting, lints, documentation, words, links.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     .ci/words --comments
+    .ci/book-links --check
 
 # Builds, lints and tests one crate and every crate that depends on it, without .NET processes: `just crate delivery`.
 crate NAME:
