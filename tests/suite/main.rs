@@ -13,6 +13,7 @@
 mod alerts;
 mod cli;
 mod config;
+mod crates;
 mod daemon;
 mod evidence;
 mod house;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::source::cargo;
+use crate::cargo;
 
 /// The addresses that are set. The placeholders under `.example` are none.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +23,7 @@ impl Addresses {
     /// Those of `Cargo.toml`. `GCWATCH_REPOSITORY`, `GCWATCH_REGISTRY` and `GCWATCH_PACKAGES` override them.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let words = ["--no-deps", "--format-version", "1"];
-        let metadata: Value = serde_json::from_slice(&cargo(root, "metadata", &words)?)?;
+        let metadata: Value = serde_json::from_slice(&cargo::run(root, "metadata", &words)?)?;
         let (repository, addresses) = (env!("CARGO_PKG_REPOSITORY"), &metadata["metadata"]["addresses"]);
         let given = |variable: &str, written: Option<&str>| {
             let written = written.map(str::to_owned);
@@ -80,7 +80,8 @@ mod tests {
     use std::process::Command;
 
     use super::{host, is_loopback, is_set};
-    use crate::source::{Source, cargo};
+    use crate::cargo;
+    use crate::source::Source;
 
     /// Scenario: addresses with and without scheme, port and path; the names that are reserved for examples.
     /// Guarantee: a placeholder is no address; loopback is what needs no TLS.
@@ -103,7 +104,7 @@ mod tests {
     fn cargo_toml_alone_has_the_addresses() {
         let source = Source::here().unwrap();
         let words = ["--no-deps", "--format-version", "1"];
-        let metadata = cargo(&source.root, "metadata", &words).unwrap();
+        let metadata = cargo::run(&source.root, "metadata", &words).unwrap();
         let metadata: serde_json::Value = serde_json::from_slice(&metadata).unwrap();
         let written = metadata["metadata"]["addresses"].as_object().unwrap().values();
         let mut addresses: Vec<_> = written.map(|address| address.as_str().unwrap()).collect();

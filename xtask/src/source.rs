@@ -90,20 +90,6 @@ impl Source {
     }
 }
 
-/// What a command of cargo writes.
-pub(crate) fn cargo(root: &Path, command: &str, words: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(root)
-        .args([command, "--locked"])
-        .args(words)
-        .output()
-        .with_context(|| format!("cannot run cargo {command}"))?;
-    if !output.status.success() {
-        bail!("cargo {command}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(output.stdout)
-}
-
 fn git(root: &Path, words: &[&str]) -> Option<String> {
     // Not the repository that an unpacked archive happens to lie in.
     if !root.join(".git").exists() {
