@@ -31,4 +31,5 @@ mod targets;
 mod telemetry;
 mod terminal;
 mod top;
+mod transcripts;
 mod web;
