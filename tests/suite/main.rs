@@ -32,4 +32,5 @@ mod targets;
 mod telemetry;
 mod terminal;
 mod top;
+mod transcripts;
 mod web;
