@@ -38,7 +38,9 @@ fn packages() -> Vec<Package> {
             dependencies: normal
                 .map(|dependency| {
                     let name = text(&dependency["name"]);
-                    let import = dependency["rename"].as_str().map_or_else(|| name.clone(), str::to_owned);
+                    let import = dependency["rename"]
+                        .as_str()
+                        .map_or_else(|| name.clone(), str::to_owned);
                     (name, import.replace('-', "_"))
                 })
                 .collect(),
@@ -151,7 +153,11 @@ fn no_dependency_is_unused() {
     for package in packages() {
         let mut files = Vec::new();
         rust_files(&package.folder.join("src"), &mut files);
-        let code: String = files.iter().flat_map(|file| product_code(file)).collect::<Vec<_>>().join("\n");
+        let code: String = files
+            .iter()
+            .flat_map(|file| product_code(file))
+            .collect::<Vec<_>>()
+            .join("\n");
         for (name, import) in &package.dependencies {
             let is_named = code.match_indices(import.as_str()).any(|(at, _)| {
                 let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -209,7 +215,11 @@ fn types_are_implemented_where_they_are_defined() {
     }
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/impls-elsewhere.txt");
     let list = fs::read_to_string(list).unwrap();
-    let listed: BTreeSet<String> = list.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+    let listed: BTreeSet<String> = list
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(elsewhere, listed);
 }
 

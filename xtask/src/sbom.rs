@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::archive::sha256;
-use crate::image::date;
 use crate::cargo;
+use crate::image::date;
 use crate::source::Source;
 
 /// What it is linked for: the list is the same wherever it is made.

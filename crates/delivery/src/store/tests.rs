@@ -1,8 +1,8 @@
 //! The store on a disk that tears, reorders and drops what is written.
 
-use std::fs;
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use fastrand::Rng;
