@@ -21,11 +21,11 @@ use crate::frozen::attached;
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, || Ok(());
-        hostile_burst_stays_within_the_budget_of_the_daemon,
-        hostile_burst_stays_within_the_budget_of_a_command,
-        daemon_killed_in_a_burst_does_not_repeat_it,
+        hostile_burst_stays_within_budget_of_daemon,
+        hostile_burst_stays_within_budget_of_command,
+        daemon_killed_in_burst_does_not_repeat_it,
         unending_bursts_do_not_block_other_processes,
-        stopped_command_does_not_block_the_process,
+        stopped_command_does_not_block_process,
     );
     add_tests!(tests, need_root; lock_of_another_user_is_ignored);
 }
@@ -49,7 +49,7 @@ fn found(daemon: &Daemon, pid: u32) -> Value {
 /// methods with names of 6 KB, and sends nine times as much after the request to stop.
 /// Guarantee: the daemon's memory grows by at most the cost of one process; the incident contains the samples that
 /// arrived in time; the well-behaved process loses no events.
-fn hostile_burst_stays_within_the_budget_of_the_daemon() {
+fn hostile_burst_stays_within_budget_of_daemon() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let neighbour = neighbour(&scene, &daemon);
@@ -83,7 +83,7 @@ fn gcwatch(scene: &Scene, arguments: &[&str], pid: u32) -> Child {
 /// Scenario: commands request the allocating sites of the same process and print tables, records, pictures, folded
 /// stacks and profiles.
 /// Guarantee: no command exceeds the memory limit of a burst, and each output has at most some megabytes.
-fn hostile_burst_stays_within_the_budget_of_a_command() {
+fn hostile_burst_stays_within_budget_of_command() {
     let scene = Scene::begin();
     let hostile = Runtime::start(&scene, "burst");
     for format in ["table", "ndjson", "svg", "folded", "pprof"] {
@@ -110,7 +110,7 @@ fn hostile_burst_stays_within_the_budget_of_a_command() {
 /// Scenario: the daemon is killed in the middle of a burst; another daemon starts with the same state directory.
 /// Guarantee: the new daemon does not start a burst of this process and states the reason; it starts a burst of another
 /// process.
-fn daemon_killed_in_a_burst_does_not_repeat_it() {
+fn daemon_killed_in_burst_does_not_repeat_it() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let first = Runtime::start(&scene, "burst");
@@ -172,7 +172,7 @@ fn guard_sockets(pid: u32) -> Option<usize> {
 /// Scenario: `gcwatch callers` is suspended (Ctrl-Z) while it reads a process.
 /// Guarantee: its stream is closed within ten seconds, so that writes of the process do not block; when the command
 /// continues, it reports this and exits.
-fn stopped_command_does_not_block_the_process() {
+fn stopped_command_does_not_block_process() {
     let scene = Scene::begin();
     let runtime = Runtime::start(&scene, "well-behaved");
     let mut child = gcwatch(&scene, &["callers", "--duration", "10m"], runtime.pid());

@@ -34,7 +34,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         );
     }
     add_tests!(tests, need(&[NET_10]); killed_guard_is_restarted);
-    add_tests!(tests, || Ok(()); unread_log_does_not_block_the_daemon, stopped_daemon_without_sessions_continues);
+    add_tests!(tests, || Ok(()); unread_log_does_not_block_daemon, stopped_daemon_without_sessions_continues);
 }
 
 /// Number of collections per process that the API returns.
@@ -261,7 +261,7 @@ fn stopped_daemon_without_sessions_continues() {
 /// full; then the configuration changes with a SIGHUP, and SIGTERM arrives.
 /// Guarantee: the daemon keeps answering and applies the change; the lines that did not fit are counted; it exits
 /// within ten seconds.
-fn unread_log_does_not_block_the_daemon() {
+fn unread_log_does_not_block_daemon() {
     let scene = Scene::begin();
     // Use a port that was free a moment ago, because the log line with the assigned port is not read.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         probes_outside_loopback_are_answered_under_any_name,
         pages_forbid_inline_scripts,
     );
-    add_tests!(tests, crate::bursts::need_root; private_data_is_for_the_user_of_the_daemon);
+    add_tests!(tests, crate::bursts::need_root; private_data_is_for_user_of_daemon);
 }
 
 /// Returns the status that another user of this host gets.
@@ -46,7 +46,7 @@ fn as_nobody(address: SocketAddr, path: &str) -> String {
 /// Scenario: without logins and on loopback, root, another user, and a root proxy that forwards a request ask for
 /// recordings and figures.
 /// Guarantee: all of them get figures; only root gets recordings.
-fn private_data_is_for_the_user_of_the_daemon() {
+fn private_data_is_for_user_of_daemon() {
     let daemon = serving::alone("");
     let private = "/api/v1/evidence/";
     let of_root = get(daemon.address, private, "localhost", PROBE).unwrap().0;

@@ -26,10 +26,10 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(());
         existing_outputs_are_kept,
         refused_session_neither_leaves_nor_deletes_files,
-        received_data_survives_a_kill,
+        received_data_survives_kill,
         file_created_during_recording_is_not_overwritten,
-        unopened_fifo_does_not_block_the_exit,
-        unread_output_does_not_block_the_exit,
+        unopened_fifo_does_not_block_exit,
+        unread_output_does_not_block_exit,
     );
 }
 
@@ -164,7 +164,7 @@ fn refused_session_neither_leaves_nor_deletes_files() {
 /// Scenario: gcwatch is killed during a recording; then a recording with the same name is started.
 /// Guarantee: the received data is in the partial file, which `gcwatch analyze` reads; the file is not overwritten
 /// without `--force`, and no file has the name of a complete recording before it is complete.
-fn received_data_survives_a_kill() {
+fn received_data_survives_kill() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
@@ -215,7 +215,7 @@ fn file_created_during_recording_is_not_overwritten() {
 
 /// Scenario: no process opens the FIFO of a recording with `--allow-fifo`; then Ctrl-C is pressed.
 /// Guarantee: the command exits without a session, and the FIFO stays.
-fn unopened_fifo_does_not_block_the_exit() {
+fn unopened_fifo_does_not_block_exit() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
@@ -248,7 +248,7 @@ fn await_full(pipe: impl std::os::fd::AsFd) {
 /// Scenario: a process floods a recording into standard output or a FIFO whose reader accepts no bytes; Ctrl-C is
 /// pressed once.
 /// Guarantee: the command exits within seconds and states the reason, and the session is stopped.
-fn unread_output_does_not_block_the_exit() {
+fn unread_output_does_not_block_exit() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "flood");

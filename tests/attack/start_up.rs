@@ -15,7 +15,7 @@ use test_support::supervised::Supervised;
 use crate::is_full;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; processes_with_a_private_tmp_are_found);
+    add_tests!(tests, need; processes_with_private_tmp_are_found);
 }
 
 /// Lifetime of the processes, in seconds.
@@ -56,7 +56,7 @@ pub(crate) fn options(scene: &Scene) -> TargetOptions {
 /// socket directory that only it can see.
 /// Guarantee: each process is attached to, and collections of each are reported.
 #[tokio::main(flavor = "multi_thread")]
-async fn processes_with_a_private_tmp_are_found() {
+async fn processes_with_private_tmp_are_found() {
     let count = if is_full() { 40 } else { 6 };
     let scene = Scene::begin();
     let mut start = scene.start(NET_10, "steady");

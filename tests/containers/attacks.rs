@@ -14,10 +14,10 @@ use crate::container::{Container, Recipe, containers, containers_with_assemblies
 use crate::gcwatch::{LEAST, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers_with_assemblies; planted_object_does_not_reach_the_host);
+    add_tests!(tests, containers_with_assemblies; planted_object_does_not_reach_host);
     add_tests!(
         tests, containers;
-        replaced_directory_is_resolved_inside_the_container,
+        replaced_directory_is_resolved_inside_container,
         socket_of_another_process_is_rejected,
     );
 }
@@ -74,7 +74,7 @@ fn victim(bait: &Bait) -> Container {
 /// file, a device, a directory, or a link to itself.
 /// Guarantee: the verdict comes immediately and states that the object is not a socket; gcwatch does not connect to a
 /// socket outside the container.
-fn planted_object_does_not_reach_the_host() {
+fn planted_object_does_not_reach_host() {
     let bait = Bait::new();
     let container = victim(&bait);
     // If a path led to the bait's folder, the socket with the container's own socket name would be used.
@@ -105,7 +105,7 @@ fn planted_object_does_not_reach_the_host() {
 /// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host that contains a socket with
 /// exactly its name, by an absolute path and by `/proc/1/root`.
 /// Guarantee: the link is resolved in the container's own root, where the target does not exist.
-fn replaced_directory_is_resolved_inside_the_container() {
+fn replaced_directory_is_resolved_inside_container() {
     let bait = Bait::new();
     let recipe = Recipe {
         tmpdir: Some("/tmp/own".to_owned()),

@@ -10,7 +10,7 @@ use crate::container::{Recipe, containers_with_assemblies};
 use crate::gcwatch::{doctor, through};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers_with_assemblies; reason_is_the_same_everywhere);
+    add_tests!(tests, containers_with_assemblies; reason_is_identical_everywhere);
 }
 
 /// Scenario: the daemon runs with a readable process in a container, and with a process whose directory is read-only;
@@ -18,7 +18,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Guarantee: `doctor` reports that the first process is attached and by which daemon. The second process has one
 /// reason in the log, the API, the metric, `ps` and `doctor`. The filter without a match is reported; an excluded
 /// process is not an error.
-fn reason_is_the_same_everywhere() {
+fn reason_is_identical_everywhere() {
     let folder = tempfile::Builder::new().prefix("gcwatch-everywhere").tempdir().unwrap();
     let mark = format!("k{}", std::process::id());
     let named = |name: &str| Recipe {

@@ -26,7 +26,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, || Alertmanager::program().map(drop);
         alert_fires_once_and_resolves,
-        receiver_test_reaches_the_webhook_of_the_alertmanager,
+        receiver_test_reaches_webhook_of_alertmanager,
     );
 }
 
@@ -109,7 +109,7 @@ fn keys(value: &Value) -> BTreeSet<&String> {
 /// Guarantee: both accept the test alert. The Alertmanager notifies its own receiver that the alert fires, although the
 /// command has exited by then, and later that it is resolved; the webhook gets the start and the end.
 #[tokio::main(flavor = "current_thread")]
-async fn receiver_test_reaches_the_webhook_of_the_alertmanager() {
+async fn receiver_test_reaches_webhook_of_alertmanager() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
     let alertmanager = Alertmanager::start_with(&format!("{}/person", by_alertmanager.url()), "1s");
     let folder = TempDir::new().unwrap();

@@ -15,7 +15,7 @@ use test_support::scene::Scene;
 use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; incident_is_recorded, killed_process_leaves_a_recording);
+    add_tests!(tests, need; incident_is_recorded, killed_process_leaves_recording);
 }
 
 fn need() -> Need {
@@ -144,7 +144,7 @@ fn incident_is_recorded() {
 
 /// Scenario: the same process is killed as soon as it has an incident.
 /// Guarantee: its recording is complete within moments and contains all data sent before the kill.
-fn killed_process_leaves_a_recording() {
+fn killed_process_leaves_recording() {
     for runtime in runtimes() {
         let scene = Scene::begin();
         let mut target = out_of_space(&scene, runtime);

@@ -8,7 +8,7 @@ use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; limits_and_usage_of_a_container_are_exported);
+    add_tests!(tests, need; limits_and_usage_of_container_are_exported);
 }
 
 fn need() -> Need {
@@ -20,7 +20,7 @@ fn need() -> Need {
 /// Scenario: a process of .NET 10 runs in control groups of version 1 that have a memory limit, a CPU quota and the
 /// name of a container.
 /// Guarantee: the daemon exports the container's id, its limits, and its usage below the limit.
-fn limits_and_usage_of_a_container_are_exported() {
+fn limits_and_usage_of_container_are_exported() {
     let scene = Scene::begin();
     let [memory, cpu] = ["memory", "cpu"].map(|controller| Group::new(controller, scene.mark()).unwrap());
     memory.write("memory.limit_in_bytes", 209_715_200);

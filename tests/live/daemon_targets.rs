@@ -19,14 +19,14 @@ use test_support::target::{PATIENCE, Start, Target};
 use test_support::{add_tests, add_tests_on};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, FETCHED; last_collection_before_a_silence_is_reported);
+    add_tests_on!(tests, FETCHED; last_collection_before_silence_is_reported);
     add_tests!(tests, need(&FETCHED); processes_are_followed_from_start_to_exit, settings_are_read);
     add_tests!(
         tests, need(&[NET_10]);
         stopped_process_does_not_block_others,
         options_are_followed,
         two_supervisors_on_one_host_share,
-        process_over_the_limit_waits,
+        process_over_limit_waits,
         new_socket_is_noticed_at_once,
         connecting_runtime_is_resumed,
     );
@@ -160,7 +160,7 @@ async fn processes_are_followed_from_start_to_exit() {
 /// Scenario: an idle process is told to collect once, and is idle again.
 /// Guarantee: the collection is reported although no further event follows.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn last_collection_before_a_silence_is_reported(runtime: Runtime) {
+async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "idle").start();
     let supervised = Supervised::start(options(&scene));
@@ -298,7 +298,7 @@ async fn two_supervisors_on_one_host_share() {
 /// Scenario: the limit is one process, and there are two; the process that is read exits.
 /// Guarantee: the other process waits, and is then read.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn process_over_the_limit_waits() {
+async fn process_over_limit_waits() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {

@@ -20,7 +20,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         .into_iter()
         .filter(|runtime| runtime.host == Host::Run && !runtime.is_core_3())
         .collect();
-    add_tests_on!(tests, [NET_10].into_iter().chain(packs.iter().copied()); dump_is_attributed_to_the_tool);
+    add_tests_on!(tests, [NET_10].into_iter().chain(packs.iter().copied()); dump_is_attributed_to_tool);
     let waits = packs
         .into_iter()
         .filter(|runtime| runtime.version.is_some_and(|version| version.starts_with("11.")));
@@ -67,7 +67,7 @@ fn reads(scene: &Scene, target: &Target) -> Daemon {
 /// Scenario: a process never requests a collection; another tool takes a heap dump of the process.
 /// Guarantee: the dump's collection is attributed to the tool, in the record and by the rules, and there is no report
 /// that the program called GC.Collect.
-fn dump_is_attributed_to_the_tool(runtime: Runtime) {
+fn dump_is_attributed_to_tool(runtime: Runtime) {
     let scene = Scene::begin();
     let target = scene.start(runtime, "steady").start();
     let daemon = reads(&scene, &target);

@@ -13,7 +13,7 @@ use test_support::service::{Clients, Service};
 use crate::requests::runtimes;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, runtimes(); stopped_time_of_caller_matches_the_service);
+    add_tests_on!(tests, runtimes(); stopped_time_of_caller_matches_service);
     let newest = |runtime: &Runtime| runtime.name.starts_with("asp10");
     add_tests_on!(tests, runtimes().filter(newest); busiest_sites_are_endpoints);
 }
@@ -66,7 +66,7 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
 /// Guarantee: the stopped time that gcwatch attributes to this call matches the value of `GC.GetTotalPauseDuration()`
 /// around the requests within 2 %. (Three attempts are allowed: the runtime's own figure ends before threads are
 /// resumed, which takes as long as no CPU is available.)
-fn stopped_time_of_caller_matches_the_service(runtime: Runtime) {
+fn stopped_time_of_caller_matches_service(runtime: Runtime) {
     let live = ("SLIVE", "20");
     let server = [live, ("DOTNET_gcServer", "1"), ("DOTNET_GCHeapCount", "2")];
     for env in [&[live][..], &server] {

@@ -77,7 +77,7 @@ pub(crate) fn tests(tests: &mut Tests) {
                         name,
                         move || runtime.need(),
                         move || {
-                            allocated_bytes_match_the_runtime(runtime, collector, load);
+                            allocated_bytes_match_runtime(runtime, collector, load);
                         },
                     );
                 }
@@ -88,7 +88,7 @@ pub(crate) fn tests(tests: &mut Tests) {
                     name,
                     move || runtime.need(),
                     move || {
-                        metrics_match_the_conventions(runtime, collector);
+                        metrics_match_conventions(runtime, collector);
                     },
                 );
             }
@@ -109,11 +109,7 @@ fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
 /// collections matches the runtime's total within 5 %, or 15 % if the runtime's events omit large objects allocated
 /// during background collections (.NET 8 and earlier); 99 of 100 collections report the value. Under server GC of .NET
 /// Core 3.1, the sum does not exceed the runtime's total and is marked as a lower bound.
-fn allocated_bytes_match_the_runtime(
-    runtime: Runtime,
-    collector: Collector,
-    (load, kinds, threads): (&str, &str, &str),
-) {
+fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, kinds, threads): (&str, &str, &str)) {
     let context = format!("{}, {}, {load}", runtime.name, collector.name);
     let scene = Scene::begin();
     let (log, file) = (scene.path("log"), scene.path("file.nettrace"));
@@ -206,7 +202,7 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 /// Scenario: a program prints the runtime's own values before and after a mixed load, while the daemon reads it.
 /// Guarantee: counts, sizes and committed bytes are equal (committed bytes under server GC within some pages), the
 /// total pause deviates by at most 1/30, and the allocated bytes do not exceed the runtime's value.
-fn metrics_match_the_conventions(runtime: Runtime, collector: Collector) {
+fn metrics_match_conventions(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
     let scene = Scene::begin();
     let start = scene

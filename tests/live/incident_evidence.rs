@@ -18,10 +18,10 @@ pub(crate) fn tests(tests: &mut Tests) {
     };
     add_tests_on!(
         tests, of(&["net8.0.33", "net10.0.14"]);
-        induced_incident_names_the_site,
+        induced_incident_names_site,
         automatic_burst_does_not_change_later_pauses,
     );
-    add_tests_on!(tests, of(&["net10.0.14"]); incident_names_the_allocating_sites);
+    add_tests_on!(tests, of(&["net10.0.14"]); incident_names_allocating_sites);
 }
 
 /// Starts a daemon for the processes of the scene, with a rule that holds at once, whose incident requests this
@@ -50,7 +50,7 @@ fn bursts(daemon: &Daemon) -> Vec<String> {
 /// Scenario: a program requests collections in a dozen ways; a rule requests the callers, and bursts are on.
 /// Guarantee: the incident has the sites that stopped the program longest. Each site belongs to the program and has the
 /// call, counts and times, also as a clause; the metric counts one burst.
-fn induced_incident_names_the_site(runtime: Runtime) {
+fn induced_incident_names_site(runtime: Runtime) {
     let scene = Scene::begin();
     let target = known(&scene, runtime, "callers.dll");
     let daemon = daemon(&scene, "callers", "evidence: {bursts: on, burst_for: 3s}\n");
@@ -86,7 +86,7 @@ fn induced_incident_names_the_site(runtime: Runtime) {
 /// Guarantee: the incident has types and sites with their confidence intervals, and their flame graph is served while
 /// the incident names it. A profile of the process with the same bytes, the incident's id and the site arrives over
 /// OTLP.
-fn incident_names_the_allocating_sites(runtime: Runtime) {
+fn incident_names_allocating_sites(runtime: Runtime) {
     let scene = Scene::begin();
     let target = known(&scene, runtime, "allocations.dll");
     let executor = tokio::runtime::Runtime::new().unwrap();

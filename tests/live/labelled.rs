@@ -258,7 +258,7 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
 /// runs is used.
 /// Guarantee: the rules of the row fire, and no other rule of severity warning or higher; on healthy processes, no such
 /// rule fires.
-fn only_the_expected_rules_fire(runtime: Runtime, run: &Run) {
+fn only_expected_rules_fire(runtime: Runtime, run: &Run) {
     let (fired, gcs) = judged(runtime, run);
     let mut severe = fired.iter().filter(|(_, is_severe)| *is_severe);
     let beyond = severe.any(|(rule, _)| !run.fires.contains(&rule.as_str()) && !run.may.contains(&rule.as_str()));
@@ -283,7 +283,7 @@ pub(crate) fn tests(tests: &mut Tests) {
             tests.add(
                 format!("{}::{}::{name}", module_path!(), runtime.name),
                 move || runtime.need(),
-                move || only_the_expected_rules_fire(runtime, run),
+                move || only_expected_rules_fire(runtime, run),
             );
         }
     }

@@ -13,8 +13,8 @@ use test_support::scene::Scene;
 use test_support::target::Running;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let path = concat!(module_path!(), "::agent_gets_the_data_of_a_daemon");
-    tests.add(path, || need(NET_10), || agent_gets_the_data_of_a_daemon(NET_10));
+    let path = concat!(module_path!(), "::agent_gets_data_of_daemon");
+    tests.add(path, || need(NET_10), || agent_gets_data_of_daemon(NET_10));
 }
 
 fn need(runtime: Runtime) -> Need {
@@ -87,7 +87,7 @@ impl Agent {
 /// Guarantee: the client lists the tools and pages, and finds the process, its collections and their causes. Over
 /// standard input and output with `--allow-bursts`, it gets the threads of the process after it was shown the price; at
 /// the listener, it cannot request them.
-fn agent_gets_the_data_of_a_daemon(runtime: Runtime) {
+fn agent_gets_data_of_daemon(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "steady").spawn();
     target.await_socket();

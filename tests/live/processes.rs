@@ -17,13 +17,13 @@ use crate::analyzed::analyze;
 use crate::profiles::record;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, FETCHED; running_processes_are_listed, ctrl_c_ends_a_recording_cleanly);
+    add_tests_on!(tests, FETCHED; running_processes_are_listed, ctrl_c_ends_recording_cleanly);
     add_tests!(tests, need(&FETCHED); obstacles_have_distinct_reasons);
     add_tests!(
         tests, need(&[NET_10]);
         unrecordable_target_is_reported,
-        killed_process_leaves_a_readable_recording,
-        two_sessions_record_the_same_collections,
+        killed_process_leaves_readable_recording,
+        two_sessions_record_same_collections,
     );
 }
 
@@ -139,7 +139,7 @@ fn unrecordable_target_is_reported() {
 /// Scenario: Ctrl-C is pressed during a recording into a file and into a pipe.
 /// Guarantee: the session is stopped and drained, so that the stream has its end tag; the exit code is 0, and the
 /// process continues to work.
-fn ctrl_c_ends_a_recording_cleanly(runtime: Runtime) {
+fn ctrl_c_ends_recording_cleanly(runtime: Runtime) {
     let mut target = Start::new(runtime, "steady").start();
     let mut gcwatch = command()
         .args(["record", "--pid", &target.pid().to_string(), "-o", "-"])
@@ -167,7 +167,7 @@ fn ctrl_c_ends_a_recording_cleanly(runtime: Runtime) {
 /// Scenario: a process is killed while it is recorded.
 /// Guarantee: the received data is a recording with complete collections; gcwatch reports that the process exited, with
 /// exit code 0.
-fn killed_process_leaves_a_readable_recording() {
+fn killed_process_leaves_readable_recording() {
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");
     let gcwatch = command()
@@ -190,7 +190,7 @@ fn killed_process_leaves_a_readable_recording() {
 
 /// Scenario: two recordings of one process run at once.
 /// Guarantee: both contain the same collections for the time in which both run.
-fn two_sessions_record_the_same_collections() {
+fn two_sessions_record_same_collections() {
     let mut target = Start::new(NET_10, "steady").start();
     let second = target.tmp().join("second.nettrace");
     let other = command()

@@ -26,10 +26,10 @@ use test_support::target::{PATIENCE, Running};
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
         tests, runtimes();
-        lost_time_of_requests_matches_the_service_log, lost_time_of_requests_matches_the_service_log_with_server_gc,
-        pause_is_in_the_trace_of_its_request,
-        tracing_of_the_service_is_unchanged, kills_lose_no_request_and_change_no_sampling,
-        last_session_owns_the_filter, sources_are_counted_only_with_an_sdk, jobs_of_a_hosted_worker_are_counted,
+        lost_time_of_requests_matches_service_log, lost_time_with_server_gc_matches_service_log,
+        pause_is_in_trace_of_its_request,
+        tracing_of_service_is_unchanged, kills_lose_no_request_and_change_no_sampling,
+        last_session_owns_filter, sources_are_counted_only_with_sdk, jobs_of_hosted_worker_are_counted,
         too_many_requests_end_their_observation
     );
 }
@@ -66,7 +66,7 @@ fn record(shop: &Service, file: &str, seconds: u32) -> Child {
 /// Scenario: under load, a service logs `GC.GetTotalPauseDuration()` before and after each request.
 /// Guarantee: the lost time matches the log within 0.25 ms for 999 of 1,000 requests, and no request that ended during
 /// the recording is missing.
-fn lost_time_of_requests_matches_the_service_log(runtime: Runtime) {
+fn lost_time_of_requests_matches_service_log(runtime: Runtime) {
     let paths = ["/json", "/alloc?kb=2000", "/cache", "/loh?mb=1", "/slow?ms=20", "/json"];
     lost_as_logged(runtime, &[], &paths, PAUSE, 250_000, 1000);
 }
@@ -74,7 +74,7 @@ fn lost_time_of_requests_matches_the_service_log(runtime: Runtime) {
 /// Scenario: the same service runs with the server collector, two heaps and a small budget.
 /// Guarantee: the lost time matches the log within 1 ms for 99 of 100 requests, because the runtime counts the pauses
 /// of this collector less precisely.
-fn lost_time_of_requests_matches_the_service_log_with_server_gc(runtime: Runtime) {
+fn lost_time_with_server_gc_matches_service_log(runtime: Runtime) {
     let knobs = [
         ("DOTNET_gcServer", "1"),
         ("DOTNET_GCHeapCount", "2"),
@@ -238,7 +238,7 @@ fn held_against_log(
 /// Guarantee: a request that lost much time has a span for the pause in its own trace, inside its own span and linked
 /// to the collection's trace, which states the collection's effect on requests. The records of the page count the
 /// request and list it among those that lost most.
-fn pause_is_in_the_trace_of_its_request(runtime: Runtime) {
+fn pause_is_in_trace_of_its_request(runtime: Runtime) {
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -343,7 +343,7 @@ fn whole(spans: &BTreeMap<Vec<u8>, Span>) -> Option<[Span; 3]> {
 /// Scenario: a service calls itself without logging, with logging, and with different samplers of the SDK. Its callers
 /// send a sampled parent, an unsampled parent and no parent, before, during and after the observation of its requests.
 /// Guarantee: the forwarded headers have the same shape.
-fn tracing_of_the_service_is_unchanged(runtime: Runtime) {
+fn tracing_of_service_is_unchanged(runtime: Runtime) {
     // No receiver listens there, so the SDK drops its data.
     const SDK: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
     let variants: [&[(&str, &str)]; 5] = [
@@ -483,7 +483,7 @@ fn times(stream: &[u8], text: &str) -> usize {
 /// Guarantee: the provider's single filter behaves as documented: the tool gets its paths until gcwatch starts, none
 /// while gcwatch records, and none afterwards. If the tool starts later, it gets all paths, and the daemon reports that
 /// another tool took over.
-fn last_session_owns_the_filter(runtime: Runtime) {
+fn last_session_owns_filter(runtime: Runtime) {
     let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let twenty = |path: &str| (0..20).for_each(|_| drop(shop.get(path)));
     let owner = Owner::begin(&shop);
@@ -577,7 +577,7 @@ fn of_class(daemon: &Daemon, class: &str) -> u64 {
 /// without the SDK. Each service calls itself twice per request.
 /// Guarantee: with the SDK, each call counts in a separate class in addition to the request; without the SDK, the
 /// source is not enabled. The forwarded headers are unchanged in all cases.
-fn sources_are_counted_only_with_an_sdk(runtime: Runtime) {
+fn sources_are_counted_only_with_sdk(runtime: Runtime) {
     const SDK: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
     let config = "requests: {mode: diagnosticsource, sources: [System.Net.Http], routes: [{name: hop, path: /hop}]}\n";
     let variants: [&[(&str, &str)]; 4] = [
@@ -605,7 +605,7 @@ fn sources_are_counted_only_with_an_sdk(runtime: Runtime) {
 /// Scenario: a hosted worker runs in a service with the SDK, which does not listen to the worker's source; each of its
 /// jobs causes one collection. The daemon is configured to observe this source.
 /// Guarantee: the jobs count in a separate class, with the time that collections took from each job.
-fn jobs_of_a_hosted_worker_are_counted(runtime: Runtime) {
+fn jobs_of_hosted_worker_are_counted(runtime: Runtime) {
     let worker = test_support::repository("tests/workload/known/jobs.dll");
     let env = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"),

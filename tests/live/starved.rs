@@ -10,7 +10,7 @@ use test_support::scene::Scene;
 use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; waits_for_a_cpu_are_accounted);
+    add_tests!(tests, need; waits_for_cpu_are_accounted);
 }
 
 fn need() -> Need {
@@ -73,7 +73,7 @@ fn no_cpu(account: &Value) -> i64 {
 /// collections take long.
 /// Guarantee: at least one fifth of the stopped time is attributed to waiting for a CPU, as an estimate; the parts add
 /// up to the total, and each part is positive.
-fn waits_for_a_cpu_are_accounted() {
+fn waits_for_cpu_are_accounted() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").spawn();
     let daemon = scene.daemon("");

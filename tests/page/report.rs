@@ -17,10 +17,10 @@ use crate::browser::{Lent, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need;
-        report_opens_without_a_server,
+        report_opens_without_server,
         several_recordings_are_compared,
         collections_of_two_processes_are_distinct,
-        name_in_a_report_is_text,
+        name_in_report_is_text,
     );
 }
 
@@ -37,7 +37,7 @@ fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
 /// is opened at three widths, light and dark, and a collection is clicked.
 /// Guarantee: all charts are drawn; alerts, rules without a result, and the complete collection are shown; the content
 /// fits the width, and the browser logs no error.
-fn report_opens_without_a_server() {
+fn report_opens_without_server() {
     let browser = Lent::new();
     // The first recording is too short for many rules, so their silence is not an all-clear.
     for (name, recording, verdict) in [
@@ -166,7 +166,7 @@ fn collections_of_two_processes_are_distinct() {
 
 /// Scenario: the name of a recording is HTML that closes the element of the data.
 /// Guarantee: the name is shown as text: it creates no element and runs no script.
-fn name_in_a_report_is_text() {
+fn name_in_report_is_text() {
     let folder = tempfile::tempdir().unwrap();
     let name = "<script>window.harm=1<\u{2044}script><img src=x onerror=window.harm=1>.nettrace.gz";
     let recording = folder.path().join(name);

@@ -244,7 +244,7 @@ async fn slow_request_does_not_block_other_clients() {
 /// Guarantee: MCP is off outside loopback unless it is configured. Tools that may return secrets refuse the clients
 /// that the API refuses. Clients with the token get an answer.
 #[tokio::test]
-async fn access_rules_match_the_api() {
+async fn access_rules_match_api() {
     let status = async |options| {
         let (services, address, stage) = services_of(&options, "net10-steady").await;
         let to = SocketAddr::from(([127, 0, 0, 1], address.port()));

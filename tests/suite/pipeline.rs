@@ -146,7 +146,7 @@ fn recording_leaves_no_run_behind() {
 /// Scenario: a session ends, and another session starts in the same run of a process.
 /// Guarantee: the counters of collections, events and losses continue, and the totals keep their start time.
 #[test]
-fn totals_continue_in_a_new_session() {
+fn totals_continue_in_new_session() {
     let (pipeline, _kept) = pipeline(settings());
     let outcomes = outcomes("net10-steady");
     let half = outcomes.len() / 2;

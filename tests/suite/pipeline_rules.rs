@@ -128,7 +128,7 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
 /// incident is open. Each root span names its rules, has an event for each, and has the error status with the title of
 /// the most severe rule. Child spans have none of these.
 #[test]
-fn anomalies_are_reported_regardless_of_the_selection() {
+fn anomalies_are_reported_regardless_of_selection() {
     let spans = SpanOptions {
         min_pause: Duration::from_secs(3600),
         max_per_second: 1,
@@ -206,7 +206,7 @@ fn anomalies_are_reported_regardless_of_the_selection() {
 /// alert, and its severity, body and number. The last alert ends with the process. The counter equals the number of
 /// alerts, and no alert fires any longer.
 #[test]
-fn notices_have_the_ids_of_the_collection_span() {
+fn notices_have_ids_of_collection_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
     for outcome in outcomes("svc8-workstation") {
@@ -296,7 +296,7 @@ fn notices_have_the_ids_of_the_collection_span() {
 /// some young collections.
 /// Guarantee: its alert starts at a full second and has the ids of the span of the collection that the alert names.
 #[test]
-fn alert_between_collections_has_the_ids_of_the_newest_span() {
+fn alert_between_collections_has_ids_of_newest_span() {
     const OFTEN: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -558,7 +558,7 @@ fn rule_change_keeps_unchanged_rules() {
 /// less; then the limit is read again.
 /// Guarantee: the rules ignore a limit that is not in force, starting with the first collection that exceeds it.
 #[test]
-fn limit_that_the_heap_exceeds_is_ignored() {
+fn limit_that_heap_exceeds_is_ignored() {
     const LIMITED: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -599,7 +599,7 @@ rules:
 /// Guarantee: rules and views use the settings that the runtime reports. If the runtime does not see the container's
 /// limit, a note contains the remedy for its version, and three quarters of the limit do not count as heap limit.
 #[test]
-fn container_limit_unseen_by_the_runtime_is_ignored() {
+fn container_limit_unseen_by_runtime_is_ignored() {
     const LIMIT: u64 = 450 << 20;
     let seen = |runtime: &str, settings: &[(&str, Value)]| {
         let (pipeline, _kept) = pipeline(Clock::Recorded, SpanOptions::default());

@@ -23,7 +23,7 @@ fn replay(arguments: &[&str]) -> Command {
 /// Scenario: the usual environment variable names a proxy, and only the proxy can resolve the receiver's host.
 /// Guarantee: OTLP over HTTP goes to the proxy, with the full URL of the receiver.
 #[test]
-fn http_uses_the_proxy_of_the_environment() {
+fn http_uses_proxy_of_environment() {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let arguments = [
@@ -116,7 +116,7 @@ fn alerts_of_recording_are_printed_but_not_sent() {
 /// Scenario: one of two files is not a recording.
 /// Guarantee: the valid recording is replayed, the other file is reported, and the exit code is 1.
 #[test]
-fn invalid_file_does_not_stop_the_others() {
+fn invalid_file_does_not_stop_others() {
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let arguments = [&NOWHERE[..], &["--listen", "127.0.0.1:0", bad]].concat();
     let output = replay(&arguments).output().unwrap();

@@ -100,7 +100,7 @@ fn rendering_process_is_limited() {
 /// Guarantee: the figures match the records, the page contains every collection, the charts add up to the totals, the
 /// page loads no resource, and it lists the facts that a recording does not contain.
 #[test]
-fn page_has_the_figures_of_the_records() {
+fn page_has_figures_of_records() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     let source = recording("net10-lohoos");
@@ -213,7 +213,7 @@ fn several_recordings_share_one_page() {
 /// Guarantee: the page contains the processes with the longest stopped time, states how many processes are omitted, and
 /// stays within its maximum size.
 #[test]
-fn page_of_a_whole_machine_is_bounded() {
+fn page_of_whole_machine_is_bounded() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();
     let mut whole = Recording::read(&mut source, Scope::Collections, |_| ());
     let (subject, history) = whole.processes.pop().unwrap();

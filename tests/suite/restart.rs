@@ -98,7 +98,7 @@ fn is_end_of(message: &Value, began: &Value, ending: &str) {
 /// Scenario: gcwatch is stopped during an incident and started again; the rule holds again; then the rule is removed.
 /// Guarantee: the webhook gets one message about the start and one about the end of the same incident.
 #[tokio::test]
-async fn incident_survives_a_restart() {
+async fn incident_survives_restart() {
     let mut host = Host::new(true).await;
     let first = host.incident().await;
     let services = host.start().await;
@@ -150,7 +150,7 @@ async fn end_during_downtime_is_reported() {
 /// Guarantee: the next gcwatch instance sends the start with the same bytes, and the end after it; a third instance
 /// sends nothing.
 #[tokio::test]
-async fn unavailable_webhook_gets_the_start_later() {
+async fn unavailable_webhook_gets_start_later() {
     let mut host = Host::new(true).await;
     host.webhook.then(Reply::http(503, &[]));
     let refused = host.incident().await;
@@ -171,7 +171,7 @@ async fn unavailable_webhook_gets_the_start_later() {
 /// Scenario: gcwatch is stopped during an incident and has no state directory.
 /// Guarantee: the webhook learns that the process is no longer monitored.
 #[tokio::test]
-async fn incidents_without_state_directory_end_with_the_daemon() {
+async fn incidents_without_state_directory_end_with_daemon() {
     let mut host = Host::new(false).await;
     let first = host.incident().await;
     is_end_of(&host.message().await, began(&first), "unwatched");

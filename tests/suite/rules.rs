@@ -52,7 +52,7 @@ fn fine(files: &[SourceFile]) -> Loaded {
 /// Guarantee: all mistakes of a file are reported at once and sorted by line, with the committed texts, which contain
 /// position and remedy.
 #[test]
-fn errors_have_the_committed_texts() {
+fn errors_have_committed_texts() {
     let name = "tests/rules/errors.txt";
     let committed = fs::read_to_string(root().join(name)).unwrap();
     let mut report = String::new();
@@ -103,7 +103,7 @@ fn resource_attributes_are_known_to_rules() {
 /// Scenario: the shipped rules are compared with the files in `rules/`.
 /// Guarantee: every rule file is shipped, and all files load without a warning.
 #[test]
-fn shipped_rules_match_the_folder() {
+fn shipped_rules_match_folder() {
     let shipped = shipped();
     let mut names: Vec<&str> = shipped.iter().map(|file| file.name.as_str()).collect();
     names.sort_unstable();
@@ -122,7 +122,7 @@ fn shipped_rules_match_the_folder() {
 /// Scenario: the README states the number of rules.
 /// Guarantee: this number of rules is shipped.
 #[test]
-fn readme_states_the_number_of_rules() {
+fn readme_states_number_of_rules() {
     let rules = load(&shipped()).unwrap().rules.rules.len();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.contains(&format!("{rules} rules in YAML")), "{rules} ship");

@@ -9,7 +9,7 @@ use test_support::{golden, recordings};
 /// Scenario: `analyze --format table` runs on every recording.
 /// Guarantee: its output matches the committed text.
 #[test]
-fn tables_match_the_committed_texts() {
+fn tables_match_committed_texts() {
     let folder = recordings::folder();
     let mut differ = Vec::new();
     for name in recordings::names() {

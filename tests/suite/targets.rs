@@ -42,7 +42,7 @@ fn times(run: &Run, fits: impl Fn(&RunState) -> bool) -> usize {
 /// to run.
 /// Guarantee: the supervisor attaches again, and the same run continues.
 #[tokio::test]
-async fn session_ended_by_the_runtime_is_restarted() {
+async fn session_ended_by_runtime_is_restarted() {
     let whole = recording("net31-fin");
     let fake = Fake::start(move |_| Stream::Whole(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();

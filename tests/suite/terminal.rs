@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// of the process that has exhausted its memory. The terminal is restored while the program is stopped and after it has
 /// exited.
 #[test]
-fn demonstration_runs_in_a_terminal() {
+fn demonstration_runs_in_terminal() {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();

@@ -32,7 +32,7 @@ fn frame(state: &Screen, width: u16, height: u16) -> String {
 /// Guarantee: the frames match the committed ones: the faulty process comes first, unknown values are a dash, and no
 /// control character of a name is printed.
 #[test]
-fn frames_match_the_committed_frames() {
+fn frames_match_committed_frames() {
     let mut all = String::new();
     let mut add = |title: &str, state: &Screen, width, height| {
         all += &format!("=== {title}, {width} x {height}\n{}", frame(state, width, height));
@@ -65,7 +65,7 @@ fn frames_match_the_committed_frames() {
 /// Scenario: keys move, sort, filter, open, go back and quit.
 /// Guarantee: each key does what the footer states; the selected process stays selected when the order changes.
 #[test]
-fn keys_match_the_footer() {
+fn keys_match_footer_texts() {
     let mut state = state();
     let names = |state: &Screen| {
         let text = frame(state, 80, 24);

@@ -187,7 +187,7 @@ async fn invalid_body_of_success_causes_no_retry() {
 /// Scenario: a receiver starts at its address after the exporter.
 /// Guarantee: the missing receiver does not prevent the start, and the span arrives as soon as the receiver listens.
 #[tokio::test]
-async fn receiver_that_starts_later_gets_the_span() {
+async fn receiver_that_starts_later_gets_span() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let before = Receiver::start().await;
         let settings = spans_to(&before, protocol);

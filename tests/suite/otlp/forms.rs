@@ -146,7 +146,7 @@ async fn one_request_is_grouped_by_process() {
 /// Scenario: all three signals go to the same gRPC endpoint, several times.
 /// Guarantee: over one connection.
 #[tokio::test]
-async fn signals_share_a_connection() {
+async fn signals_share_connection() {
     let mut receiver = Receiver::start().await;
     let (exporter, _running) = start(&all_to(&receiver, Protocol::Grpc));
     let resource = resource("shop");

@@ -133,7 +133,7 @@ async fn own_telemetry_arrives_like_target_data() {
 /// Guarantee: each record goes to the receiver that is configured when it is sent; without a receiver, records are
 /// discarded.
 #[tokio::test]
-async fn own_telemetry_follows_a_reload() {
+async fn own_telemetry_follows_reload() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let (exporter, running) = start(&all_to(&first, Protocol::Grpc));
     let own = Own::of(&exporter);
@@ -157,7 +157,7 @@ async fn own_telemetry_follows_a_reload() {
 /// receiver.
 /// Guarantee: the exporter retries the record, then immediately sends it to the new receiver.
 #[tokio::test]
-async fn retry_follows_a_reload() {
+async fn retry_follows_reload() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let (mut old, mut new) = (Receiver::start().await, Receiver::start().await);
         match protocol {

@@ -164,7 +164,7 @@ async fn unusable_settings_are_rejected() {
 /// Scenario: an exporter is started outside a tokio runtime.
 /// Guarantee: the start returns an error and does not panic.
 #[test]
-fn start_outside_runtime_is_an_error() {
+fn start_outside_runtime_is_error() {
     assert!(matches!(
         Exporter::start(&OtlpSettings::default()),
         Err(Error::NoRuntime)

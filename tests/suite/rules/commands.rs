@@ -194,7 +194,7 @@ struct TestFires {
 /// Scenario: the shipped rules are compared with all their tests.
 /// Guarantee: at least one test expects each rule to fire.
 #[test]
-fn shipped_rule_fires_in_a_test() {
+fn shipped_rule_fires_in_test() {
     let mut fires: BTreeSet<String> = BTreeSet::new();
     for folder in ["rules", "tests/rules"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {

@@ -106,7 +106,7 @@ fn errors_of_overrides_are_reported_in_their_file() {
 /// Scenario: two files have the same rule id, and different titles for one group.
 /// Guarantee: the second definition is rejected with the position of the first.
 #[test]
-fn duplicate_definition_names_the_first() {
+fn duplicate_definition_names_first() {
     let one = example();
     let two = example().replace("Pauses of one process", "Other pauses");
     let problems = load(&[file("one.yaml", one), file("two.yaml", two)]).unwrap_err();
@@ -127,7 +127,7 @@ fn duplicate_definition_names_the_first() {
 /// Guarantee: the digest, which decides whether state survives a reload, changes only with the meaning; windows with
 /// the same meaning are shared.
 #[test]
-fn digest_depends_on_the_meaning() {
+fn digest_depends_on_meaning_only() {
     let meaning = |text: String| {
         fine(&[file("a.yaml", text)])
             .rules
@@ -176,7 +176,7 @@ fn digest_depends_on_the_meaning() {
 /// Guarantee: all rules of the first file are loaded, each with its own thresholds; the second file is rejected with
 /// one error.
 #[test]
-fn a_thousand_rules_load() {
+fn thousand_rules_load() {
     let text = |count: u32| {
         let rule = |n: u32| {
             format!(

@@ -32,7 +32,7 @@ fn trees(process: &Process, most: usize) -> String {
 /// and server GC; the runtimes are .NET Core 3.1 to .NET 10.
 /// Guarantee: the spans match the committed files.
 #[test]
-fn trees_match_the_committed_files() {
+fn trees_match_committed_files() {
     for name in [
         "net10-steady",
         "net10b-attach-in-bgc",
@@ -50,7 +50,7 @@ fn trees_match_the_committed_files() {
 /// Scenario: recordings of the same kinds are played to their end.
 /// Guarantee: the metrics match the committed files.
 #[test]
-fn metrics_match_the_committed_files() {
+fn metrics_match_committed_files() {
     for name in [
         "net10-steady",
         "net10b-attach-in-bgc",
@@ -71,7 +71,7 @@ fn metrics_match_the_committed_files() {
 /// Scenario: `/metrics` shows a recording in both formats.
 /// Guarantee: the text matches the committed files.
 #[test]
-fn expositions_match_the_committed_files() {
+fn expositions_match_committed_files() {
     let processes = read("net10-steady");
     let process = processes.first().unwrap();
     let mut series = series(process, MetricOptions::default(), all_spans());

@@ -59,7 +59,7 @@ fn one(name: &str) -> Process {
 /// newest collection that has them. The missed collections are the skipped numbers, except for numbers before the last
 /// few collections, which only later collections can prove missing.
 #[test]
-fn metrics_match_the_sum_of_collections() {
+fn metrics_match_sum_of_collections() {
     for name in names() {
         for process in read(&name) {
             let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(end(&process));

@@ -119,7 +119,7 @@ fn trees_are_well_formed() {
 /// Scenario: the spans of all recordings are encoded.
 /// Guarantee: the bytes equal the encoding of the generated types, and the reported number of spans is right.
 #[test]
-fn spans_are_encoded_like_the_generated_types() {
+fn spans_are_encoded_like_generated_types() {
     for process in names().iter().flat_map(|name| read(name)) {
         for (collection, traced) in trace(&process, all_spans()) {
             let (_, encoded) = traced.unwrap();
