@@ -55,7 +55,7 @@ class Manifests(unittest.TestCase):
         try:
             import kubernetes_validate
         except ImportError:
-            tools.left_out("kubernetes-validate is not there: tests/deploy/build python")
+            tools.left_out("kubernetes-validate is missing: tests/deploy/build python")
         checked = 0
         for name, text in everything().items():
             for version in VERSIONS:
@@ -75,7 +75,7 @@ class Manifests(unittest.TestCase):
         try:
             import kubernetes_validate
         except ImportError:
-            tools.left_out("kubernetes-validate is not there: tests/deploy/build python")
+            tools.left_out("kubernetes-validate is missing: tests/deploy/build python")
         _, daemonset, _ = next(daemonsets())
         for spoil in (
             lambda pod: pod.update(hostPID="yes"),

@@ -147,7 +147,7 @@ class Dist(unittest.TestCase):
         Guarantee: the fields are right, the configuration is a conffile, and the unit starts the packaged program."""
         package = self.one("*.deb")
         if not shutil.which("dpkg-deb"):
-            left_out("dpkg-deb is not here")
+            left_out("dpkg-deb is missing")
         info = run("dpkg-deb", "--info", package)
         for field in ("Package: gcwatch", f"Version: {VERSION}", "Architecture: amd64", "conffiles", "postinst", "prerm", "postrm"):
             self.assertIn(field, info)
@@ -224,7 +224,7 @@ class Dist(unittest.TestCase):
         Guarantee: digests and fields are right, the configuration is kept, and the files match the .deb package."""
         package = self.one("*.rpm")
         if not shutil.which("rpm"):
-            left_out("rpm is not here")
+            left_out("rpm is missing")
         database = ["rpm", "--dbpath", self.top / "rpm-read"]
         self.assertRegex(run(*database, "--checksig", "--verbose", package), r"Header SHA256 digest: OK\n.*Payload SHA256 digest: OK")
         query = [*database, "--query", "--package", package]
@@ -271,7 +271,7 @@ class Dist(unittest.TestCase):
         stops it."""
         package = self.one("*.rpm")
         if not shutil.which("rpm"):
-            left_out("rpm is not here")
+            left_out("rpm is missing")
         scripts = PROJECT / "deploy/packages/rpm"
         (self.top / "asked").mkdir()
         (self.top / "asked/systemctl").write_text(f'#!/bin/sh\necho "$@" >>{self.top}/asked/log\nexit 1\n')
@@ -397,7 +397,7 @@ class Dist(unittest.TestCase):
         cache = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
         found = sorted(pathlib.Path(cache, "tools").glob("helm-*/helm"))
         if not found:
-            left_out("helm is not here: tests/deploy/build helm")
+            left_out("helm is missing: tests/deploy/build helm")
         chart = PROJECT / "deploy/helm/gcwatch"
         words = ["--kube-version", "1.34.0", "--values", chart / "ci/collector-values.yaml"]
         run(found[-1], "lint", "--strict", package, *words)

@@ -27,7 +27,7 @@ AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["Requ
 def folder():
     pins = (line.split("=", 1) for line in (HERE / "pins").read_text().splitlines() if "=" in line and not line.startswith("#"))
     made = tools.cache() / f"kubernetes-{dict(pins)['kubernetes']}"
-    assert (made / ".complete").exists(), f"{made} is not there: tests/kubernetes/build"
+    assert (made / ".complete").exists(), f"{made} is missing: tests/kubernetes/build"
     return made
 
 
