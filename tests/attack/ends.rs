@@ -88,7 +88,7 @@ fn crash_loop_is_one_alert() {
 }
 
 /// Requests the exit of a process. A SIGTERM would kill it at once, because the workload runs before another program,
-/// so the workload is told to stop, which also ends the sessions.
+/// so the workload is ordered to stop, which also ends the sessions.
 fn ask_to_end(target: &mut Target) {
     target.write_line("stop");
 }

@@ -97,7 +97,7 @@ pub(crate) fn fill(daemon: &Daemon, targets: &mut [&mut Target], reads_stdin: bo
 }
 
 /// Sends SIGTERM. If the workload runs before another program, the signal would kill the process at once, so the
-/// workload is told to stop, which also ends the sessions.
+/// workload is ordered to stop, which also ends the sessions.
 pub(crate) fn ask_to_end(target: &mut Target, runtime: Runtime) {
     if runtime.host == Host::StartupHook {
         target.write_line("stop");

@@ -157,7 +157,7 @@ async fn processes_are_followed_from_start_to_exit() {
     }
 }
 
-/// Scenario: an idle process is told to collect once, and is idle again.
+/// Scenario: an idle process collects once on request, and is idle again.
 /// Guarantee: the collection is reported although no further event follows.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn last_collection_before_silence_is_reported(runtime: Runtime) {

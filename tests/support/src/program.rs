@@ -23,7 +23,7 @@ pub fn gcwatch(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     command().args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Like [`gcwatch`], with input. The program may read only a part of the input.
+/// Like [`gcwatch()`], with input. The program may read only a part of the input.
 pub fn with_input(args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
     fed(command().args(args), input)
 }
