@@ -179,7 +179,7 @@ async fn stopped_and_killed_processes_are_recognized() {
 }
 
 /// Scenario: diagnostics are switched off with each variable that works.
-/// Guarantee: the process reports this obstacle.
+/// Guarantee: the scan reports this obstacle of the process.
 fn missing_sockets_are_explained(runtime: Runtime) {
     let variables: &[&str] = if runtime.is_core_3() {
         &["COMPlus_EnableDiagnostics"]
@@ -194,7 +194,7 @@ fn missing_sockets_are_explained(runtime: Runtime) {
 }
 
 /// Scenario: the file of a socket that has answered is deleted.
-/// Guarantee: the process reports this obstacle.
+/// Guarantee: the scan reports this obstacle of the process.
 #[tokio::main(flavor = "current_thread")]
 async fn removed_socket_is_explained(runtime: Runtime) {
     let target = steady(runtime).start();

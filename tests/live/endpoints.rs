@@ -65,7 +65,7 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
 /// Scenario: a client repeatedly requests a path that calls `GC.Collect`, with workstation and server GC.
 /// Guarantee: the stopped time that gcwatch attributes to this call matches the value of `GC.GetTotalPauseDuration()`
 /// around the requests within 2 %. (Three attempts are allowed: the runtime's own figure ends before threads are
-/// resumed, which takes as long as no CPU is available.)
+/// resumed, which takes longer on a busy host.)
 fn stopped_time_of_caller_matches_service(runtime: Runtime) {
     let live = ("SLIVE", "20");
     let server = [live, ("DOTNET_gcServer", "1"), ("DOTNET_GCHeapCount", "2")];

@@ -46,7 +46,7 @@ impl Scene {
         bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Returns the number of collections so far.
+    /// Returns the number of collections so far, all of them complete.
     fn collections(&self) -> u64 {
         let targets = self.daemon.json("/api/v1/targets");
         targets["targets"][0]["collections"].as_u64().unwrap_or(0)
