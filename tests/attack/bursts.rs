@@ -1,4 +1,5 @@
-//! Bursts of a process that makes up what is in them: of the daemon and of commands, within one budget.
+//! Bursts of a process that forges the content of its events: bursts of the daemon and of commands stay within one
+//! memory budget.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -20,35 +21,35 @@ use crate::frozen::attached;
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, || Ok(());
-        a_hostile_burst_costs_the_daemon_its_share,
-        a_hostile_burst_costs_a_command_its_share,
-        who_died_in_a_burst_begins_none_again,
-        bursts_that_do_not_end_take_nobodys_turn,
-        a_stopped_command_holds_nobody,
+        hostile_burst_stays_within_budget_of_daemon,
+        hostile_burst_stays_within_budget_of_command,
+        daemon_killed_in_burst_does_not_repeat_it,
+        unending_bursts_do_not_block_other_processes,
+        stopped_command_does_not_block_process,
     );
-    add_tests!(tests, need_root; a_lock_of_another_user_is_none);
+    add_tests!(tests, need_root; lock_of_another_user_is_ignored);
 }
 
-/// What a burst may take, with the session that stands, and what is made of it, bytes.
+/// Memory limit of a burst, its results and the daemon's session, in bytes.
 const ONE: u64 = 32_000_000;
 
-/// A daemon whose incidents ask who allocates, for the processes of one scene.
+/// Starts a daemon for the processes of a scene, whose incidents request the allocating sites.
 fn start(scene: &Scene) -> Daemon {
     let rule = scene.any(false, "severity: info, evidence: [allocations]");
     let bursts = "evidence: {bursts: on, burst_for: 2s}\n";
     flooded::daemon(scene, &format!("{rule}{bursts}{}", scene.state()))
 }
 
-/// What the incident of a process has of a burst, as soon as it has it.
+/// Waits for the result of a burst in the incident of a process.
 fn found(daemon: &Daemon, pid: u32) -> Value {
     daemon.incident(pid, "what a burst found", |one| !one["allocations"].is_null())["allocations"].take()
 }
 
-/// Scenario: beside one that behaves well, a process whose burst has 1,500 stacks of 100 frames that no other has, of
-/// methods with names of 6 KB, and nine times as much after it was asked to stop.
-/// Guarantee: the daemon's memory grows by what one process may cost; the incident has what was counted in time; the
-/// neighbour loses nothing.
-fn a_hostile_burst_costs_the_daemon_its_share() {
+/// Scenario: next to a well-behaved process, the burst of another process has 1,500 distinct stacks of 100 frames, of
+/// methods with names of 6 KB, and sends nine times as much after the request to stop.
+/// Guarantee: the daemon's memory grows by at most the cost of one process; the incident contains the samples that
+/// arrived in time; the well-behaved process loses no events.
+fn hostile_burst_stays_within_budget_of_daemon() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let neighbour = neighbour(&scene, &daemon);
@@ -79,9 +80,10 @@ fn gcwatch(scene: &Scene, arguments: &[&str], pid: u32) -> Child {
     command.spawn().unwrap()
 }
 
-/// Scenario: commands ask the same process who allocates, and make tables, records, pictures, folded stacks, profiles.
-/// Guarantee: none takes more than a burst may, and each output has at most some megabytes.
-fn a_hostile_burst_costs_a_command_its_share() {
+/// Scenario: commands request the allocating sites of the same process and print tables, records, pictures, folded
+/// stacks and profiles.
+/// Guarantee: no command exceeds the memory limit of a burst, and each output has at most some megabytes.
+fn hostile_burst_stays_within_budget_of_command() {
     let scene = Scene::begin();
     let hostile = Runtime::start(&scene, "burst");
     for format in ["table", "ndjson", "svg", "folded", "pprof"] {
@@ -99,15 +101,16 @@ fn a_hostile_burst_costs_a_command_its_share() {
         assert!(ended.status.success(), "{format}: {said}");
         let written = fs::metadata(&out).unwrap().len();
         println!("{format}: {:.1} MB, {written} bytes", most as f64 / 1e6);
-        // With what the program itself takes.
+        // Includes the memory of the program itself.
         assert!(most <= ONE + 24_000_000, "{format}: {most} bytes");
         assert!(format != "svg" || written < 2 << 20, "{written} bytes");
     }
 }
 
-/// Scenario: the daemon is killed in the middle of a burst; another one is started with the same state directory.
-/// Guarantee: it begins none of this process, and says why; of another process it does.
-fn who_died_in_a_burst_begins_none_again() {
+/// Scenario: the daemon is killed in the middle of a burst; another daemon starts with the same state directory.
+/// Guarantee: the new daemon does not start a burst of this process and states the reason; it starts a burst of another
+/// process.
+fn daemon_killed_in_burst_does_not_repeat_it() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let first = Runtime::start(&scene, "burst");
@@ -128,10 +131,11 @@ fn who_died_in_a_burst_begins_none_again() {
     assert!(found_second["none_because"].is_null(), "{found_second}");
 }
 
-/// Scenario: six processes whose bursts do not end when they are asked to, then one whose bursts do; incidents of all
-/// ask who allocates.
-/// Guarantee: one burst that is late costs their service the turn; the last one has its burst.
-fn bursts_that_do_not_end_take_nobodys_turn() {
+/// Scenario: the bursts of six processes do not end on request, the bursts of another process do; incidents of all
+/// processes request the allocating sites.
+/// Guarantee: after one late burst, the service of the six processes gets no further burst; the other process gets its
+/// burst.
+fn unending_bursts_do_not_block_other_processes() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(&scene, "holds-bursts")).collect();
@@ -150,7 +154,8 @@ fn bursts_that_do_not_end_take_nobodys_turn() {
     assert_eq!(late.count(), hostile.len() - 1);
 }
 
-/// How many sockets the guard of a command has: the one to the command, then the streams that it holds.
+/// Returns the number of sockets of a command's guard: one to the command, and one for each stream that the guard
+/// holds.
 fn guard_sockets(pid: u32) -> Option<usize> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.filter_map(Result::ok);
     let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -164,10 +169,10 @@ fn guard_sockets(pid: u32) -> Option<usize> {
     )
 }
 
-/// Scenario: `gcwatch callers` is stopped (Ctrl-Z) while it reads a process.
-/// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it
-/// goes on, and ends.
-fn a_stopped_command_holds_nobody() {
+/// Scenario: `gcwatch callers` is suspended (Ctrl-Z) while it reads a process.
+/// Guarantee: its stream is closed within ten seconds, so that writes of the process do not block; when the command
+/// continues, it reports this and exits.
+fn stopped_command_does_not_block_process() {
     let scene = Scene::begin();
     let runtime = Runtime::start(&scene, "well-behaved");
     let mut child = gcwatch(&scene, &["callers", "--duration", "10m"], runtime.pid());
@@ -175,7 +180,7 @@ fn a_stopped_command_holds_nobody() {
     let connections = || {
         let table = fs::read_to_string("/proc/net/unix").unwrap();
         let socket = format!("dotnet-diagnostic-{}-", runtime.pid());
-        // The listening socket is one of them.
+        // The listening socket is among the lines.
         table.lines().filter(|line| line.contains(&socket)).count() - 1
     };
     await_that("a session", || connections() > 0);
@@ -184,7 +189,7 @@ fn a_stopped_command_holds_nobody() {
     });
     kill_process(pid, Signal::STOP).unwrap();
     let since = Instant::now();
-    // The runtime's end is gone when it has noticed at its next write.
+    // The runtime closes its end at its next write.
     await_that("the stream is closed", || connections() == 0);
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     kill_process(pid, Signal::CONT).unwrap();
@@ -195,15 +200,17 @@ pub(crate) fn need_root() -> Need {
     if rustix::process::geteuid().is_root() {
         Ok(())
     } else {
-        Err(Missing::Ignored("it needs root, which becomes another user".to_owned()))
+        Err(Missing::Ignored(
+            "this test needs root to become another user".to_owned(),
+        ))
     }
 }
 
-/// Scenario: another user has the leases of a daemon of root open and locked, as far as that user may, when it is
-/// killed; the next one starts.
-/// Guarantee: that user can open none of them; even of one that it can, left by an older gcwatch, the lock does not
-/// count: the process is read.
-fn a_lock_of_another_user_is_none() {
+/// Scenario: another user has opened and locked the leases of a root daemon, if permitted, when the daemon is killed;
+/// the next daemon starts.
+/// Guarantee: the other user cannot open any lease. If an older gcwatch version left a lease that the user can open,
+/// the user's lock does not count, and the process is read.
+fn lock_of_another_user_is_ignored() {
     let scene = Scene::begin();
     fs::set_permissions(scene.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let daemon = start(&scene);
@@ -231,7 +238,7 @@ fn a_lock_of_another_user_is_none() {
         command
     };
     let ended = locks().status().unwrap();
-    assert!(!ended.success(), "{lease:?} can be opened by others");
+    assert!(!ended.success(), "{lease:?} is not readable by other users");
     fs::set_permissions(&lease, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let mut other = locks().spawn().unwrap();
     let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&lease).unwrap());
@@ -243,10 +250,10 @@ fn a_lock_of_another_user_is_none() {
     };
     await_that("the other user waits for the lock", || has_line(true));
     drop(daemon);
-    // Now it has the lock: the kernel gave it on.
+    // The kernel has passed the lock to the other user.
     await_that("the lock of the other user", || has_line(false));
     let daemon = start(&scene);
-    daemon.await_target(runtime.pid(), "it is read again", attached);
+    daemon.await_target(runtime.pid(), "the process is read again", attached);
     assert!(
         daemon.said().contains("which is no gcwatch that counts here"),
         "{}",

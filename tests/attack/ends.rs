@@ -1,4 +1,4 @@
-//! What is said of processes that end, and of gcwatch itself when it stalls.
+//! Alerts about exiting processes, and about gcwatch itself after a stall.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,13 +15,18 @@ use test_support::target::{PATIENCE, Target};
 use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need(&[NET_10]); a_crash_loop_is_one_alert, a_rollout_is_none, a_stall_is_gcwatchs_own);
+    add_tests!(
+        tests, need(&[NET_10]);
+        crash_loop_is_one_alert,
+        rollout_causes_no_alert,
+        stall_is_attributed_to_gcwatch,
+    );
 }
 
 /// The limit of the heap, 96 MB.
 const LIMIT: &[(&str, &str)] = &[("GCHeapHardLimit", "0x6000000")];
 
-/// What fires: rule and pid.
+/// Returns the firing alerts with rule and pid.
 fn alerts(daemon: &Daemon) -> BTreeSet<(String, u64)> {
     let alerts = daemon.list("/api/v1/alerts", "alerts").into_iter();
     let of = |alert: Value| {
@@ -31,7 +36,7 @@ fn alerts(daemon: &Daemon) -> BTreeSet<(String, u64)> {
     alerts.map(of).collect()
 }
 
-/// Waits until what fires fits.
+/// Waits until the firing alerts satisfy `fits`.
 fn await_alerts(
     daemon: &Daemon,
     what: &str,
@@ -47,21 +52,20 @@ fn full(scene: &Scene) -> Target {
 /// Waits until a severe rule on memory fires on the process.
 fn await_emergency(daemon: &Daemon, pid: u32) {
     let severe = ["memory.exhausted"];
-    await_alerts(daemon, "no emergency", |alerts| {
+    await_alerts(daemon, "an emergency", |alerts| {
         let mut alerts = alerts.iter();
         alerts.any(|(rule, of)| *of == u64::from(pid) && severe.contains(&&**rule))
     });
 }
 
 fn await_gone(daemon: &Daemon, pid: u32) {
-    daemon.await_target(pid, "its end", Value::is_null);
+    daemon.await_target(pid, "the exit", Value::is_null);
 }
 
-/// Scenario: a program fills its heap to the limit, and is ended without a word (SIGKILL); it is started again, four
-/// times.
-/// Guarantee: its first end is a note of the service, from the third on there is an alert of a loop; nothing fires for
-/// the processes that are gone.
-fn a_crash_loop_is_one_alert() {
+/// Scenario: a program fills its heap to the limit and is killed abruptly (SIGKILL); it is restarted four times.
+/// Guarantee: the first kill is a note of the service, and from the third kill there is an alert about a crash loop; no
+/// alert fires for the exited processes.
+fn crash_loop_is_one_alert() {
     let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
     for round in 1..=4 {
@@ -83,15 +87,15 @@ fn a_crash_loop_is_one_alert() {
     }
 }
 
-/// SIGTERM, as far as it is one here: the workload runs before the program of somebody else, where that signal ends the
-/// process at once, so that it is asked to end by itself, which ends the sessions as well.
+/// Requests the exit of a process. A SIGTERM would kill it at once, because the workload runs before another program,
+/// so the workload is ordered to stop, which also ends the sessions.
 fn ask_to_end(target: &mut Target) {
     target.write_line("stop");
 }
 
-/// Scenario: the same processes are asked to end in their emergency, one after the other as in a rollout.
-/// Guarantee: nothing is said of the service.
-fn a_rollout_is_none() {
+/// Scenario: the same processes are stopped during their emergency, one after the other as in a rollout.
+/// Guarantee: no alert about the service fires.
+fn rollout_causes_no_alert() {
     let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
     let mut before = full(&scene);
@@ -114,7 +118,7 @@ fn a_rollout_is_none() {
     assert!(before.await_exit(PATIENCE).is_some());
 }
 
-/// The stalls that the daemon said, seconds each.
+/// Returns the durations of the logged stalls, in seconds.
 fn stalls_said(said: &str) -> Vec<f64> {
     let lengths = said.split("gcwatch itself stalled for ").skip(1);
     lengths
@@ -122,11 +126,12 @@ fn stalls_said(said: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Scenario: four processes collect without end; the daemon is stopped for longer than the guard waits, and goes on.
-/// Guarantee: it says once that it stalled, and for how long, as an alert about itself, a line and two metrics; nothing
-/// is said of the processes that were never stopped. On a host without CPU it may stall more often: each is a line and
-/// a count, and none has the length of that one.
-fn a_stall_is_gcwatchs_own() {
+/// Scenario: four processes collect continuously; the daemon is suspended for longer than the guard's timeout and
+/// continues.
+/// Guarantee: the daemon reports one stall with its duration, as an alert about itself, a log line and two metrics; no
+/// alert fires for the processes, which were not suspended. On a busy host, the daemon may stall more often: each stall
+/// has its own line and count, and none has the duration of the suspension.
+fn stall_is_attributed_to_gcwatch() {
     let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
     let scene = Scene::begin();
     let daemon = serving::start(&scene, "");
@@ -145,7 +150,7 @@ fn a_stall_is_gcwatchs_own() {
     daemon.signal(Signal::STOP);
     std::thread::sleep(stopped);
     daemon.signal(Signal::CONT);
-    // Ticks are a second apart: the one before the stop was up to a second old.
+    // Ticks are one second apart, so the last tick before the suspension was up to one second old.
     let least = stopped.as_secs_f64() - 1.1;
     let of_stop = |said: &[f64]| {
         said.iter()
@@ -156,7 +161,7 @@ fn a_stall_is_gcwatchs_own() {
     let length = until("a stall of the stop", || {
         of_stop(&stalls_said(&daemon.said())).first().copied()
     });
-    // What stalled it before the stop, if that was just going on, belongs to the same one.
+    // A stall that was in progress before the suspension is part of the same stall.
     assert!(length < before.elapsed().as_secs_f64() + 5.0, "{length}");
     let own = u64::from(daemon.pid());
     let watched = Instant::now() + Duration::from_secs(12);
@@ -172,7 +177,7 @@ fn a_stall_is_gcwatchs_own() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(about_itself, "{}", daemon.said());
-    // A line follows its count within the same tick, with a tenth of a second in it.
+    // A line follows its count within the same tick and is rounded to 0.1 s.
     let said = until("lines and metrics that agree", || {
         let said = stalls_said(&daemon.said());
         let count = daemon.metric("gcwatch_stalls_total")?;

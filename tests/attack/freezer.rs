@@ -1,6 +1,6 @@
-//! A daemon of which one thread hangs, and one whose control group is frozen, hold nobody.
+//! A daemon with a hanging thread, or in a frozen control group, does not block other processes.
 //!
-//! Control groups of version 1 freeze single threads: that is how a thread hangs here that cannot be asked to.
+//! Control groups of version 1 can freeze single threads, which makes a thread hang here.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::frozen::{HELD_AT_MOST, ask_to_end, attached, fill};
 use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; a_hung_reading_thread_holds_nobody, a_frozen_group_holds_nobody);
+    add_tests!(tests, need; hung_reading_thread_does_not_block_processes, frozen_group_does_not_block_processes);
 }
 
 fn need() -> Need {
@@ -31,7 +31,7 @@ fn thaw(group: &Group) {
     group.write("freezer.state", "THAWED");
 }
 
-/// The thread of a process with this name that was started first.
+/// Returns the oldest thread of a process with this name.
 fn thread(pid: u32, name: &str) -> u32 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
@@ -41,11 +41,11 @@ fn thread(pid: u32, name: &str) -> u32 {
     named.min().unwrap_or_else(|| panic!("no thread {name}"))
 }
 
-/// Scenario: the thread that reads all streams hangs; the socket of a process fills; it is asked to end; then the
-/// thread goes on.
-/// Guarantee: the process has exited within ten seconds; meanwhile /livez names the thread; afterwards it is ok again,
-/// and another process is attached to as before.
-fn a_hung_reading_thread_holds_nobody() {
+/// Scenario: the thread that reads all streams hangs, and the socket of a process fills; the process gets SIGTERM; then
+/// the thread continues.
+/// Guarantee: the process exits within ten seconds, and /livez names the hanging thread. Afterwards /livez is ok, and
+/// another process is attached to again.
+fn hung_reading_thread_does_not_block_processes() {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let start = || scene.start(NET_10, "idle").start();
@@ -82,9 +82,9 @@ fn a_hung_reading_thread_holds_nobody() {
 }
 
 /// Scenario: the control group of the daemon is frozen, as a container runtime does, with the guard in another group;
-/// the socket of a process fills; it is asked to end; then the group is thawed.
-/// Guarantee: the process has exited within ten seconds, and the daemon goes on.
-fn a_frozen_group_holds_nobody() {
+/// the socket of a process fills, and the process gets SIGTERM; then the group is thawed.
+/// Guarantee: the process exits within ten seconds, and the daemon continues.
+fn frozen_group_does_not_block_processes() {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let mut ending = scene.start(NET_10, "idle").start();

@@ -1,4 +1,4 @@
-//! A daemon that is stopped or hangs holds no process, and a log that nobody reads holds no daemon.
+//! A suspended or hanging daemon does not block a process, and an unread log does not block a daemon.
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
@@ -22,28 +22,32 @@ pub(crate) fn tests(tests: &mut Tests) {
         .into_iter()
         .chain(more.filter(|runtime| !FETCHED.contains(runtime)))
     {
-        let path = format!("{}::a_stopped_daemon_holds_nobody::{}", module_path!(), runtime.name);
+        let path = format!(
+            "{}::stopped_daemon_does_not_block_processes::{}",
+            module_path!(),
+            runtime.name
+        );
         tests.add(
             path,
             move || runtime.need(),
-            move || a_stopped_daemon_holds_nobody(runtime),
+            move || stopped_daemon_does_not_block_processes(runtime),
         );
     }
-    add_tests!(tests, need(&[NET_10]); a_guard_that_is_killed_comes_back);
-    add_tests!(tests, || Ok(()); a_log_that_nobody_reads_holds_nobody, a_stopped_daemon_without_sessions_goes_on);
+    add_tests!(tests, need(&[NET_10]); killed_guard_is_restarted);
+    add_tests!(tests, || Ok(()); unread_log_does_not_block_daemon, stopped_daemon_without_sessions_continues);
 }
 
-/// How many collections of a process the API has.
+/// Number of collections per process that the API returns.
 const REMEMBERED: u64 = 6;
 
-/// No process is held for longer by a gcwatch that is stopped.
+/// Maximum time for which a suspended gcwatch process blocks another process.
 pub(crate) const HELD_AT_MOST: Duration = Duration::from_secs(10);
 
-/// A socket in which less waits is not full: 90 KB (3.1, which writes small pieces) to 200 KB fit into one.
+/// A socket with fewer waiting bytes is not full: a socket holds 90 KB (with 3.1, which writes small pieces) to 200 KB.
 const MUCH: u64 = 50_000;
 
-/// Bytes that wait in each of a process's sockets, twice for a session, which has two descriptors there: the tests'
-/// process may look into it, as its parent.
+/// Returns the bytes that wait in each socket of a process; a session appears twice, because it has two descriptors.
+/// The test may inspect the process as its parent.
 fn waiting(pid: u32) -> Vec<u64> {
     let process = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
@@ -62,11 +66,11 @@ fn waiting(pid: u32) -> Vec<u64> {
         .collect()
 }
 
-/// How often in a row nothing more may come into a socket that counts as full.
+/// Number of consecutive checks without new bytes after which a socket counts as full.
 const STANDS: usize = 4;
 
-/// Collects until the sockets of so many sessions of the stopped daemon are full: though the processes collect, nothing
-/// more comes into them. Those of NativeAOT collect by themselves.
+/// Triggers collections until the sockets of all sessions of the suspended daemon are full, so that further collections
+/// add no bytes. NativeAOT processes collect by themselves.
 pub(crate) fn fill(daemon: &Daemon, targets: &mut [&mut Target], reads_stdin: bool) {
     let since = Instant::now();
     let (mut before, mut stands) = (Vec::new(), 0);
@@ -83,17 +87,17 @@ pub(crate) fn fill(daemon: &Daemon, targets: &mut [&mut Target], reads_stdin: bo
         let full = now.len() >= 2 * targets.len() && now == before;
         stands = if full { stands + 1 } else { 0 };
         before = now;
-        // Later the guard closes them.
+        // The guard closes the sockets later.
         assert!(
             since.elapsed() < Duration::from_secs(5),
-            "the sockets are not full: {:?}",
+            "the sockets fill in time: {:?}",
             waiting(daemon.pid())
         );
     }
 }
 
-/// SIGTERM. Where the workload runs before the program of somebody else, that signal ends the process at once: there it
-/// is asked to end by itself, which ends the sessions as well.
+/// Sends SIGTERM. If the workload runs before another program, the signal would kill the process at once, so the
+/// workload is ordered to stop, which also ends the sessions.
 pub(crate) fn ask_to_end(target: &mut Target, runtime: Runtime) {
     if runtime.host == Host::StartupHook {
         target.write_line("stop");
@@ -106,21 +110,21 @@ pub(crate) fn attached(target: &serde_json::Value) -> bool {
     target["state"] == "attached"
 }
 
-/// The number of its newest collection that is reported.
+/// Returns the number of the newest reported collection.
 fn newest(daemon: &Daemon, pid: u32) -> Option<u64> {
     let gcs = daemon.json(&format!("/api/v1/gcs?pid={pid}&limit=1"));
     gcs["gcs"][0]["number"].as_u64()
 }
 
-/// Scenario: two processes that collect without end are attached to; the daemon is stopped; their sockets fill; one
-/// process is asked to end (SIGTERM); then the daemon goes on.
-/// Guarantee: the process has exited within ten seconds. The other one is attached to again, its state and the log say
-/// what happened, /livez is ok, and every collection from then on is reported.
-fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
+/// Scenario: two processes that collect continuously are attached to; the daemon is suspended, and their sockets fill;
+/// one process gets SIGTERM; then the daemon continues.
+/// Guarantee: this process exits within ten seconds. The other process is attached to again, its state and the log
+/// state the cause, /livez is ok, and every later collection is reported.
+fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let start = || {
-        // NativeAOT does not read its input, and collects by itself.
+        // The NativeAOT program does not read its input and collects by itself.
         let mode = if runtime.is_native_aot() { "pressure" } else { "idle" };
         let mut start = scene.start(runtime, mode);
         start.seconds = 120;
@@ -139,12 +143,12 @@ fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
     let held = ending.await_exit(Duration::from_secs(60)).map(|_| asked.elapsed());
     assert!(
         held.is_some_and(|held| held < HELD_AT_MOST),
-        "{}: asked to end, then {held:?} until it exited",
+        "{}: exited {held:?} after SIGTERM",
         runtime.name
     );
-    println!("{}: exited {:?} after it was asked to", runtime.name, held.unwrap());
+    println!("{}: exited {:?} after the request", runtime.name, held.unwrap());
 
-    // What the guard does to the living one is seen by its effect, when the daemon goes on.
+    // The effect of the guard on the other process becomes visible when the daemon continues.
     let stopped_for = Duration::from_secs(7).saturating_sub(asked.elapsed());
     std::thread::sleep(stopped_for);
     daemon.signal(Signal::CONT);
@@ -154,18 +158,18 @@ fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
         attached(target) && target["sessions"].as_u64().is_none_or(|sessions| sessions > 1)
     });
     assert!(attached(&again));
-    assert_eq!(daemon.guard(), Some(guard), "the guard goes on");
+    assert_eq!(daemon.guard(), Some(guard), "the guard continues");
     let (status, parts) = daemon.get("/livez");
     assert_eq!((status, parts.lines().next()), (200, Some("ok")), "{parts}");
     assert!(daemon.metric("gcwatch_guard_releases_total") >= Some(1.0));
     assert!(
         daemon.said().matches("the session failed").count() == 0,
-        "nothing is reported wrongly:\n{}",
+        "no failed session is reported:\n{}",
         daemon.said()
     );
 
     if !runtime.is_native_aot() {
-        // Collections from now on: numbered without a gap.
+        // The numbers of the following collections have no gap.
         let first = collect_until_reported(&daemon, &mut living);
         for _ in 1..REMEMBERED {
             living.write_line("collect 0");
@@ -181,7 +185,7 @@ fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
     living.stop();
 }
 
-/// Collects until the present session has reported a collection; its number.
+/// Triggers collections until the current session has reported one. Returns its number.
 fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
     let before = newest(daemon, target.pid());
     let since = Instant::now();
@@ -196,13 +200,13 @@ fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        assert!(since.elapsed() < Duration::from_secs(60), "nothing is reported");
+        assert!(since.elapsed() < Duration::from_secs(60), "a collection is reported");
     }
 }
 
-/// Scenario: the guard is killed; then the daemon is stopped, the socket fills, and the process gets SIGTERM.
-/// Guarantee: another guard is started and holds the session that it never saw begin: the process exits in time.
-fn a_guard_that_is_killed_comes_back() {
+/// Scenario: the guard is killed; then the daemon is suspended, the socket fills, and the process gets SIGTERM.
+/// Guarantee: a new guard is started and takes over the session that started before it: the process exits in time.
+fn killed_guard_is_restarted() {
     let scene = Scene::begin();
     let mut daemon = serving::start(&scene, "");
     let mut target = scene.start(NET_10, "idle").start();
@@ -211,7 +215,7 @@ fn a_guard_that_is_killed_comes_back() {
     kill_process(first, Signal::KILL).unwrap();
     daemon.await_line("the guard of sessions ended");
     let second = daemon.await_guard(Some(first));
-    // It holds the session: a second socket beside its own.
+    // The guard holds the session if it has a second socket in addition to its own.
     let holds = || {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", second.as_raw_nonzero()));
         let sockets = descriptors
@@ -223,7 +227,7 @@ fn a_guard_that_is_killed_comes_back() {
             });
         sockets.count() >= 2
     };
-    await_within(HELD_AT_MOST, "the new guard holds it", holds);
+    await_within(HELD_AT_MOST, "the new guard holds the session", holds);
     daemon.signal(Signal::STOP);
     fill(&daemon, &mut [&mut target], true);
     let asked = Instant::now();
@@ -238,9 +242,9 @@ fn a_guard_that_is_killed_comes_back() {
     daemon.end();
 }
 
-/// Scenario: a daemon without sessions is stopped for longer than the guard waits, and goes on.
-/// Guarantee: nothing is closed or reported, and it is alive.
-fn a_stopped_daemon_without_sessions_goes_on() {
+/// Scenario: a daemon without sessions is suspended for longer than the guard's timeout and continues.
+/// Guarantee: no stream is closed or reported, and the daemon is alive.
+fn stopped_daemon_without_sessions_continues() {
     let daemon = serving::alone("");
     daemon.await_guard(None);
     daemon.signal(Signal::STOP);
@@ -253,13 +257,13 @@ fn a_stopped_daemon_without_sessions_goes_on() {
     assert!(!said.contains("guard"), "{said}");
 }
 
-/// Scenario: everything is logged, and nobody reads the pipe of standard error, which is full; then the configuration
-/// changes with a SIGHUP, and SIGTERM comes.
-/// Guarantee: the daemon answers all the while and applies the change; the lines that did not fit are counted; it ends
+/// Scenario: the daemon logs at the most detailed level, and no process reads the pipe of its standard error, which is
+/// full; then the configuration changes with a SIGHUP, and SIGTERM arrives.
+/// Guarantee: the daemon keeps answering and applies the change; the lines that did not fit are counted; it exits
 /// within ten seconds.
-fn a_log_that_nobody_reads_holds_nobody() {
+fn unread_log_does_not_block_daemon() {
     let scene = Scene::begin();
-    // A port that was free a moment ago: the line that says which one it got is not read.
+    // Use a port that was free a moment ago, because the log line with the assigned port is not read.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
@@ -284,20 +288,20 @@ fn a_log_that_nobody_reads_holds_nobody() {
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
             .unwrap_or(0.0)
     };
-    until("it does not listen", &|_| true);
-    // Each mistake is a line, at each reload.
+    until("the daemon listens", &|_| true);
+    // Each mistake causes a line at each reload.
     let file = scene.path("gcwatch.yaml");
     let config = std::fs::read_to_string(&file).unwrap();
     let mistakes: String = (0..100).map(|number| format!("mistake{number}: 1\n")).collect();
     std::fs::write(&file, format!("{config}{mistakes}")).unwrap();
     let pid = Pid::from_child(&child);
-    until("no line is dropped", &|text| {
+    until("a line is dropped", &|text| {
         kill_process(pid, Signal::HUP).unwrap();
         value(text, "gcwatch_log_dropped_total") > 0.0
     });
     std::fs::write(&file, format!("{config}metrics: {{interval: 7s}}\n")).unwrap();
     kill_process(pid, Signal::HUP).unwrap();
-    until("SIGHUP is not served", &|text| {
+    until("SIGHUP is handled", &|text| {
         let mut reloads = text
             .lines()
             .filter(|line| line.starts_with("gcwatch_config_reloads_total"));

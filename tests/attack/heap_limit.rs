@@ -1,4 +1,5 @@
-//! A process whose memory stands at its limit is not attached to for the first time: that can end it.
+//! A process whose memory is at its limit is not attached to for the first time, because a first session can make it
+//! run out of memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +17,14 @@ use test_support::target::{PATIENCE, Target};
 use crate::start_up::options;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || NET_10.need(); a_full_heap_is_left_alone);
-    add_tests!(tests, groups; what_has_memory_again_is_attached_to);
+    add_tests!(tests, || NET_10.need(); full_heap_is_not_attached);
+    add_tests!(tests, groups; process_with_free_memory_again_is_attached);
 }
 
-/// The limit of the heap: so large that what is left of it at 96 % is enough for a session.
+/// Limit of the heap; the remaining memory at 96 % is enough for a session.
 const LIMIT: &str = "0x20000000";
-/// What the process keeps, in MB of a million: 95.6 % of the limit live, which no collection can give back. A heap is
-/// full at 95 %.
+/// Live memory of the process in MB (10^6 bytes): 95.6 % of the limit, which no collection can release. A heap counts
+/// as full at 95 %.
 const KEPT: &str = "513";
 const FULL_KIB: u64 = (0x2000_0000 / 1000 * 956) >> 10;
 
@@ -49,7 +50,7 @@ fn anonymous_kib(target: &Target) -> u64 {
     line.split_ascii_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// What a command of ours says of a process.
+/// Returns the records of a command about a process.
 fn said(command: &[&str], pid: u32) -> String {
     let records = records_of(&gcwatch([command, &["--format", "ndjson"]].concat()));
     let of_process = records
@@ -58,7 +59,7 @@ fn said(command: &[&str], pid: u32) -> String {
     of_process.map(ToString::to_string).collect()
 }
 
-/// Waits until it has so much memory of its own.
+/// Waits until the process has this much anonymous memory.
 fn await_memory(target: &mut Target, kib: u64) {
     let since = Instant::now();
     while anonymous_kib(target) < kib {
@@ -67,13 +68,15 @@ fn await_memory(target: &mut Target, kib: u64) {
     }
 }
 
-/// Scenario: a process fills its heap to the hard limit; then gcwatch starts, looks at it several times, and is
-/// configured to attach all the same.
-/// Guarantee: it is not attached to, it works on, gcwatch, `doctor` and `ps` say why; by the option it is attached to.
+/// Scenario: a process fills its heap to the hard limit; then gcwatch starts and checks it several times; later,
+/// gcwatch is configured to attach anyway.
+/// Guarantee: gcwatch does not attach, the process continues to work, and the daemon, `doctor` and `ps` state the
+/// reason; with the option, gcwatch attaches.
 #[tokio::main(flavor = "multi_thread")]
-async fn a_full_heap_is_left_alone() {
+async fn full_heap_is_not_attached() {
     let scene = Scene::begin();
-    // The budget of generation 0 comes from the machine's cache: without a size of its own it takes what is left.
+    // The budget of generation 0 depends on the machine's cache; without an explicit size, it would use the remaining
+    // memory.
     let knobs = [("GCHeapHardLimit", LIMIT), ("GCgen0size", "0x400000")];
     let start = scene.start(NET_10, "nearlimit").knobs(&knobs);
     let mut target = start.env("WKEEP", KEPT).start();
@@ -104,15 +107,14 @@ async fn a_full_heap_is_left_alone() {
     supervised.stop().await;
 }
 
-/// Scenario: the memory of a process's container stands at the container's limit when gcwatch starts; then the limit
-/// is raised.
-/// Guarantee: it waits until then, and is attached to by itself.
+/// Scenario: the memory of a container is at its limit when gcwatch starts; then the limit is raised.
+/// Guarantee: gcwatch waits with attaching until the limit is raised, and then attaches without further action.
 #[tokio::main(flavor = "multi_thread")]
-async fn what_has_memory_again_is_attached_to() {
+async fn process_with_free_memory_again_is_attached() {
     let scene = Scene::begin();
     let group = Group::new("memory", scene.mark()).unwrap();
     group.write("memory.limit_in_bytes", 1 << 30);
-    // It keeps so much that 4 % of it are enough for what it does meanwhile.
+    // 4 % of the memory that the process keeps suffice for its work during the test.
     let start = scene.start(NET_10, "nearlimit").knobs(&[("GCgen0size", "0x200000")]);
     let mut target = start.env("WKEEP", "300").spawn();
     group.take(target.pid());

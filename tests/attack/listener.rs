@@ -1,4 +1,4 @@
-//! Whoever reaches the port cannot take the health checks away.
+//! Clients of the listener cannot make the health checks fail.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -18,19 +18,19 @@ use crate::serving::{self, SILENT};
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, || Ok(());
-        idle_connections_do_not_take_health_away,
-        a_flood_does_not_take_health_over_tls_away,
-        slow_readers_do_not_take_health_away,
-        slow_readers_of_recordings_hold_nothing_up,
-        viewers_that_do_not_read_lose_their_places,
+        idle_connections_do_not_fail_health_checks,
+        flood_does_not_fail_health_checks_over_tls,
+        slow_readers_do_not_fail_health_checks,
+        slow_readers_of_recordings_do_not_block_others,
+        viewers_that_do_not_read_lose_their_slots,
         foreign_names_are_refused_on_loopback,
-        elsewhere_probes_are_answered_under_any_name,
-        pages_run_nothing,
+        probes_outside_loopback_are_answered_under_any_name,
+        pages_forbid_inline_scripts,
     );
-    add_tests!(tests, crate::bursts::need_root; what_is_private_is_for_its_own_user);
+    add_tests!(tests, crate::bursts::need_root; private_data_is_for_user_of_daemon);
 }
 
-/// The status that another user of this host gets.
+/// Returns the status that another user of this host gets.
 fn as_nobody(address: SocketAddr, path: &str) -> String {
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{}; printf 'GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' \
@@ -43,14 +43,14 @@ fn as_nobody(address: SocketAddr, path: &str) -> String {
     line.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// Scenario: without logins, on loopback: root, another user, and a proxy of root that asks for somebody ask for
-/// recordings and for figures.
-/// Guarantee: figures are for all; recordings for root alone.
-fn what_is_private_is_for_its_own_user() {
+/// Scenario: without logins and on loopback, root, another user, and a root proxy that forwards a request ask for
+/// recordings and figures.
+/// Guarantee: all of them get figures; only root gets recordings.
+fn private_data_is_for_user_of_daemon() {
     let daemon = serving::alone("");
     let private = "/api/v1/evidence/";
     let of_root = get(daemon.address, private, "localhost", PROBE).unwrap().0;
-    // Nothing is recorded here.
+    // The daemon has no recordings, so root gets 404.
     assert_eq!(of_root, 404);
     assert_eq!(as_nobody(daemon.address, private), "403");
     assert_eq!(as_nobody(daemon.address, "/api/v1/overview"), "200");
@@ -59,10 +59,10 @@ fn what_is_private_is_for_its_own_user() {
     daemon.end();
 }
 
-/// How long a probe waits: the kubelet's default.
+/// Timeout of a probe, which is the default of the kubelet.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Asks under a name; `None`: no answer in time.
+/// Requests a path under a host name. Returns `None` if no answer arrives in time.
 pub(crate) fn get(address: SocketAddr, path: &str, host: &str, within: Duration) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, within).ok()?;
     stream.set_read_timeout(Some(within)).unwrap();
@@ -77,11 +77,11 @@ pub(crate) fn get(address: SocketAddr, path: &str, host: &str, within: Duration)
     Some((status, answer))
 }
 
-/// How many answers in a row may be late: one less than end a container (the kubelet's default).
+/// Number of consecutive answers that may be late: with one more, the kubelet restarts a container by default.
 const MAY_BE_LATE: usize = 2;
 
-/// Health as a probe asks for it, several times. A busy machine answers late; what is refused or reset is a failure at
-/// once.
+/// Asserts that several health probes succeed. A busy machine may answer late; a refused or reset connection is a
+/// failure at once.
 fn assert_healthy(daemon: &Daemon, context: &str) {
     for _ in 0..5 {
         let mut late = 0;
@@ -100,13 +100,14 @@ fn assert_healthy(daemon: &Daemon, context: &str) {
     }
 }
 
-/// Scenario: 64, 200, then 900 connections at once that say nothing, that have sent half a request, or that have had an
-/// answer and are kept; a probe asks all the while.
-/// Guarantee: no probe is refused, none fails as often as ends a container, and the page is there once the connections
-/// have been idle for a second; the daemon holds a bounded number of them.
-fn idle_connections_do_not_take_health_away() {
+/// Scenario: 64, 200, then 900 simultaneous connections are silent, have sent half a request, or are kept open after an
+/// answer; a probe runs at the same time.
+/// Guarantee: no probe is refused, fewer probes in a row are late than make the kubelet restart a container, and the
+/// page is available as soon as the connections have been idle for one second; the daemon keeps a bounded number of
+/// them.
+fn idle_connections_do_not_fail_health_checks() {
     let daemon = serving::alone("");
-    assert_healthy(&daemon, "nobody else");
+    assert_healthy(&daemon, "no other connections");
     for count in [64, 200, 900] {
         for (kind, first) in [
             ("silent", ""),
@@ -116,7 +117,7 @@ fn idle_connections_do_not_take_health_away() {
             let mut idle = Vec::new();
             for number in 0..count {
                 let mut stream = TcpStream::connect(daemon.address).unwrap();
-                // Those that were closed already cannot be written to.
+                // Connections that are already closed cannot be written to.
                 let _closed = stream.write_all(first.as_bytes());
                 idle.push(stream);
                 if number % 200 == 199 {
@@ -134,7 +135,7 @@ fn idle_connections_do_not_take_health_away() {
     daemon.end();
 }
 
-/// A probe over TLS on a connection that is open already; `None`: no answer.
+/// Sends a probe over TLS on an open connection. Returns `None` if no answer arrives.
 fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Option<String> {
     stream.set_read_timeout(Some(PROBE)).unwrap();
     let name = "localhost".try_into().unwrap();
@@ -148,12 +149,12 @@ fn probe_over_tls(stream: TcpStream, config: &Arc<rustls::ClientConfig>) -> Opti
     Some(String::from_utf8_lossy(&first).into_owned())
 }
 
-/// Scenario: a listener with TLS, all of whose places are taken by connections that say nothing. A probe connects, and
-/// a hundred more come before its handshake; then as many as two threads can make come all the time, and probes with
-/// them.
-/// Guarantee: the first probe is answered within a second; of those beside the flood, never as many in a row are late
-/// as end a container.
-fn a_flood_does_not_take_health_over_tls_away() {
+/// Scenario: silent connections occupy all slots of a listener with TLS. A probe connects, and a hundred more
+/// connections arrive before its handshake; then two threads open connections as fast as they can, and probes arrive at
+/// the same time.
+/// Guarantee: the first probe is answered within one second; during the flood, fewer probes in a row are late than make
+/// the kubelet restart a container.
+fn flood_does_not_fail_health_checks_over_tls() {
     let scene = Scene::begin();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (scene.path("tls.crt"), scene.path("tls.key"));
@@ -185,7 +186,7 @@ fn a_flood_does_not_take_health_over_tls_away() {
             scope.spawn(|| {
                 let mut newest = VecDeque::new();
                 while !is_over.load(Ordering::Relaxed) {
-                    // Where no port is left, the next round has some.
+                    // If no port is free, the next round has some again.
                     newest.extend(TcpStream::connect(address));
                     count.fetch_add(1, Ordering::Relaxed);
                     if newest.len() > 300 {
@@ -205,13 +206,13 @@ fn a_flood_does_not_take_health_over_tls_away() {
     let rate = count.into_inner() as f64 / since.elapsed().as_secs_f64();
     println!("{rate:.0} connections a second: {answered:?}");
     let lost = answered.split(|answered| *answered).map(<[bool]>::len).max();
-    assert!(lost <= Some(MAY_BE_LATE), "{rate:.0} a second: {answered:?}");
+    assert!(lost <= Some(MAY_BE_LATE), "{rate:.0} per second: {answered:?}");
     daemon.end();
 }
 
-/// Scenario: 200 connections ask for everything again and again, and read a byte a second of it.
-/// Guarantee: each probe is answered within a second, and /metrics within a few.
-fn slow_readers_do_not_take_health_away() {
+/// Scenario: 200 connections repeatedly request a large answer and read one byte of it per second.
+/// Guarantee: each probe is answered within one second, and /metrics within a few seconds.
+fn slow_readers_do_not_fail_health_checks() {
     let daemon = serving::alone("");
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let mut readers: Vec<TcpStream> = (0..200)
@@ -235,10 +236,10 @@ fn slow_readers_do_not_take_health_away() {
     daemon.end();
 }
 
-/// Scenario: forty connections ask for a recording of 8 MB, and read its first bytes only.
-/// Guarantee: what needs a thread meanwhile (a compressed answer, a list of the disk) is answered, and SIGTERM ends the
-/// daemon in order.
-fn slow_readers_of_recordings_hold_nothing_up() {
+/// Scenario: 40 connections request a recording of 8 MB and read only its first bytes.
+/// Guarantee: requests that need a thread (a compressed answer, a list of files on disk) are answered at the same time,
+/// and SIGTERM ends the daemon gracefully.
+fn slow_readers_of_recordings_do_not_block_others() {
     let state = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let id = "20261123T114742Z-shop-4711-1f2e3d4c5b6a7988";
     let folder = state.path().join("black-box");
@@ -267,7 +268,7 @@ fn slow_readers_of_recordings_hold_nothing_up() {
     drop(readers);
 }
 
-/// Follows a view; the answer's head is read, and no event.
+/// Follows a view. Reads the head of the answer, but no event.
 fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&address, PROBE).ok()?;
     stream.set_read_timeout(Some(PROBE * 5)).unwrap();
@@ -284,18 +285,18 @@ fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
     head.starts_with(b"HTTP/1.1 200").then_some(stream)
 }
 
-/// Scenario: sixteen viewers, as many as there are places, follow the rules (200 KB every two seconds) and read none of
-/// it; probes and scrapes go on. Somebody else wants to look.
-/// Guarantee: probes are answered within a second all the time. The others lose their places within a minute, and who
-/// then looks gets events.
-fn viewers_that_do_not_read_lose_their_places() {
+/// Scenario: sixteen viewers, which use all slots, follow the rules (200 KB every two seconds) and read none of it;
+/// probes and scrapes continue. Another viewer connects.
+/// Guarantee: every probe is answered within one second. The sixteen viewers lose their slots within one minute, and
+/// the new viewer gets events.
+fn viewers_that_do_not_read_lose_their_slots() {
     let daemon = serving::alone("");
     let silent: Vec<TcpStream> = (0..16)
         .map(|_| follow(daemon.address, "rules").expect("a place"))
         .collect();
     assert!(
         follow(daemon.address, "rules").is_none(),
-        "there is no seventeenth place"
+        "a seventeenth viewer is refused"
     );
     let since = Instant::now();
     let mut viewer = loop {
@@ -304,14 +305,17 @@ fn viewers_that_do_not_read_lose_their_places() {
         assert_eq!(status, 200);
         match follow(daemon.address, "overview") {
             Some(viewer) => break viewer,
-            None => assert!(since.elapsed() < Duration::from_secs(60), "they keep their places"),
+            None => assert!(
+                since.elapsed() < Duration::from_secs(60),
+                "the viewers lose their slots"
+            ),
         }
         std::thread::sleep(Duration::from_millis(500));
     };
     let mut seen = String::new();
     while seen.matches("event: overview").count() < 2 {
         let mut part = [0; 4096];
-        let count = viewer.read(&mut part).expect("events come");
+        let count = viewer.read(&mut part).expect("an event arrives");
         assert!(count > 0, "{seen}");
         seen.push_str(&String::from_utf8_lossy(&part[..count]));
     }
@@ -319,8 +323,8 @@ fn viewers_that_do_not_read_lose_their_places() {
     daemon.end();
 }
 
-/// Scenario: a listener on loopback is asked under its own names, and under one that a foreign page may have.
-/// Guarantee: only its own are answered; the refusal says what to do.
+/// Scenario: a listener on loopback is requested under its own names, and under a name that a foreign page may use.
+/// Guarantee: only requests under its own names are answered; the refusal contains a remedy.
 fn foreign_names_are_refused_on_loopback() {
     let daemon = serving::alone("");
     let ask = |path: &str, host: &str| get(daemon.address, path, host, PROBE * 10).unwrap();
@@ -334,10 +338,10 @@ fn foreign_names_are_refused_on_loopback() {
     daemon.end();
 }
 
-/// Scenario: a listener on all addresses, as in the manifests, asked as the kubelet does, without a list of names and
-/// with one.
-/// Guarantee: health is answered under any name; the rest is, unless there is a list without it.
-fn elsewhere_probes_are_answered_under_any_name() {
+/// Scenario: a listener on all addresses, as in the manifests, is requested as the kubelet does, with and without a
+/// list of host names.
+/// Guarantee: health is answered under any name; other paths as well, unless the list does not contain the name.
+fn probes_outside_loopback_are_answered_under_any_name() {
     for (more, others) in [("", 200), ("web: {hosts: [node-1.example]}\n", 403)] {
         let daemon = serving::alone_at("0.0.0.0:0", more);
         let address = SocketAddr::from(([127, 0, 0, 1], daemon.address.port()));
@@ -349,10 +353,10 @@ fn elsewhere_probes_are_answered_under_any_name() {
     }
 }
 
-/// Scenario: the page, its style, the API, and what is not there.
-/// Guarantee: by each answer browsers run no script and show it in no frame; the page has neither a script nor a style
-/// of its own, and its style is there.
-fn pages_run_nothing() {
+/// Scenario: a client requests the page, its style sheet, the API, and a missing path.
+/// Guarantee: the headers of each answer forbid scripts and frames; the page has neither inline scripts nor inline
+/// styles, and its style sheet is served.
+fn pages_forbid_inline_scripts() {
     let daemon = serving::alone("");
     for path in ["/", "/style.css", "/metrics", "/api/v1/gcs", "/livez", "/nothing"] {
         let (_, answer) = get(daemon.address, path, "localhost", PROBE * 10).unwrap();

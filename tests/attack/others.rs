@@ -1,7 +1,7 @@
-//! Sessions of other tools beside gcwatch's: what they leave behind in a process is healed.
+//! Sessions of other tools while gcwatch reads a process: gcwatch heals their lasting effects.
 //!
-//! The process pins 60,000 objects, which a Verbose session makes the collector write down one by one: its own pauses
-//! show whether it still does. The other tool is this test, with a client of its own.
+//! The process pins 60,000 objects. A Verbose session makes the collector report each of them, so the pauses show
+//! whether it still does. In these tests, the other tool is the test itself with its own client.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -27,18 +27,23 @@ pub(crate) fn tests(tests: &mut Tests) {
         .collect();
     let (oldest, newest) = (known[0], known[known.len() - 1]);
     let some = if crate::is_full() { known } else { vec![oldest, newest] };
-    add_tests_on!(tests, some.iter().copied(); a_closed_session_goes_on_costing, a_closed_session_is_healed);
-    add_tests_on!(tests, [oldest, newest]; a_session_is_in_the_account);
-    add_tests_on!(tests, [oldest]; a_killed_burst_is_healed);
+    add_tests_on!(tests, some.iter().copied(); unhealed_session_keeps_pauses_long, closed_session_is_healed);
+    add_tests_on!(tests, [oldest, newest]; session_of_another_tool_is_accounted);
+    add_tests_on!(tests, [oldest]; killed_burst_is_healed);
     let one = if crate::is_full() { some.clone() } else { vec![newest] };
-    add_tests_on!(tests, one.iter().copied(); a_client_that_dies_is_healed, probes_are_healed_together, recordings_are_healed);
+    add_tests_on!(
+        tests, one.iter().copied();
+        session_of_dead_client_is_healed,
+        probes_are_healed_together,
+        recordings_are_healed,
+    );
 }
 
 const PINNED: u32 = 60_000;
-/// How long pauses may take to be short again.
+/// Timeout until pauses are short again.
 const HEALED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A session of the collector's events.
+/// Returns a session of the collector's events at this level.
 fn of_level(level: u32) -> SessionConfig {
     asks(Provider::new(RUNTIME_PROVIDER, 0x1, level))
 }
@@ -58,13 +63,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// Starts it, and waits until it has read something of the process.
+    /// Starts a daemon and waits until it has read a collection of the process.
     fn start(target: &Target, scene: &Scene) -> Self {
         let reader = Self {
             daemon: scene.daemon(""),
             pid: target.pid(),
         };
-        reader.await_that("it knows who is connected", |reader| {
+        reader.await_that("the daemon knows the connections", |reader| {
             reader.collections().iter().any(|gc| gc["observed_by_others"] == false)
         });
         reader
@@ -74,7 +79,7 @@ impl Reader {
         await_that(what, || is(self));
     }
 
-    /// The newest collections, newest first.
+    /// Returns the newest collections, newest first.
     fn collections(&self) -> Vec<Value> {
         self.daemon.list(&format!("/api/v1/gcs?pid={}", self.pid), "gcs")
     }
@@ -83,13 +88,13 @@ impl Reader {
         self.daemon.target(self.pid).unwrap()["healings"].as_u64().unwrap()
     }
 
-    /// How often it said that it healed the process.
+    /// Returns the number of healings in the log.
     fn reported(&self) -> usize {
         self.daemon.said().matches("a trace session ended").count()
     }
 }
 
-/// A process with many pinned objects, in a scene of its own.
+/// Starts a process with many pinned objects in its own scene.
 fn pins(runtime: Runtime) -> (Target, Scene) {
     let scene = Scene::begin();
     let mut target = scene.marked(Start::pins(runtime, PINNED)).spawn();
@@ -98,7 +103,7 @@ fn pins(runtime: Runtime) -> (Target, Scene) {
     (target, scene)
 }
 
-/// Waits until pauses are about as long as they were before the other tool came. Returns how long that took.
+/// Waits until pauses are about as long as before the other tool connected. Returns the elapsed time.
 fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: u64) -> Duration {
     let since = Instant::now();
     loop {
@@ -109,16 +114,16 @@ fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: 
         }
         assert!(
             took < most,
-            "pauses of {before} us, {beside} beside the tool, are {pause} after {took:?}"
+            "pauses of {before} us, {beside} with the tool, are {pause} after {took:?}"
         );
     }
 }
 
-/// Scenario: a plain session is open, as a resident monitor's, and nobody heals; a Verbose one is opened and closed;
-/// then a plain one.
-/// Guarantee: none of ours: the runtime is like that, so that the other tests of this module can fail. Should a
-/// runtime pass without the healing, this test fails, and gcwatch need not heal it.
-fn a_closed_session_goes_on_costing(runtime: Runtime) {
+/// Scenario: a plain session is open, like the session of a resident monitor, and no process heals; a Verbose session
+/// is opened and closed, then a plain session.
+/// Guarantee: this test checks the runtime, not gcwatch: pauses stay long, so the other tests of this module can fail.
+/// If a runtime does not need the healing, this test fails, and gcwatch need not heal it.
+fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
     let (mut target, _) = pins(runtime);
     let tool = Tool::of(&target);
     let plain = tool.begin(&of_level(4));
@@ -137,10 +142,10 @@ fn a_closed_session_goes_on_costing(runtime: Runtime) {
     drop(plain);
 }
 
-/// Scenario: a Verbose session of another tool in a process with many pinned objects, again and again: what is usual is
-/// known only after two looks at who is connected, which are two to eight seconds apart.
-/// Guarantee: the account of a pause says that most of the time in which it had a CPU was the session's.
-fn a_session_is_in_the_account(runtime: Runtime) {
+/// Scenario: another tool repeatedly opens a Verbose session in a process with many pinned objects. The usual pause is
+/// known only after two checks of the connections, which are two to eight seconds apart.
+/// Guarantee: the account of a pause attributes most of its CPU time to the session.
+fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
     let tool = Tool::of(&target);
@@ -163,33 +168,35 @@ fn a_session_is_in_the_account(runtime: Runtime) {
     }
 }
 
-/// What becomes of a process that the daemon reads when another tool's Verbose session ends as `end` says.
+/// Asserts that a process that the daemon reads is healed after another tool's Verbose session has ended by `end`.
 fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
     let before = target.shortest_pause(9);
-    // Another gcwatch on the machine, one of another test, may have had a look at it by now.
+    // A gcwatch instance of another test may already have checked the process.
     let healed_before = daemon.healings();
     let tool = Tool::of(&target);
     let mut verbose = tool.begin(&of_level(5));
-    // Its own thread reads, so that pauses are those of a tool that keeps up.
+    // Read on a separate thread, so that the pauses are those of a tool that keeps up.
     tool.read(&mut verbose, Duration::from_secs(3));
     let beside = usual_pause_of(&daemon);
-    daemon.await_that("it sees the tool", |daemon| {
+    daemon.await_that("the daemon sees the tool", |daemon| {
         daemon.collections()[0]["observed_by_others"] == true
     });
     end(&tool, verbose);
     let took = await_short_pauses(&mut target, HEALED_WITHIN, before, beside);
     println!(
-        "{}: {before} us, {beside} beside a Verbose session, as before after {took:?}",
+        "{}: {before} us, {beside} with a Verbose session, as before after {took:?}",
         runtime.name
     );
     assert!(
         beside >= before * 3,
-        "the tool was not felt: {before} us, {beside} beside it"
+        "the tool makes pauses longer: {before} us, {beside} with it"
     );
-    daemon.await_that("it counts the healing", |daemon| daemon.healings() > healed_before);
-    daemon.await_that("nobody is there any more", |daemon| {
+    daemon.await_that("the daemon counts the healing", |daemon| {
+        daemon.healings() > healed_before
+    });
+    daemon.await_that("the tool has disconnected", |daemon| {
         daemon.collections()[0]["observed_by_others"] == false
     });
     assert_eq!(
@@ -200,7 +207,7 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     );
 }
 
-/// Half of the newest nine pauses are at most so long, in microseconds, as the daemon reports them.
+/// Returns the median of the newest nine pauses in microseconds, as the daemon reports them.
 fn usual_pause_of(daemon: &Reader) -> u64 {
     let newest = daemon.collections();
     let mut pauses: Vec<u64> = newest.iter().take(9).filter_map(|gc| gc["pause_ns"].as_u64()).collect();
@@ -208,29 +215,29 @@ fn usual_pause_of(daemon: &Reader) -> u64 {
     pauses[pauses.len() / 2] / 1000
 }
 
-/// Scenario: beside the daemon, another tool has a Verbose session for three seconds, and closes it.
-/// Guarantee: the daemon sees it, and its collections say so; within ten seconds pauses are as before, by one healing,
-/// which is counted and logged once; then nothing is observed by others any more.
-fn a_closed_session_is_healed(runtime: Runtime) {
+/// Scenario: another tool has a Verbose session for three seconds while the daemon reads the process, and closes it.
+/// Guarantee: the daemon detects the session and marks the collections; within ten seconds, pauses are as before, after
+/// one healing, which is counted and logged once; then collections are no longer marked as observed by others.
+fn closed_session_is_healed(runtime: Runtime) {
     is_healed(runtime, |tool, session| {
         tool.end(session);
     });
 }
 
-/// Scenario: the same tool dies: its connection is closed, its session was never stopped.
-/// Guarantee: the same.
-fn a_client_that_dies_is_healed(runtime: Runtime) {
+/// Scenario: the same tool dies: its connection is closed, but its session was never stopped.
+/// Guarantee: the process is healed as after a closed session.
+fn session_of_dead_client_is_healed(runtime: Runtime) {
     is_healed(runtime, |_, session| {
-        // Outside of its executor, nobody is left to stop the session.
+        // Outside its executor, no task is left to stop the session.
         drop(session);
     });
 }
 
-/// Scenario: beside the daemon, `gcwatch allocations --tick` is killed (SIGKILL) as soon as it is felt, which may be
-/// between two looks of the daemon.
-/// Guarantee: within twenty seconds pauses are as before (a healing that came before the runtime noticed the dead
-/// client is repeated after ten), and the lock of bursts is free.
-fn a_killed_burst_is_healed(runtime: Runtime) {
+/// Scenario: `gcwatch allocations --tick` is killed (SIGKILL) while the daemon reads the process, as soon as the burst
+/// has an effect, which may be between two checks of the daemon.
+/// Guarantee: within 20 s, pauses are as before (a healing that ran before the runtime noticed the dead client is
+/// repeated after 10 s), and the lock of bursts is free.
+fn killed_burst_is_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
     let before = target.shortest_pause(9);
@@ -246,7 +253,7 @@ fn a_killed_burst_is_healed(runtime: Runtime) {
             .unwrap();
         let since = Instant::now();
         while target.shortest_pause(1) < before * 3 {
-            assert!(since.elapsed() < PATIENCE, "the burst is not felt");
+            assert!(since.elapsed() < PATIENCE, "the burst makes pauses longer");
         }
         burst.kill().unwrap();
         burst.wait().unwrap();
@@ -256,9 +263,9 @@ fn a_killed_burst_is_healed(runtime: Runtime) {
     }
 }
 
-/// Scenario: beside the daemon, another tool asks for the process's description ten times, and has ten short sessions
-/// of a provider that does not exist, one after the other.
-/// Guarantee: one healing.
+/// Scenario: while the daemon reads the process, another tool requests the process information ten times and opens ten
+/// short sessions of a provider that does not exist, one after the other.
+/// Guarantee: one healing covers all of them.
 fn probes_are_healed_together(runtime: Runtime) {
     let (target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
@@ -272,7 +279,7 @@ fn probes_are_healed_together(runtime: Runtime) {
         tool.end(session);
     }
     daemon.await_that("the healing", |daemon| daemon.healings() > 0);
-    daemon.await_that("nobody is there any more", |daemon| {
+    daemon.await_that("the tool has disconnected", |daemon| {
         daemon.collections()[0]["observed_by_others"] == false
     });
     assert!(daemon.healings() <= 2, "{}", daemon.daemon.said());
@@ -280,7 +287,7 @@ fn probes_are_healed_together(runtime: Runtime) {
 
 /// Scenario: a resident session is open; `gcwatch record --profile gc-verbose` records for two seconds, and another
 /// time it is interrupted.
-/// Guarantee: pauses are as before once the command has ended.
+/// Guarantee: pauses are as before as soon as the command has exited.
 fn recordings_are_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let tool = Tool::of(&target);
@@ -299,10 +306,10 @@ fn recordings_are_healed(runtime: Runtime) {
         }
         let mut record = record.spawn().unwrap();
         if interrupted {
-            // It is felt, so that it has begun.
+            // Longer pauses show that the recording has started.
             let since = Instant::now();
             while target.shortest_pause(3) < before * 3 {
-                assert!(since.elapsed() < PATIENCE, "the recording is not felt");
+                assert!(since.elapsed() < PATIENCE, "the recording makes pauses longer");
             }
             let pid = rustix::process::Pid::from_child(&record);
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -1,4 +1,4 @@
-//! `gcwatch record` deletes and overwrites nothing, and ends when it is asked to.
+//! `gcwatch record` does not delete or overwrite files, and exits on request.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -18,18 +18,18 @@ use test_support::target::Running;
 
 use crate::flooded::Runtime;
 
-/// A bound for the end after one Ctrl-C, much longer than it takes: 2 s for an output that takes nothing, 3 s for the
-/// session.
+/// Timeout for the exit after one Ctrl-C, which is much longer than necessary: 2 s for an output that accepts no bytes,
+/// 3 s for the session.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(());
-        what_is_there_stays,
-        a_refused_session_leaves_and_deletes_nothing,
-        what_was_received_is_found_after_kill,
-        a_name_that_is_taken_meanwhile_is_not_overwritten,
-        a_fifo_nobody_opens_does_not_hold_it,
-        an_output_nobody_reads_does_not_hold_it,
+        existing_outputs_are_kept,
+        refused_session_neither_leaves_nor_deletes_files,
+        received_data_survives_kill,
+        file_created_during_recording_is_not_overwritten,
+        unopened_fifo_does_not_block_exit,
+        unread_output_does_not_block_exit,
     );
 }
 
@@ -49,7 +49,7 @@ fn ended(mut command: Command) -> (Output, String) {
     (output, said)
 }
 
-/// A recording that runs.
+/// A running recording.
 struct Recording {
     child: Running,
     stderr: BufReader<ChildStderr>,
@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// Waits until it says that it records.
+    /// Waits until the command reports that it records.
     fn await_begin(&mut self) {
         let mut line = String::new();
         self.stderr.read_line(&mut line).unwrap();
@@ -76,9 +76,9 @@ impl Recording {
         kill_process(Pid::from_child(&self.child.0), signal).unwrap();
     }
 
-    /// How it ended, within a bound, and what it said.
+    /// Waits for the exit within a timeout. Returns the status and the output.
     fn end(mut self) -> (ExitStatus, String) {
-        let status = await_end(&mut self.child.0, STOPS_WITHIN).expect("it does not end");
+        let status = await_end(&mut self.child.0, STOPS_WITHIN).expect("the recording exits");
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
         (status, said)
@@ -89,11 +89,11 @@ fn is_readable(path: &Path) -> bool {
     gcwatch(["analyze".as_ref(), path]).status.success()
 }
 
-/// Scenario: the output is a file with a content, a link to it, a directory, a FIFO, a device, a link to the device,
-/// and a link to nothing; then the file with `--force`. Guarantee: each is refused with a sentence and stays as it was,
-/// without a session; with `--force` the file is replaced when the recording is complete, and its link still leads to
-/// it.
-fn what_is_there_stays() {
+/// Scenario: the output is a file with content, a link to it, a directory, a FIFO, a device, a link to the device, and
+/// a dangling link; then the file with `--force`.
+/// Guarantee: each output is refused with an error and stays unchanged, without a session; with `--force`, the file is
+/// replaced when the recording is complete, and its link still leads to it.
+fn existing_outputs_are_kept() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
@@ -141,10 +141,10 @@ fn what_is_there_stays() {
     assert!(std::fs::metadata(at("file")).unwrap().len() > 1000 && is_readable(&at("file")));
 }
 
-/// Scenario: a runtime that refuses the session, one whose session ends without a byte, and an older interrupted
-/// recording beside the output.
-/// Guarantee: nothing is left, and nothing that was there before is gone.
-fn a_refused_session_leaves_and_deletes_nothing() {
+/// Scenario: a runtime refuses the session, the session of another runtime ends without a byte, and an older
+/// interrupted recording exists next to the output.
+/// Guarantee: the command leaves no file and deletes no existing file.
+fn refused_session_neither_leaves_nor_deletes_files() {
     let scene = Scene::begin();
     let folder = scene.folder();
     for mode in ["answers-garbage", "ends-at-once"] {
@@ -161,10 +161,10 @@ fn a_refused_session_leaves_and_deletes_nothing() {
     }
 }
 
-/// Scenario: gcwatch is killed in the middle of a recording; then another one is begun with the same name.
-/// Guarantee: what was received is in the partial file, which `gcwatch analyze` reads; it is not overwritten without
-/// `--force`, and nothing has the name of a complete recording before it is one.
-fn what_was_received_is_found_after_kill() {
+/// Scenario: gcwatch is killed during a recording; then a recording with the same name is started.
+/// Guarantee: the received data is in the partial file, which `gcwatch analyze` reads; the file is not overwritten
+/// without `--force`, and no file has the name of a complete recording before it is complete.
+fn received_data_survives_kill() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
@@ -191,9 +191,10 @@ fn what_was_received_is_found_after_kill() {
     assert!(!partial.exists() && is_readable(&file));
 }
 
-/// Scenario: a file of the output's name appears while it is recorded.
-/// Guarantee: it is not overwritten; the recording stays complete under its first name, which is said.
-fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
+/// Scenario: a file with the output's name appears during the recording.
+/// Guarantee: this file is not overwritten; the recording is complete under its partial name, which the command
+/// reports.
+fn file_created_during_recording_is_not_overwritten() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
@@ -212,18 +213,19 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
     assert!(is_readable(&partial));
 }
 
-/// Scenario: a FIFO that nobody opens, with `--allow-fifo`; Ctrl-C.
-/// Guarantee: it ends, without a session, and the FIFO stays.
-fn a_fifo_nobody_opens_does_not_hold_it() {
+/// Scenario: no process opens the FIFO of a recording with `--allow-fifo`; then Ctrl-C is pressed.
+/// Guarantee: the command exits without a session, and the FIFO stays.
+fn unopened_fifo_does_not_block_exit() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "well-behaved");
     let fifo = folder.join("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let recording = Recording::start(record(&runtime, &fifo, &["--allow-fifo"]));
-    // It listens for signals before it opens the FIFO: whether it does already, its mask of caught signals says.
+    // The command installs its signal handlers before it opens the FIFO; its mask of caught signals shows whether it
+    // has done so.
     let status = format!("/proc/{}/status", recording.child.0.id());
-    until("it catches signals", || {
+    until("the command catches signals", || {
         let status = std::fs::read_to_string(&status).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
         let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
@@ -238,14 +240,15 @@ fn a_fifo_nobody_opens_does_not_hold_it() {
     assert!(std::fs::metadata(&fifo).unwrap().file_type().is_fifo());
 }
 
-/// Waits until hardly anything more fits into a pipe.
+/// Waits until the pipe is almost full.
 fn await_full(pipe: impl std::os::fd::AsFd) {
     await_that("a full pipe", || rustix::io::ioctl_fionread(&pipe).unwrap() >= 60_000);
 }
 
-/// Scenario: a process floods a recording into standard output, or into a FIFO, whose reader takes nothing; Ctrl-C
-/// once. Guarantee: it ends within seconds, says why, and the session is stopped.
-fn an_output_nobody_reads_does_not_hold_it() {
+/// Scenario: a process floods a recording into standard output or a FIFO whose reader accepts no bytes; Ctrl-C is
+/// pressed once.
+/// Guarantee: the command exits within seconds and states the reason, and the session is stopped.
+fn unread_output_does_not_block_exit() {
     let scene = Scene::begin();
     let folder = scene.folder();
     let runtime = Runtime::start(&scene, "flood");
@@ -264,7 +267,7 @@ fn an_output_nobody_reads_does_not_hold_it() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let recording = record(&runtime, &fifo, &["--allow-fifo"]);
     let mut recording = Recording::start(recording);
-    // Opens when the other end does, and takes nothing.
+    // This reader opens the FIFO together with the command and reads nothing.
     let unread = File::open(&fifo).unwrap();
     recording.await_begin();
     await_full(&unread);

@@ -1,4 +1,4 @@
-//! Recordings of incidents have few places: who makes many loses their own.
+//! The number of recordings of incidents is limited: a service with many recordings loses its own.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -9,18 +9,18 @@ use test_support::scene::Scene;
 use crate::flooded::{self, Runtime};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Ok(()); a_crash_loop_pushes_out_nobodys_recording);
+    add_tests!(tests, || Ok(()); crash_loop_does_not_displace_other_recordings);
 }
 
-/// How many recordings there may be.
+/// Maximum number of recordings.
 const PLACES: usize = 4;
 
-/// The recordings that are complete.
+/// Returns the complete recordings.
 fn recordings(daemon: &Daemon) -> Vec<Value> {
     daemon.list("/api/v1/evidence/", "evidence")
 }
 
-/// What the incident of a process says of its recording, as soon as it has one.
+/// Waits for the recording in the incident of a process. Returns its path and its text.
 fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
     until("an incident with a recording", || {
         let incidents = daemon.json("/api/v1/incidents");
@@ -39,11 +39,11 @@ fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
     })
 }
 
-/// Scenario: a process of one service has an incident that is recorded; then one of another service begins again and
-/// again, has the same incident each time and is killed, more often than there are places.
-/// Guarantee: the loop has one recording, which its later incidents name as what it is; that of the first service
-/// stays.
-fn a_crash_loop_pushes_out_nobodys_recording() {
+/// Scenario: an incident of one service is recorded; then a process of another service repeatedly starts, has the same
+/// incident and is killed, more often than the maximum number of recordings.
+/// Guarantee: the crash loop has one recording, which its later incidents refer to as the recording of an earlier
+/// incident; the recording of the first service stays.
+fn crash_loop_does_not_displace_other_recordings() {
     let scene = Scene::begin();
     let rule = scene.any(false, "severity: error");
     let places = format!("evidence: {{black_box: {{max_files: {PLACES}}}}}\n");

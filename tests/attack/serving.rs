@@ -1,16 +1,16 @@
-//! `gcwatch run` as the attacks have it: it exports nothing, neither of processes nor about itself.
+//! `gcwatch run` for the attack tests, without export of target data and own telemetry.
 
 use test_support::daemon::{ANY, Daemon};
 use test_support::scene::Scene;
 
 pub(crate) const SILENT: &str = "self_telemetry: {enabled: false}\n";
 
-/// For the processes of a scene, with more configuration.
+/// Starts a daemon for the processes of a scene, with additional configuration.
 pub(crate) fn start(scene: &Scene, more: &str) -> Daemon {
     scene.daemon(&format!("{SILENT}{more}"))
 }
 
-/// For no process.
+/// Starts a daemon that reads no process.
 pub(crate) fn alone(more: &str) -> Daemon {
     alone_at(ANY, more)
 }

@@ -1,4 +1,4 @@
-//! Processes that live for seconds are seen, in whatever namespaces they are.
+//! Short-lived processes in arbitrary namespaces are found.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use test_support::supervised::Supervised;
 use crate::is_full;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; processes_with_a_tmp_of_their_own_are_seen);
+    add_tests!(tests, need; processes_with_private_tmp_are_found);
 }
 
-/// How long they live.
+/// Lifetime of the processes, in seconds.
 const SECONDS: u32 = 3;
-/// How long what was read of one may take to be reported after it ended.
+/// Maximum time until the data of an exited process is reported.
 const REPORTED_WITHIN: Duration = Duration::from_secs(5);
 
 fn need() -> Need {
     NET_10.need()?;
     if !rustix::process::geteuid().is_root() {
-        return Err(Missing::Ignored("it needs root".to_owned()));
+        return Err(Missing::Ignored("this test needs root".to_owned()));
     }
     let mut unshare = Command::new("unshare");
     unshare
@@ -38,8 +38,8 @@ fn need() -> Need {
         .ok_or_else(|| Missing::Ignored("unshare (util-linux) is missing, or refused".to_owned()))
 }
 
-/// Options for the processes of a scene, which nothing but their start makes known: `/proc` is looked through once an
-/// hour.
+/// Returns options for the processes of a scene. `/proc` is scanned once per hour, so only the start of a process
+/// reveals it.
 pub(crate) fn options(scene: &Scene) -> TargetOptions {
     TargetOptions {
         include: vec![Filter {
@@ -52,15 +52,15 @@ pub(crate) fn options(scene: &Scene) -> TargetOptions {
     }
 }
 
-/// Scenario: after a first look through `/proc`, processes start one after the other, each with a directory of sockets
-/// that only it sees, and live for three seconds.
-/// Guarantee: each is attached to, and collections of each are reported.
+/// Scenario: after a first scan of `/proc`, processes start one after the other and run for three seconds. Each has a
+/// socket directory that only it can see.
+/// Guarantee: each process is attached to, and collections of each are reported.
 #[tokio::main(flavor = "multi_thread")]
-async fn processes_with_a_tmp_of_their_own_are_seen() {
+async fn processes_with_private_tmp_are_found() {
     let count = if is_full() { 40 } else { 6 };
     let scene = Scene::begin();
     let mut start = scene.start(NET_10, "steady");
-    // The first look is over when this one is attached to.
+    // The first scan has finished as soon as this process is attached to.
     let first = start.start();
     let supervised = Supervised::start(options(&scene));
     supervised.until(first.pid(), "attached", |run| run.is_attached()).await;
@@ -69,7 +69,7 @@ async fn processes_with_a_tmp_of_their_own_are_seen() {
     start.own_folder = true;
     let mut targets = Vec::new();
     for _ in 0..count {
-        // Each is waited for until it works, so that they do not keep each other from starting.
+        // Wait until each process works, so that the starts do not delay each other.
         let one = start.clone();
         targets.push(tokio::task::spawn_blocking(move || one.start()).await.unwrap());
     }

@@ -1,4 +1,4 @@
-"""Pods in trouble: what gcwatch says of them, and that it reaches who is on duty."""
+"""Pods in trouble: the incidents that gcwatch reports, and their way to the on-call engineer."""
 
 import json
 import re
@@ -12,9 +12,9 @@ import lab
 import node
 import tools
 
-# 100 MB: the workload keeps up to 256.
+# 100 MB; the workload keeps up to 256 MB.
 SMALL_HEAP = [("DOTNET_GCHeapHardLimit", "0x6000000"), ("COMPlus_GCHeapHardLimit", "0x6000000")]
-# More than the container's limit: the kernel is there before the collector.
+# More than the container's limit, so that the kernel acts before the collector.
 WIDE_HEAP = [("DOTNET_GCHeapHardLimit", "0x20000000"), ("COMPlus_GCHeapHardLimit", "0x20000000")]
 
 
@@ -33,7 +33,7 @@ class Incidents(unittest.TestCase):
         cls.addClassCleanup(cls.cluster.kubectl, "delete", "--namespace", lab.APPS, "all", "--all", "--grace-period=1")
 
     def incident(self, pod, rule, patience=lab.PATIENCE):
-        """The incident of that pod in which the rule is a member."""
+        """Waits for the incident of a pod that contains this rule, and returns it."""
         def found():
             of = [each for each in self.daemon.incidents(pod) if rule in [member["rule"] for member in each["members"]]]
             return of and of[0]
@@ -41,16 +41,17 @@ class Incidents(unittest.TestCase):
         return lab.until(f"an incident of {pod} with {rule}", found, patience)
 
     def check_place(self, incident, pod, container, without=()):
-        """The place of an incident is that of the pod, each attribute as a text."""
+        """Asserts that the place of an incident equals the pod's, with each attribute as text."""
         place = {key: value for key, value in incident["resource"].items() if key.startswith(("k8s.", "container."))}
         expected = lab.expected(pod, container)
         expected = {key: value if isinstance(value, str) else ",".join(value) for key, value in expected.items() if key not in without}
         self.assertEqual(place, expected)
 
     def test_1_loh_to_pager(self):
-        """Scenario: a pod whose large object heap is out of space; a real Prometheus scrapes gcwatch's pod, as the ServiceMonitor says,
-        with the shipped rules, and a real Alertmanager takes its alerts. Guarantee: the incident names pod and container, the target has the
-        node's name and no labels of gcwatch's own pod, and the alert that arrives at the Alertmanager has the symptom, the pod and the namespace."""
+        """Scenario: the large object heap of a pod is exhausted. A real Prometheus scrapes gcwatch's pod like the
+        ServiceMonitor, with the shipped rules, and a real Alertmanager receives its alerts.
+        Guarantee: the incident names pod and container. The target has the node's name and no labels of gcwatch's own
+        pod. The alert in the Alertmanager has the symptom, the pod and the namespace."""
         self.cluster.apply(lab.pod("hoarder", lab.container("main", any_runtime(), "lohoos", knobs=SMALL_HEAP)), namespace=lab.APPS)
         pod = lab.running("hoarder")
         incident = self.incident("hoarder", "memory.exhausted")
@@ -64,12 +65,13 @@ class Incidents(unittest.TestCase):
         self.assertEqual(alert["labels"].get("k8s_pod_name"), "hoarder", alert)
         self.assertEqual(alert["labels"].get("k8s_namespace_name"), lab.APPS, alert)
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod/hoarder", "--grace-period=1")
-        # And it is over when the pod is gone.
+        # The incident ends when the pod is deleted.
         lab.until("the alert ends", lambda: not pager.alerts(gcwatch_incident_symptom="memory.exhausted"), 120)
 
     def test_2_killed_by_the_kernel(self):
-        """Scenario: a pod that grows beyond its memory limit until the kernel kills it. Guarantee: Kubernetes says OOMKilled, and gcwatch
-        has the incident, of the service, with namespace, node and container: a service outlives its pods."""
+        """Scenario: a pod grows beyond its memory limit until the kernel kills it.
+        Guarantee: Kubernetes reports OOMKilled, and gcwatch has an incident of the service with namespace, node and
+        container, because a service outlives its pods."""
         container = lab.container("main", any_runtime(), "leak", knobs=WIDE_HEAP)
         container["resources"] = {"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}
         self.cluster.apply(lab.pod("doomed", container), namespace=lab.APPS)
@@ -87,7 +89,7 @@ class Incidents(unittest.TestCase):
 
 
 class Pager:
-    """Prometheus with the shipped rules, and the Alertmanager behind it, on the node."""
+    """Prometheus with the shipped rules, and its Alertmanager, on the node."""
 
     def __init__(self, test):
         folder = test.cluster.folder / "pager"
@@ -98,7 +100,7 @@ class Pager:
             lab.not_shown("Prometheus and Alertmanager: tests/e2e/build prometheus and tests/alertmanager/fetch have not made them")
             test.skipTest("no Prometheus or no Alertmanager")
         (folder / "alertmanager.yml").write_text("route: {receiver: nobody, group_wait: 1s}\nreceivers: [{name: nobody}]\n")
-        # It reads its templates from the folder in which it is started.
+        # The Alertmanager reads its templates from its working directory.
         shutil.copytree(alertmanager, folder / "run")
         command = [f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/alertmanager", "--cluster.listen-address="]
         self.alertmanager = node.receivers.Process("alertmanager", ["./alertmanager", *command, "--web.listen-address=127.0.0.1:9093"], folder / "run")
@@ -127,7 +129,8 @@ scrape_configs: {json.dumps([scrape_config(test.daemon.pod())])}
 
 
 def scrape_config(pod):
-    """What the operator makes of components/servicemonitor, with gcwatch's pod in the place of what Kubernetes would discover."""
+    """Returns the scrape configuration that the operator derives from components/servicemonitor, with gcwatch's pod
+    instead of service discovery."""
     text = (tools.DEPLOY / "kustomize" / "components" / "servicemonitor" / "servicemonitor.yaml").read_text()
     (monitor,) = tools.documents(text)
     (endpoint,) = monitor["spec"]["endpoints"]
@@ -135,7 +138,7 @@ def scrape_config(pod):
     snake = lambda name: re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
     metadata = pod["metadata"]
     labels = {"__meta_kubernetes_pod_node_name": pod["spec"]["nodeName"]}
-    # The operator adds these to each target.
+    # The operator adds these labels to each target.
     labels |= {"namespace": metadata["namespace"], "pod": metadata["name"], "container": "gcwatch", "endpoint": endpoint["port"], "service": "gcwatch"}
     return {
         "job_name": "gcwatch",

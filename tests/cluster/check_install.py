@@ -1,4 +1,4 @@
-"""The chart and every overlay, installed on the cluster, used, and removed again."""
+"""The chart and every overlay: installed on the cluster, used, and removed."""
 
 import json
 import unittest
@@ -20,7 +20,7 @@ class Install(unittest.TestCase):
         self.daemon = lab.Daemon(selector=HTTP)
 
     def no_trace(self):
-        """What the API server holds is what it held before."""
+        """Asserts that the API server contains the same objects as before."""
         gone = lambda: self.cluster.objects() == self.before
         try:
             lab.until("everything is removed", gone, 60, 0.5)
@@ -29,8 +29,8 @@ class Install(unittest.TestCase):
             raise
 
     def works(self):
-        """Ready, never restarted, never at its limit; `doctor` speaks in its container. The most bytes that its
-        container had, `doctor` included."""
+        """Asserts that gcwatch is Ready, was never restarted, never reached its limit, and that `doctor` runs in its
+        container. Returns the peak memory of the container in bytes, including `doctor`."""
         said = self.cluster.kubectl("--namespace", "gcwatch", "rollout", "status", "daemonset/gcwatch", "--timeout=100s")
         self.assertIn("successfully rolled out", said)
         pod = lab.until("a ready pod", self.daemon.ready)
@@ -46,8 +46,10 @@ class Install(unittest.TestCase):
         return usage
 
     def test_1_chart(self):
-        """Scenario: the packed chart with the image that was loaded on the node, as docs/kubernetes.md says; uninstalled.
-        Guarantee: Ready under its limit, `doctor` runs in it, its notes name commands that work, and nothing is left."""
+        """Scenario: the packed chart is installed as docs/kubernetes.md describes, with the image that was loaded on
+        the node, and uninstalled.
+        Guarantee: gcwatch is Ready below its limit, `doctor` runs in it, the notes contain working commands, and no
+        object remains."""
         self.cluster.kubectl("create", "namespace", "gcwatch")
         self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=privileged")
         notes = self.cluster.helm("install", "gcwatch", lab.chart(), "--namespace", "gcwatch", "--set", "image.registry=localhost")
@@ -59,7 +61,8 @@ class Install(unittest.TestCase):
         print(f"chart: {used / 2**20:.0f} MiB", end=" ", flush=True)
 
     def test_2_chart_is_refused_without_the_label(self):
-        """Scenario: a namespace that enforces `baseline`. Guarantee: no pod, and the event says which of its rules."""
+        """Scenario: a namespace enforces `baseline`.
+        Guarantee: no pod is created, and the event names the violated rules."""
         self.cluster.kubectl("create", "namespace", "gcwatch")
         self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=baseline")
         self.cluster.helm("install", "gcwatch", lab.chart(), "--namespace", "gcwatch", "--set", "image.registry=localhost")
@@ -81,15 +84,16 @@ class Install(unittest.TestCase):
         self.no_trace()
 
     def test_3_plain(self):
-        """Scenario: overlays/plain, alone and with each component. Guarantee: as for the chart."""
+        """Scenario: overlays/plain is installed, alone and with each component.
+        Guarantee: the result is the same as for the chart."""
         components = [(), ("without-api-server",), ("host-processes",), ("state-on-host",)]
         for chosen in components:
             with self.subTest(components=chosen):
                 self.overlay(lab.kustomization(*chosen), self.works)
 
     def test_4_servicemonitor(self):
-        """Scenario: overlays/plain with the ServiceMonitor, where the operator's definitions are installed.
-        Guarantee: it is taken as it is, and removed again."""
+        """Scenario: overlays/plain is installed with the ServiceMonitor, and the operator's definitions exist.
+        Guarantee: the API server accepts the objects unchanged, and they can be removed."""
         definitions = tools.folder("operator", "prometheus_operator")
         at = definitions / "servicemonitors.yaml"
         self.cluster.kubectl("apply", "--server-side", "--filename", at)
@@ -105,14 +109,14 @@ class Install(unittest.TestCase):
         self.overlay(lab.kustomization("servicemonitor"), check)
 
     def test_5_sidecar(self):
-        """Scenario: overlays/sidecar, whose application is one of .NET 10 under the name that the overlay has.
-        Guarantee: without any capability gcwatch reads the one process, as a user that is not root."""
+        """Scenario: overlays/sidecar is installed with a .NET 10 application under the name in the overlay.
+        Guarantee: gcwatch reads the process without capabilities and as a non-root user."""
         if not images.is_there("net10"):
             self.skipTest("no .NET 10")
         self.cluster._ctr("images", "tag", "--force", "localhost/net10:1.0", "docker.io/library/shop:1.0.0")
         folder = lab.kustomization(overlay="sidecar")
         text = (folder / "deployment.yaml").read_text()
-        # The workload ends when its standard input does.
+        # The workload exits when its standard input ends.
         (folder / "deployment.yaml").write_text(text.replace("image: shop:1.0.0", "image: shop:1.0.0\n          stdin: true"))
 
         def check():
@@ -128,8 +132,10 @@ class Install(unittest.TestCase):
         self.overlay(folder, check)
 
     def test_6_with_collector(self):
-        """Scenario: overlays/with-collector with the real Collector in the place of its image, and a real Jaeger of deploy/jaeger as its
-        backend, which takes traces only. Guarantee: all Ready, and Jaeger finds the traces of a pod's collections, with that pod's attributes."""
+        """Scenario: overlays/with-collector is installed with the real Collector in place of its image, and with a real
+        Jaeger of deploy/jaeger as its backend, which accepts only traces.
+        Guarantee: all pods are Ready, and Jaeger finds the traces of a pod's collections with the attributes of that
+        pod."""
         programs = {
             "docker.io/otel/opentelemetry-collector:0.161.0": node.receivers.binary("collector", "otelcol"),
             "localhost/jaeger:1.0": node.receivers.binary("jaeger", "jaeger"),
@@ -140,7 +146,7 @@ class Install(unittest.TestCase):
         for name, program in programs.items():
             self.cluster.load(lambda at: images.program(at, name, program))
         folder = lab.kustomization(overlay="with-collector")
-        # As its comment says.
+        # As the overlay's comment describes.
         at = folder / "collector-deployment.yaml"
         at.write_text(at.read_text().replace("backend.example:4317", f"jaeger.{lab.APPS}.svc.cluster.local:4317"))
         self.cluster.apply(*jaeger(), lab.pod("seen", lab.container("main", any_runtime())), namespace=lab.APPS)
@@ -168,8 +174,9 @@ class Install(unittest.TestCase):
         self.overlay(folder, check)
 
     def test_7_kubelet(self):
-        """Scenario: the chart with the kubelet as the source of metadata, which asks the API server who may read its pods.
-        Guarantee: every attribute as with the API server, and the account may not list pods."""
+        """Scenario: the chart is installed with the kubelet as the source of metadata; the kubelet asks the API server
+        who may read its pods.
+        Guarantee: all attributes are the same as with the API server, and the account may not list pods."""
         self.cluster.kubectl("create", "namespace", "gcwatch")
         self.addCleanup(self.cluster.kubectl, "delete", "namespace", "gcwatch", "--ignore-not-found")
         self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=privileged")
@@ -189,9 +196,9 @@ class Install(unittest.TestCase):
         self.no_trace()
 
     def test_8_network_policy(self):
-        """Scenario: overlays/plain, its NetworkPolicy enforced as it says, and gcwatch started anew behind it. Guarantee: Ready, with the
-        names of a pod from the API server; who is in the namespace `monitoring` reaches its listener, an application does not, and gcwatch
-        reaches no application."""
+        """Scenario: overlays/plain is installed, its NetworkPolicy is enforced, and gcwatch is restarted behind it.
+        Guarantee: gcwatch is Ready and gets the names of a pod from the API server. Pods in the namespace `monitoring`
+        reach its listener, an application does not, and gcwatch reaches no application."""
         if not policy.can_enforce():
             lab.not_shown("a NetworkPolicy that is enforced: nft(8) or filters on bridges are not there")
             self.skipTest("no nft")
@@ -229,7 +236,7 @@ class Install(unittest.TestCase):
         self.overlay(lab.kustomization(), check)
 
     def of_application(self):
-        """The process of the pod `seen` of the applications, once it is read."""
+        """Waits until the process of the application pod `seen` is read, and returns it."""
         def seen():
             found = [each for each in self.daemon.of("seen") if each["resource"].get("k8s.namespace.name") == lab.APPS]
             return [each for each in found if each["state"] == "attached" and each["collections"]]
@@ -242,11 +249,11 @@ def any_runtime():
 
 
 def jaeger():
-    """Jaeger with the configuration that deploy/jaeger has, and the service that has its name."""
+    """Returns Jaeger with the configuration of deploy/jaeger, and the service with its name."""
     config = (tools.DEPLOY / "jaeger" / "jaeger.yaml").read_text()
     command = {"name": "jaeger", "image": "localhost/jaeger:1.0", "imagePullPolicy": "Never", "args": ["--config=/etc/jaeger/jaeger.yaml"]}
     command["volumeMounts"] = [{"name": "config", "mountPath": "/etc/jaeger"}, {"name": "tmp", "mountPath": "/tmp"}]
-    # Its query service listens on loopback by itself.
+    # By default, its query service listens on loopback.
     served = config.replace("  jaeger_query:\n", "  jaeger_query:\n    http:\n      endpoint: 0.0.0.0:16686\n")
     pod = lab.pod("jaeger", command, labels={"app": "jaeger"})
     pod["spec"]["volumes"].append({"name": "config", "configMap": {"name": "jaeger"}})

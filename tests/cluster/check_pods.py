@@ -1,4 +1,5 @@
-"""Pods of .NET as people deploy them: read, or named with the reason why not; where they are, as `kubectl get pod -o json` has it."""
+""".NET pods as users deploy them: each is read, or reported with the reason why it is not; its attributes equal
+`kubectl get pod -o json`."""
 
 import unittest
 
@@ -6,7 +7,7 @@ import images
 import lab
 
 
-# Any runtime that is there, for what does not depend on it.
+# An available runtime, for tests that do not depend on the runtime.
 def any_runtime():
     return next(name for name in ("net8", "net10", "net9", "core31") if images.is_there(name))
 
@@ -25,7 +26,7 @@ class Pods(unittest.TestCase):
         short = lab.spec(lab.container("tick", any_runtime(), "small", 2), restartPolicy="Never")
         job = {"spec": {"template": {"spec": short}, "backoffLimit": 0}}
         metadata = {"name": "clock"}
-        # It is due at the next minute: other tests go first.
+        # The job starts at the next full minute, so other tests run first.
         cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": {"schedule": "* * * * *", "jobTemplate": job}}
         cls.cluster.apply(cron, namespace=lab.APPS)
         cls.addClassCleanup(cls.cluster.kubectl, "delete", "--namespace", lab.APPS, "all", "--all", "--grace-period=1")
@@ -40,8 +41,9 @@ class Pods(unittest.TestCase):
         self.cluster.kubectl("delete", "--namespace", lab.APPS, *names, "--grace-period=1", "--wait=false")
 
     def test_1_runtimes(self):
-        """Scenario: a pod of each runtime and NativeAOT, of users that differ, with a read-only root, no capability and an emptyDir at
-        /tmp. Guarantee: each is read, with the version that it is, and every attribute of where it is as in the pod's own object."""
+        """Scenario: pods of each runtime and of NativeAOT run as different users, with a read-only root, no capability
+        and an emptyDir at /tmp.
+        Guarantee: each is read with its runtime version, and its place attributes equal the pod's own object."""
         names = [name for name in images.RUNTIMES if images.is_there(name)]
         self.start(*(lab.pod(f"app-{name}", lab.container("main", name, uid=10001 + at)) for at, name in enumerate(names)))
         for at, name in enumerate(names):
@@ -53,14 +55,15 @@ class Pods(unittest.TestCase):
                 self.assertEqual(target["ns_pid"], 1)
                 self.assertEqual(target["lost_events"] or 0, 0)
                 version = images.RUNTIMES[name][0].lstrip("abcdefghijklmnopqrstuvwxyz")
-                # 3.1 does not tell which it is.
+                # .NET Core 3.1 does not report its version.
                 if name != "core31":
                     self.assertEqual(target["runtime"], version)
         self.remove(*(f"pod/app-{name}" for name in names))
 
     def test_2_containers(self):
-        """Scenario: a pod with an init container that runs .NET for two seconds, then two containers in a shared pid namespace, and one
-        pod whose containers do not share. Guarantee: each process has the container that it is in."""
+        """Scenario: one pod has an init container that runs .NET for two seconds, then two containers in a shared pid
+        namespace; the containers of another pod do not share it.
+        Guarantee: each process has the attributes of its container."""
         image = any_runtime()
         two = [lab.container("front", image, uid=1001), lab.container("back", image, uid=1002)]
         init = [lab.container("prepare", image, "small", 2, uid=1003)]
@@ -71,7 +74,7 @@ class Pods(unittest.TestCase):
                 with self.subTest(pod=name, container=container):
                     target = self.daemon.attached(name, container)
                     self.check(target, pod, container)
-                    # With a shared namespace the first process is the pod's own.
+                    # In a shared namespace, the first process belongs to the pod itself.
                     self.assertEqual(target["ns_pid"] == 1, name == "apart")
         pod = self.cluster.get("pod", "shared", "--namespace", lab.APPS)
         seen = [each for each in self.watch.seen.values() if each["resource"].get("k8s.container.name") == "prepare"]
@@ -81,8 +84,8 @@ class Pods(unittest.TestCase):
         self.remove("pod/shared", "pod/apart")
 
     def test_3_owners(self):
-        """Scenario: pods of a Deployment, a StatefulSet and a DaemonSet; the Deployment is rolled over. Guarantee: each has its owners, and
-        the pods of the new replica set have the new one."""
+        """Scenario: pods belong to a Deployment, a StatefulSet and a DaemonSet; the Deployment is rolled over.
+        Guarantee: each pod has its owners, and the pods of the new replica set have the new replica set."""
         image = any_runtime()
         kinds = {"Deployment": "web", "StatefulSet": "store", "DaemonSet": "agent"}
         self.start(*(lab.workload(kind, name, lab.container("main", image)) for kind, name in kinds.items()))
@@ -114,8 +117,9 @@ class Pods(unittest.TestCase):
         self.remove(*(f"{kind.lower()}/{name}" for kind, name in kinds.items()))
 
     def test_4_reasons(self):
-        """Scenario: pods with diagnostics switched off, and with a read-only root and nothing at /tmp. Guarantee: each is named with its
-        reason in the API, counted in the metric, and has the attributes of its pod although it cannot be read."""
+        """Scenario: one pod has diagnostics switched off, another has a read-only root and no volume at /tmp.
+        Guarantee: each is reported with its reason in the API, counted in the metric, and has the attributes of its pod
+        although it cannot be read."""
         image = any_runtime()
         off = lab.container("main", image, knobs=[("DOTNET_EnableDiagnostics", "0"), ("COMPlus_EnableDiagnostics", "0")])
         pods = {"silent": ("diagnostics-off", off), "sealed": ("unwritable-directory", lab.container("main", image, tmp=False))}
@@ -136,8 +140,8 @@ class Pods(unittest.TestCase):
         self.remove(*(f"pod/{name}" for name in pods))
 
     def test_5_two_seconds(self):
-        """Scenario: a CronJob each minute whose process works for two seconds. Guarantee: it is read, and has pod, container, job and cron
-        job."""
+        """Scenario: a CronJob starts every minute, and its process works for two seconds.
+        Guarantee: the process is read, and has its pod, container, job and cron job."""
         def finished():
             pods = [pod for pod in self.cluster.get("pods", "--namespace", lab.APPS)["items"] if pod["metadata"]["name"].startswith("clock-")]
             return [pod for pod in pods if pod["status"]["phase"] == "Succeeded"]
@@ -153,8 +157,8 @@ class Pods(unittest.TestCase):
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "cronjob/clock")
 
     def test_6_resized(self):
-        """Scenario: the memory limit of a running pod is raised in place. Guarantee: the container's limit that is exported follows, in
-        the same process, the same session."""
+        """Scenario: the memory limit of a running pod is raised in place.
+        Guarantee: the exported limit of the container changes within the same process and session."""
         self.start(lab.pod("grows", lab.container("main", any_runtime())))
         lab.running("grows")
         first = self.daemon.attached("grows")
@@ -172,8 +176,9 @@ class Pods(unittest.TestCase):
         self.remove("pod/grows")
 
     def test_7_rights(self):
-        """Scenario: `kubectl auth can-i --list` as gcwatch's account. Guarantee: what it says beyond what every account may is to list and
-        watch pods, and docs/kubernetes.md shows just that."""
+        """Scenario: `kubectl auth can-i --list` runs with gcwatch's account.
+        Guarantee: in addition to the rights of every account, it may list and watch pods, and docs/kubernetes.md shows
+        exactly these rights."""
         listed = lambda account: set(self.cluster.kubectl("auth", "can-i", "--list", "--namespace", "gcwatch", f"--as=system:serviceaccount:gcwatch:{account}").splitlines())
         more = listed("gcwatch") - listed("nobody")
         self.assertEqual([line.split() for line in more], [["pods", "[]", "[]", "[list", "watch]"]])

@@ -1,4 +1,4 @@
-"""The section of docs/kubernetes.md that goes from nothing to a first alert, line by line as it stands there."""
+"""The section of docs/kubernetes.md that leads from an empty cluster to a first alert, executed line by line."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ def any_runtime():
 
 
 def steps():
-    """The lines of the section's shell blocks, without comments."""
+    """Returns the lines of the section's shell blocks without comments."""
     text = (lab.PROJECT / "docs" / "kubernetes.md").read_text()
     section = text[text.index(SECTION) :].split("\n## ")[1 if text.startswith(SECTION) else 0]
     blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
@@ -30,14 +30,15 @@ def steps():
 
 class Start(unittest.TestCase):
     def test_each_step(self):
-        """Scenario: a service of .NET in a namespace for trials, and every command of the section in its order; the image and the chart are
-        those that `cargo xtask dist` made before. Guarantee: each succeeds, and the last one shows the incident with its pod."""
+        """Scenario: a .NET service runs in a trial namespace, and every command of the section is run in order; `cargo
+        xtask dist` has built the image and the chart.
+        Guarantee: each command succeeds, and the last command shows the incident with its pod."""
         cluster = lab.cluster()
         before = cluster.objects()
         self.addCleanup(cluster.kubectl, "delete", "namespace", "gcwatch", "trial", "--ignore-not-found")
         cluster.kubectl("create", "namespace", "trial")
         container = lab.container("shop", any_runtime(), "lohoos")
-        # What it keeps fits, as long as nobody limits its heap.
+        # The objects that it keeps fit as long as no heap limit is set.
         container["resources"]["limits"]["memory"] = "512Mi"
         cluster.apply(lab.workload("Deployment", "shop", container), namespace="trial")
         cluster.kubectl("rollout", "status", "--namespace", "trial", "deployment/shop", "--timeout=60s")
@@ -51,7 +52,7 @@ class Start(unittest.TestCase):
             for line in steps():
                 if line.startswith("cargo xtask dist"):
                     continue
-                # The same files, wherever this run has them.
+                # The same files at their place in this run.
                 line = re.sub(r"target/dist/gcwatch-\S+-oci-amd64\.tar", shlex.quote(str(lab.archive())), line)
                 line = re.sub(r"target/dist/gcwatch-chart-\S+\.tgz", shlex.quote(str(lab.chart())), line)
                 line = line.removeprefix("sudo ")

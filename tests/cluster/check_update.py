@@ -1,4 +1,5 @@
-"""What happens to gcwatch itself: an update under load, a kill, a stop, an API server that is away. Pods must not notice."""
+"""Faults of gcwatch itself: an update under load, a kill, a suspension, an unavailable API server. Pods must not be
+affected."""
 
 import http.client
 import os
@@ -33,7 +34,7 @@ def any_runtime():
 
 
 class Scrape(threading.Thread):
-    """Every gcwatch pod's processes and counters, five times a second, whichever pods there are."""
+    """Polls the processes and counters of all gcwatch pods five times per second."""
 
     def __init__(self, daemon):
         super().__init__(daemon=True)
@@ -49,11 +50,11 @@ class Scrape(threading.Thread):
                 address = pod["status"].get("podIP")
                 try:
                     one = lab.Daemon()
-                    # The address of a pod that has ended does not answer.
+                    # A terminated pod does not answer at its address.
                     one.pod, one.patience = lambda pod=pod: pod, 2
                     page = address and (time.monotonic(), pod["metadata"]["name"], one.targets(), one.metrics())
                 except (OSError, ValueError, http.client.HTTPException):
-                    # One that ends.
+                    # The pod is terminating.
                     continue
                 if page:
                     self.pages.append(page)
@@ -76,7 +77,7 @@ class Update(unittest.TestCase):
 
     @classmethod
     def all_read(cls, patience=lab.PATIENCE):
-        """The processes of the load: those of the pods that there are now, all of them read."""
+        """Waits until all processes of the load in the current pods are read, and returns them."""
         def read():
             pods = {pod["metadata"]["name"] for pod in cls.cluster.pods(lab.APPS, "app=load") if "deletionTimestamp" not in pod["metadata"]}
             found = [each for each in cls.daemon.targets() if each["resource"].get("k8s.deployment.name") == "load"]
@@ -86,11 +87,11 @@ class Update(unittest.TestCase):
         return lab.until(f"all {LOAD} processes are read", read, patience)
 
     def restarts(self):
-        """How often containers of the load were started again."""
+        """Returns the number of restarts of the load's containers."""
         return sum(each["restartCount"] for pod in self.cluster.pods(lab.APPS, "app=load") for each in pod["status"]["containerStatuses"])
 
     def own(self):
-        """The process id, in the room, of gcwatch's own process and of its guard."""
+        """Returns the pids, inside the room, of gcwatch's process and of its guard."""
         found = []
         for at in pathlib.Path("/proc").iterdir():
             if at.name.isdigit():
@@ -104,8 +105,9 @@ class Update(unittest.TestCase):
         return pid
 
     def test_1_rolling_update(self):
-        """Scenario: six processes under load, and the DaemonSet gets a new template. Guarantee: never two gcwatches on one process; no
-        counter of one gcwatch goes backwards; the new one reads all of them, none of which was restarted, and says since when."""
+        """Scenario: the DaemonSet gets a new template while six processes are under load.
+        Guarantee: no process is read by two gcwatch instances at once; no counter of an instance decreases; the new
+        instance reads all processes, none of which was restarted, and reports the time since when it does."""
         scrape = Scrape(self.daemon)
         scrape.start()
         old = self.daemon.pod()["metadata"]["name"]
@@ -143,15 +145,16 @@ class Update(unittest.TestCase):
         self.assertLessEqual(ids, before)
         for each in now:
             record = self.daemon.ask(f"processes/{each['pid']}")
-            # Since when anything is known: not before this gcwatch was there.
+            # The start time of the data is not before the start of this gcwatch instance.
             self.assertIsNotNone(record["history"]["attached_ms"])
             self.assertEqual(each["sessions"], 1)
             self.assertEqual(each["lost_events"] or 0, 0)
         print(f"{first[new] - last[old]:.1f} s without a reader, {compared} samples", end=" ", flush=True)
 
     def test_2_killed(self):
-        """Scenario: gcwatch is killed with SIGKILL. Guarantee: its container starts again in the same pod, all processes are read again,
-        and no pod of the load was restarted."""
+        """Scenario: gcwatch is killed with SIGKILL.
+        Guarantee: its container restarts in the same pod, all processes are read again, and no pod of the load was
+        restarted."""
         pod = self.daemon.pod()
         restarts = pod["status"]["containerStatuses"][0]["restartCount"]
         os.kill(self.own(), signal.SIGKILL)
@@ -162,11 +165,13 @@ class Update(unittest.TestCase):
         self.assertEqual(self.restarts(), 0)
 
     def test_3_out_of_memory(self):
-        """Scenario: gcwatch's container reaches its memory limit, and the kernel kills gcwatch. Guarantee: Kubernetes says OOMKilled, its
-        container starts again in the same pod, all processes are read again, and no pod of the load was restarted."""
+        """Scenario: gcwatch's container reaches its memory limit, and the kernel kills gcwatch.
+        Guarantee: Kubernetes reports OOMKilled, gcwatch's container restarts in the same pod, all processes are read
+        again, and no pod of the load was restarted."""
         pod = self.daemon.pod()
         restarts = pod["status"]["containerStatuses"][0]["restartCount"]
-        # Something else in its group takes what there is. Of the two the kernel prefers gcwatch, whose pod asked for little.
+        # Another process in the group uses the remaining memory. The kernel prefers to kill gcwatch, because its pod
+        # requests little memory.
         hog = subprocess.Popen([sys.executable, "-c", HOG, str(self.daemon.group() / "cgroup.procs")])
         self.addCleanup(hog.wait)
         self.addCleanup(hog.kill)
@@ -180,12 +185,14 @@ class Update(unittest.TestCase):
         self.assertEqual(self.restarts(), 0)
 
     def test_4_stopped(self):
-        """Scenario: gcwatch's process is stopped (SIGSTOP), and a pod of the load is deleted with a grace period of 40 s. Guarantee: the
-        pod ends by itself long before that; gcwatch goes on, or the kubelet starts it again, and all processes are read."""
+        """Scenario: gcwatch's process is suspended (SIGSTOP), and a pod of the load is deleted with a grace period of
+        40 s.
+        Guarantee: the pod exits by itself long before that; gcwatch continues, or the kubelet restarts it, and all
+        processes are read."""
         victim = self.cluster.pods(lab.APPS, "app=load")[0]["metadata"]["name"]
         own = self.own()
         os.kill(own, signal.SIGSTOP)
-        # Long enough that the sockets are full.
+        # Long enough to fill the sockets.
         time.sleep(8)
         began = time.monotonic()
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod", victim, "--grace-period=40", "--wait", "--timeout=60s")
@@ -200,8 +207,10 @@ class Update(unittest.TestCase):
         print(f"the pod was gone after {took:.1f} s", end=" ", flush=True)
 
     def test_5_no_api_server(self):
-        """Scenario: the API server is killed, away for half a minute (five with GCWATCH_CLUSTER_LONG), and there again; then a new pod.
-        Guarantee: what is known stays known and is exported, gcwatch is not restarted, and the new pod has its names."""
+        """Scenario: the API server is killed, is unavailable for 30 s (5 min with GCWATCH_CLUSTER_LONG), and returns;
+        then a pod is created.
+        Guarantee: known metadata stays known and is exported, gcwatch is not restarted, and the new pod has its
+        attributes."""
         pod = self.daemon.pod()
         daemon = lab.Daemon()
         daemon.pod = lambda: pod
@@ -209,7 +218,7 @@ class Update(unittest.TestCase):
         self.cluster.kill_api()
         try:
             current = lambda: [value for _, _, value in daemon.metrics("gcwatch_kubernetes_current")]
-            lab.until("it says that metadata is not current", lambda: current() == [0.0], 60)
+            lab.until("metadata is reported as not current", lambda: current() == [0.0], 60)
             before = {each["pid"]: each["collections"] for each in daemon.targets()}
             time.sleep(AWAY)
             after = daemon.targets()
@@ -222,9 +231,9 @@ class Update(unittest.TestCase):
         lab.until("the node is ready", self.cluster._node_is_ready)
         self.cluster.apply(lab.pod("late", lab.container("main", any_runtime())), namespace=lab.APPS)
         late = lab.running("late")
-        # Attempts have pauses of up to a minute in between.
+        # Attempts are up to one minute apart.
         target = self.daemon.attached("late", patience=150)
         self.assertEqual(lab.told(target), lab.expected(late, "main"))
-        lab.until("it says that metadata is current", lambda: current() == [1.0], 90)
+        lab.until("metadata is reported as current", lambda: current() == [1.0], 90)
         self.assertEqual(self.daemon.pod()["status"]["containerStatuses"][0]["restartCount"], pod["status"]["containerStatuses"][0]["restartCount"])
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod/late", "--grace-period=1")

@@ -1,4 +1,4 @@
-"""The checks in their order, and at the end what this machine could not show."""
+"""Runs the checks in order, and lists the checks that this machine cannot run."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ CHECKS = ["check_install", "check_pods", "check_incidents", "check_update", "che
 
 
 class Result(unittest.TextTestResult):
-    """One that counts what passed: a class that cannot be set up is a failure without a test."""
+    """A result that counts passed tests, because the failed setup of a class is a failure without a test."""
 
     passed = 0
 

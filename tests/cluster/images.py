@@ -1,4 +1,4 @@
-"""Container images out of folders, without an engine and without a registry: archives that `ctr images import` takes."""
+"""Builds container images from folders without an engine and a registry: archives for `ctr images import`."""
 
 import functools
 import hashlib
@@ -13,7 +13,8 @@ import tarfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOAD = PROJECT / "tests" / "workload" / "workload.dll"
-# Folder of tests/runtimes, what starts the workload in it, and what is to be seen of it: version, and how it is linked.
+# Folder of tests/runtimes, command that starts the workload in it, and the visible properties: version and kind of
+# linking.
 RUNTIMES = {
     "core31": ("core3.1.23", ["/app/dotnet", "exec", "--runtimeconfig", "/w/w.runtimeconfig.json", "/w/workload.dll"]),
     "net8": ("net8.0.33", ["/app/run", "/w/workload.dll"]),
@@ -26,7 +27,7 @@ CONFIG = {"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "ver
 
 
 def runtimes():
-    """The folder of tests/runtimes/fetch."""
+    """Returns the folder of tests/runtimes/fetch."""
     base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or f"{os.environ['HOME']}/.cache", "gcwatch")
     return pathlib.Path(base) / "runtimes"
 
@@ -37,21 +38,22 @@ def is_there(name):
 
 @functools.cache
 def libraries():
-    """What .NET needs of a C library and of a C++ library, with the loader: this machine's, by the paths at which programs look."""
+    """Returns the C and C++ libraries that .NET needs, with the loader: this machine's, at the paths at which programs
+    search them."""
     found = {}
     programs = [path for name in RUNTIMES if is_there(name) for path in (runtimes() / RUNTIMES[name][0]).rglob("*")]
     programs = [path for path in programs if path.suffix == ".so" or path.name in ("run", "dotnet", "dosai", "work-aot") and path.is_file()]
     for program in programs:
         said = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=60).stdout
         for at in re.findall(r"(/lib\S*/(?:ld-linux|lib)\S+)", said):
-            # Of the runtime's own folder are those that it brings.
+            # Libraries in the runtime's own folder are part of the runtime.
             if not at.startswith(str(runtimes())):
                 found[at] = pathlib.Path(os.path.realpath(at))
     return found
 
 
 def layer(files, folders=()):
-    """A tar archive: path to a file of this machine, or to bytes."""
+    """Builds a tar archive from a mapping of paths to files of this machine, or to bytes."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name, mode in folders:
@@ -68,7 +70,7 @@ def layer(files, folders=()):
 
 
 def archive(at, name, layers, entrypoint, environment=None):
-    """As `docker save` writes it."""
+    """Writes an archive in the format of `docker save`."""
     config = {
         "architecture": "amd64",
         "os": "linux",
@@ -93,7 +95,8 @@ def pause(at, program):
 
 
 def dotnet(at, name):
-    """An application on one of the runtimes, as a distroless image is: its files, the libraries, no shell, no user of its own."""
+    """Builds an application on one of the runtimes like a distroless image: its files and the libraries, without a
+    shell and a user."""
     folder, command = RUNTIMES[name]
     source = runtimes() / folder
     passwd = b"root:x:0:0:root:/:/nologin\napp:x:1654:1654:app:/:/nologin\n"
@@ -107,7 +110,7 @@ def dotnet(at, name):
 
 
 def program(at, name, path):
-    """One program of this machine with the libraries that it needs."""
+    """Builds an image of one program of this machine with the libraries that it needs."""
     said = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60).stdout
     needed = {found: pathlib.Path(os.path.realpath(found)) for found in re.findall(r"(/lib\S*/(?:ld-linux|lib)\S+)", said)}
     archive(at, name, [layer({**needed, path.name: path}, [("tmp", 0o1777)])], [f"/{path.name}"])

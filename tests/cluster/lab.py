@@ -1,4 +1,4 @@
-"""What the checks share: the cluster, installed gcwatches, pods of .NET, and what is not shown here."""
+"""Shared parts of the checks: the cluster, gcwatch installations, .NET pods, and the list of skipped checks."""
 
 import functools
 import json
@@ -19,18 +19,19 @@ DIST = pathlib.Path(os.environ.get("GCWATCH_DIST") or PROJECT / "target" / "dist
 IMAGE = "localhost/gcwatch"
 APPS = "shop"
 PATIENCE = 120
-# What this machine cannot show, each once.
+# Checks that this machine cannot run, each listed once.
 NOT_SHOWN = []
 
 
 def not_shown(what):
-    """Notes by name what was not checked; it counts as neither passed nor failed."""
+    """Records a check that was skipped; it counts as neither passed nor failed."""
     if what not in NOT_SHOWN:
         NOT_SHOWN.append(what)
 
 
 def until(what, condition, patience=PATIENCE, every=0.25):
-    """Waits until a condition holds; its value. What it raises in between is in the error of a wait that was in vain."""
+    """Waits until a condition holds. Returns its value. If the wait fails, the error contains the last exception of the
+    condition."""
     end = time.monotonic() + patience
     last = None
     while True:
@@ -46,7 +47,7 @@ def until(what, condition, patience=PATIENCE, every=0.25):
 
 
 def archive():
-    """The image: GCWATCH_IMAGE, else the one that `cargo xtask dist` made."""
+    """Returns the image: GCWATCH_IMAGE, or the image that `cargo xtask dist` built."""
     if os.environ.get("GCWATCH_IMAGE"):
         return pathlib.Path(os.environ["GCWATCH_IMAGE"])
     found = sorted(DIST.glob("gcwatch-*-oci-amd64.tar"))
@@ -55,14 +56,14 @@ def archive():
 
 
 def chart():
-    """The chart that `cargo xtask dist` made; with GCWATCH_IMAGE alone, the folder of the repository."""
+    """Returns the chart that `cargo xtask dist` built, or the folder of the repository if GCWATCH_IMAGE is set."""
     found = sorted(DIST.glob("gcwatch-chart-*.tgz"))
     return found[0] if found else tools.CHART
 
 
 @functools.cache
 def cluster():
-    """The cluster of this run, made at the first use and ended by its room."""
+    """Returns the cluster of this run, which is created at the first use and ended by its room."""
     began = time.monotonic()
     made = node.Cluster()
     made.start()
@@ -92,7 +93,7 @@ def cluster():
 
 
 def kustomization(*components, overlay="plain"):
-    """A copy of deploy/kustomize as a user has it who set the image's name; the folder to apply."""
+    """Returns a copy of deploy/kustomize in which the image name is set as a user would set it."""
     copy = cluster().folder / "kustomize"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tools.DEPLOY / "kustomize", copy)
@@ -100,23 +101,23 @@ def kustomization(*components, overlay="plain"):
         at.write_text(at.read_text().replace("newName: gcwatch # REGISTRY/gcwatch", f"newName: {IMAGE}"))
     folder = copy / "overlays" / overlay
     if components:
-        # The line that each component's own comment gives.
+        # The comment of each component gives this line.
         with open(folder / "kustomization.yaml", "a") as file:
             file.write(f"components: [{', '.join(f'../../components/{name}' for name in components)}]\n")
     return folder
 
 
 class Daemon:
-    """gcwatch as it is installed, asked at the address of its pod."""
+    """An installed gcwatch, queried at the address of its pod."""
 
-    # Of one answer, seconds.
+    # Timeout for one answer, in seconds.
     patience = 10
 
     def __init__(self, namespace="gcwatch", selector="app.kubernetes.io/name=gcwatch,app.kubernetes.io/component=daemon"):
         self.namespace, self.selector = namespace, selector
 
     def pod(self):
-        """Its newest pod that is not about to end."""
+        """Returns the newest pod that is not terminating."""
         pods = cluster().pods(self.namespace, self.selector)
         pods = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("podIP")]
         if not pods:
@@ -141,12 +142,12 @@ class Daemon:
         return self.ask("targets")["targets"]
 
     def of(self, pod, container=None):
-        """The processes that it knows in a pod."""
+        """Returns the processes of a pod that gcwatch knows."""
         named = lambda target, key, value: value is None or target["resource"].get(key) == value
         return [each for each in self.targets() if named(each, "k8s.pod.name", pod) and named(each, "k8s.container.name", container)]
 
     def attached(self, pod, container=None, patience=PATIENCE):
-        """The one process of a pod, once it is read and a collection of it was seen."""
+        """Waits until the only process of a pod is attached and has a collection, and returns it."""
         def seen():
             found = [each for each in self.of(pod, container) if each["state"] == "attached" and each["collections"]]
             return found and found[0]
@@ -154,7 +155,7 @@ class Daemon:
         return until(f"gcwatch attached to {pod}", seen, patience)
 
     def metrics(self, name=""):
-        """Samples whose name begins so: (name, labels, value)."""
+        """Returns samples whose names start with `name`: (name, labels, value)."""
         found = []
         for line in self.get("/metrics").splitlines():
             if line.startswith(name) and not line.startswith("#"):
@@ -167,7 +168,7 @@ class Daemon:
         return [each for each in self.ask("incidents")["incidents"] if each["resource"].get("k8s.pod.name") == pod]
 
     def group(self):
-        """The control group of its container that counts memory."""
+        """Returns the memory control group of its container."""
         (status,) = self.pod()["status"]["containerStatuses"]
         name = status["containerID"].removeprefix("containerd://")
         for at, _, _ in os.walk("/sys/fs/cgroup"):
@@ -177,7 +178,8 @@ class Daemon:
         raise LookupError(f"no control group of {name}")
 
     def memory(self):
-        """The most bytes that its container's control group ever held, and how often that was its limit."""
+        """Returns the peak memory of its container's control group in bytes, and how often the group reached its
+        limit."""
         at = self.group()
         if (at / "memory.max_usage_in_bytes").exists():
             return int((at / "memory.max_usage_in_bytes").read_text()), int((at / "memory.failcnt").read_text())
@@ -190,7 +192,8 @@ class Daemon:
 
 
 class Watch(threading.Thread):
-    """Asks gcwatch five times a second for its processes, and keeps the newest record of each: also of those that are gone soon."""
+    """Polls gcwatch's processes five times per second and keeps the newest record of each, including processes that
+    exit soon."""
 
     def __init__(self, daemon):
         super().__init__(daemon=True)
@@ -205,19 +208,19 @@ class Watch(threading.Thread):
             for target in targets:
                 key = target["pid"], target["resource"].get("container.id")
                 known = self.seen.get(key)
-                # What is known once stays: the last record of a process that ends may have less.
+                # Keep known values, because the last record of an exiting process may contain fewer.
                 if not known or len(target["resource"]) >= len(known["resource"]):
                     self.seen[key] = target
 
 
 def container(name, image, mode="steady", seconds=3000, uid=1654, tmp=True, knobs=(), **more):
-    """A container of an application, as restricted as Kubernetes' own profile `restricted` asks for."""
+    """Returns a container of an application that satisfies Kubernetes' profile `restricted`."""
     environment = {"WMODE": mode, "WSECS": str(seconds), **dict(knobs)}
     made = {
         "name": name,
         "image": f"localhost/{image}:1.0",
         "imagePullPolicy": "Never",
-        # The workload ends when its standard input does.
+        # The workload exits when its standard input ends.
         "stdin": True,
         "env": [{"name": key, "value": value} for key, value in environment.items()],
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
@@ -239,7 +242,7 @@ def container(name, image, mode="steady", seconds=3000, uid=1654, tmp=True, knob
 
 def spec(*containers, init=(), **more):
     made = {"containers": list(containers), "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1}
-    # What anybody may write to: containers of one pod may be of several users.
+    # Every user may write to these volumes, because the containers of one pod may have different users.
     made["volumes"] = [{"name": "tmp", "emptyDir": {}}]
     made["securityContext"] = {"fsGroup": 2000}
     if init:
@@ -252,7 +255,7 @@ def pod(name, *containers, labels=None, **more):
 
 
 def workload(kind, name, *containers, replicas=1, **more):
-    """A Deployment, StatefulSet or DaemonSet."""
+    """Returns a Deployment, StatefulSet or DaemonSet."""
     labels = {"app": name}
     made = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec(*containers, **more)}}
     if kind != "DaemonSet":
@@ -263,7 +266,7 @@ def workload(kind, name, *containers, replicas=1, **more):
 
 
 def running(name, namespace=APPS):
-    """The pod once all its containers run."""
+    """Waits until all containers of a pod run, and returns the pod."""
     def all_run():
         found = cluster().ask("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
         statuses = found["status"].get("containerStatuses", [])
@@ -273,7 +276,7 @@ def running(name, namespace=APPS):
 
 
 def expected(pod, name, owners=()):
-    """The attributes that the pod's own object gives one of its containers: `kubectl get pod -o json`."""
+    """Returns the attributes that the pod's own object (`kubectl get pod -o json`) gives one of its containers."""
     kinds = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
     for statuses, specs in kinds.items():
         for status in pod["status"].get(statuses) or []:
@@ -295,5 +298,5 @@ def expected(pod, name, owners=()):
 
 
 def told(target):
-    """What gcwatch says of where a process is."""
+    """Returns the place of a process as reported by gcwatch."""
     return {key: value for key, value in target["resource"].items() if key.startswith(("k8s.", "container."))}

@@ -1,4 +1,5 @@
-"""A whole cluster of one node, from the programs of tests/kubernetes/build and tests/cluster/build, in the room that room.py made."""
+"""A cluster with one node, from the programs of tests/kubernetes/build and tests/cluster/build, in the room created by
+room.py."""
 
 import functools
 import http.client
@@ -16,17 +17,17 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE.parent / each) for each in ("kubernetes", "deploy", "e2e")]
-import cluster as without_nodes  # noqa: E402  (its folder is on the path only now)
+import cluster as without_nodes  # noqa: E402  (its folder is only now on the path)
 import images  # noqa: E402
 import receivers  # noqa: E402
 import tools  # noqa: E402
 
 Refused = without_nodes.Refused
 NODE = "node-1"
-# The node's own address, that of the API server in pods, that of the name server in pods, and the pods'.
+# Addresses of the node, of the API server in pods and of the name server in pods, and the network of the pods.
 ADDRESS, API, NAMES, PODS = "192.168.77.1", "10.0.0.1", "10.0.0.10", "10.244.0.0/24"
 SERVICES = "10.0.0.0/24"
-# Only a hang takes as long.
+# Only a hanging part takes this long.
 PATIENCE = 120
 USERS = {
     "administrator": "system:masters",
@@ -37,7 +38,7 @@ USERS = {
 
 
 class Cluster(without_nodes.Cluster):
-    """etcd, API server, controllers, scheduler, containerd and kubelet; ended by its room."""
+    """etcd, API server, controllers, scheduler, containerd and kubelet, which end with their room."""
 
     def __init__(self, room=None):
         self.folder = pathlib.Path(room or os.environ["GCWATCH_CLUSTER_FOLDER"])
@@ -58,7 +59,7 @@ class Cluster(without_nodes.Cluster):
         common = ["--leader-elect=false", "--bind-address=127.0.0.1"]
         named = lambda user: [f"--{each}={self._kubeconfig(user)}" for each in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")]
         manager = [f"--root-ca-file={self.folder}/ca.crt", f"--service-account-private-key-file={self.folder}/accounts.key"]
-        # Nobody hands out addresses to nodes: there is one.
+        # There is only one address for the node, so no controller assigns addresses.
         manager += ["--use-service-account-credentials", "--controllers=*,-nodeipam,-node-ipam-controller,-cloud-node-lifecycle-controller"]
         manager += ["--concurrent-gc-syncs=5", *named("system:kube-controller-manager")]
         self.manager = receivers.Process("kube-controller-manager", [self.bin / "kube-controller-manager", *common, *manager], self.folder)
@@ -79,10 +80,10 @@ class Cluster(without_nodes.Cluster):
 
     def _network(self):
         ip = lambda *words: tools.run("ip", *words)
-        # The service's address is the node's own, so that nobody has to translate it.
+        # The service's address is the node's own address, so no component has to translate it.
         ip("address", "add", f"{API}/32", "dev", "lo")
         ip("address", "add", f"{NAMES}/32", "dev", "lo")
-        # In place of a network card: the kubelet asks for the address of the default route.
+        # This device replaces a network card, because the kubelet looks up the address of the default route.
         ip("link", "add", "node0", "type", "bridge")
         ip("address", "add", f"{ADDRESS}/24", "dev", "node0")
         ip("link", "set", "node0", "up")
@@ -123,7 +124,7 @@ oom_score = 0
 disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs"]
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/pause:1"
-  # Without CAP_SYS_RESOURCE runc cannot lower it.
+  # runc cannot lower the value without CAP_SYS_RESOURCE.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{self.parts / 'cni'}"
@@ -138,7 +139,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
             "failCgroupV1": False,
             "cgroupDriver": "cgroupfs",
             "failSwapOn": False,
-            # The usage of a file system with quotas is not to be had everywhere.
+            # Not every file system can report its usage by quotas.
             "localStorageCapacityIsolation": False,
             "oomScoreAdj": 0,
             "makeIPTablesUtilChains": False,
@@ -153,10 +154,10 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
             "volumePluginDir": str(at("plugins")),
             "address": ADDRESS,
             "maxPods": 60,
-            # A disk that others fill must not evict pods.
+            # A disk that other programs fill must not evict pods.
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"},
             "imageGCHighThresholdPercent": 100,
-            # Changes of a ConfigMap are there in seconds.
+            # Changes of a ConfigMap become visible within seconds.
             "syncFrequency": "5s",
             "fileCheckFrequency": "5s",
             "nodeStatusUpdateFrequency": "5s",
@@ -194,7 +195,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=check)
 
     def load(self, write):
-        """An image: `write` puts its archive at a path, or it is the path of one."""
+        """Loads an image: `write` writes its archive to a path, or is the path of an archive."""
         at = self.folder / "image.tar"
         if callable(write):
             write(at)
@@ -225,7 +226,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
             f"--service-account-key-file={at('accounts.key')}",
             f"--service-account-signing-key-file={at('accounts.key')}",
             f"--service-cluster-ip-range={SERVICES}",
-            # Pods reach it by the node's own address.
+            # Pods reach the API server at the node's own address.
             "--endpoint-reconciler-type=none",
             "--shutdown-watch-termination-grace-period=10s",
             f"--audit-policy-file={at('audit.yaml')}",
@@ -235,7 +236,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
         self.api.await_true("it was ready", self._ready)
 
     def kubectl(self, *words, check=True, **more):
-        """Standard output of kubectl."""
+        """Returns the standard output of kubectl."""
         environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig("administrator")), "HOME": str(self.folder)}
         done = subprocess.run(
             [str(self.bin / "kubectl"), *map(str, words)], capture_output=True, text=True, timeout=300, env=environment, **more
@@ -260,7 +261,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
         return self.ask("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")["items"]
 
     def objects(self):
-        """Everything that the API server holds, by kind, namespace, name, but what changes by itself: events, leases, endpoints."""
+        """Returns all objects of the API server by kind, namespace and name, except objects that change by themselves:
+        events, leases, endpoints."""
         found = set()
         for group in ["v1", *(each["preferredVersion"]["groupVersion"] for each in self.ask("GET", "/apis")["groups"])]:
             base = f"/apis/{group}" if "/" in group else f"/api/{group}"
@@ -273,7 +275,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
 
 
 class Names:
-    """The name server of pods: a service's name is the address of a ready pod of it, as with a service without an address."""
+    """The name server of pods: the name of a service resolves to the address of a ready pod, as for a headless
+    service."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -297,7 +300,7 @@ class Names:
         (kind,) = struct.unpack_from(">H", question, at + 1)
         asked = question[12 : at + 5]
         found = self._addresses(labels)
-        # 3: there is no such name.
+        # Response code 3: the name does not exist.
         flags = 0x8180 | (3 if found is None else 0)
         found = found if found and kind == 1 else []
         out = question[:2] + struct.pack(">HHHHH", flags, 1, len(found), 0, 0) + asked
@@ -317,7 +320,7 @@ class Names:
 
 
 def main():
-    """The cluster with a command in it: what `tests/cluster/run --shell` starts."""
+    """Runs a command in the cluster: the implementation of `tests/cluster/run --shell`."""
     cluster = Cluster()
     began = time.monotonic()
     cluster.start()

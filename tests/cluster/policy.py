@@ -1,4 +1,5 @@
-"""A NetworkPolicy enforced as it says, by nftables on the bridge of the pods: the CNI plugin of this cluster enforces none."""
+"""Enforces a NetworkPolicy with nftables on the bridge of the pods, because the CNI plugin of this cluster enforces
+none."""
 
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ TABLE = "gcwatch-policy"
 
 
 def can_enforce():
-    """Whether this kernel filters on bridges, and nft(8) is there."""
+    """Returns whether this kernel filters on bridges and nft(8) exists."""
     if not shutil.which("nft"):
         return False
     done = subprocess.run(["nft", "--check", "add table bridge gcwatch-check"], capture_output=True, timeout=30)
@@ -23,13 +24,13 @@ def _matches(labels, selector):
 
 
 def _addresses(peers, namespace):
-    """Addresses of the pods that one of the peers selects; None: anybody."""
+    """Returns the addresses of the pods that one of the peers selects, or None if all addresses are allowed."""
     if not peers:
         return None
     namespaces = {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in lab.cluster().ask("GET", "/api/v1/namespaces")["items"]}
     found = set()
     for peer in peers:
-        assert set(peer) <= {"podSelector", "namespaceSelector"}, f"not known here: {peer}"
+        assert set(peer) <= {"podSelector", "namespaceSelector"}, f"unsupported peer: {peer}"
         of_namespace = lambda name: _matches(namespaces[name], peer["namespaceSelector"]) if "namespaceSelector" in peer else name == namespace
         for pod in lab.cluster().ask("GET", "/api/v1/pods")["items"]:
             metadata = pod["metadata"]
@@ -39,7 +40,8 @@ def _addresses(peers, namespace):
 
 
 def _accepted(rules, peers, namespace, address, other, own):
-    """Lines that accept what the rules allow. `own` matches the pod's address, `other` that of its peer."""
+    """Returns lines that accept the allowed connections. `own` matches the pod's address, `other` the address of its
+    peer."""
     for rule in rules or []:
         addresses = _addresses(rule.get(peers), namespace)
         if addresses == set():
@@ -50,7 +52,8 @@ def _accepted(rules, peers, namespace, address, other, own):
 
 
 def enforce(policy):
-    """Enforces it for the pods that it selects now, until `lift`. Without connection tracking: what opens a connection is filtered."""
+    """Enforces a policy, until `lift`, for the pods that it currently selects. Without connection tracking, the packets
+    that open a connection are filtered."""
     namespace, spec = policy["metadata"]["namespace"], policy["spec"]
     lines = []
     for pod in lab.cluster().pods(namespace):
@@ -62,7 +65,7 @@ def enforce(policy):
             lines += _accepted(spec.get("egress"), "to", namespace, address, "ip daddr", "ip saddr")
             lines += [f"ip saddr {address} {each}" for each in opens]
         if "Ingress" in spec["policyTypes"]:
-            # A policy does not hold up the node, whose probes these are. Answers of a name server come from its port.
+            # A policy does not block the node, which sends these probes. Answers of a name server come from its port.
             lines += [f"ip daddr {address} ip saddr {{ {node.ADDRESS}, {node.PODS.replace('.0/24', '.1')} }} accept", f"ip daddr {address} udp sport 53 accept"]
             lines += _accepted(spec.get("ingress"), "from", namespace, address, "ip saddr", "ip daddr")
             lines += [f"ip daddr {address} {each}" for each in opens]
@@ -90,7 +93,8 @@ except OSError:
 
 
 def connects(pod, address, port):
-    """What becomes of a connection from a pod: `open`, `refused` (it got there, and nobody listens), `dropped`."""
+    """Returns the result of a connection from a pod: `open`, `refused` (the packet arrived, but there is no listener),
+    `dropped`."""
     (status, *_) = pod["status"]["containerStatuses"]
     info = lab.cluster()._ctr("tasks", "list").stdout
     (line,) = [line for line in info.splitlines() if line.startswith(status["containerID"].removeprefix("containerd://"))]

@@ -1,10 +1,10 @@
-"""A room for a whole node: a command in process, network, mount, host name and control group namespaces of its own.
+"""A room for a complete node: a command in separate process, network, mount, host name and control group namespaces.
 
     room.py COMMAND...
 
-Whatever becomes of it, all processes end with the room, and its mounts and networks with them: after the command, after a signal,
-after GCWATCH_CLUSTER_LIMIT seconds, and when this process itself is killed. What namespaces do not take with them, control groups and
-one folder, is removed here, and looked for again.
+All processes, mounts and networks end with the room: after the command, after a signal, after GCWATCH_CLUSTER_LIMIT
+seconds, and when this process is killed. Control groups and one folder do not end with the namespaces; this script
+removes them, and checks for leftovers of earlier runs.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ import time
 
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 NAME = re.compile(r"gcw-cluster\.(\d+)\.[0-9a-f]+$")
-# What the kubelet sets for the whole machine when it starts: here it writes to files.
+# Settings that the kubelet changes for the whole machine when it starts; here, the kubelet writes to files.
 KERNEL = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -37,7 +37,8 @@ def say(sentence):
 
 
 def hierarchies():
-    """Folder and mount options of every control group hierarchy: one with version 2, one per controller with version 1."""
+    """Returns folder and mount options of every control group hierarchy: one hierarchy for version 2, one per
+    controller for version 1."""
     found = []
     for line in pathlib.Path("/proc/self/mounts").read_text().splitlines():
         _, at, kind, options, *_ = line.split()
@@ -48,7 +49,7 @@ def hierarchies():
 
 
 def die_with_parent():
-    """The kernel kills this process when the one that started it is gone."""
+    """Makes the kernel kill this process when its parent exits."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -61,7 +62,7 @@ class Groups:
     def make(self):
         for folder in self.folders:
             folder.mkdir()
-            # Version 1: without these two a cpuset takes no process.
+            # Version 1: a cpuset accepts processes only after these two are set.
             for each in ("cpuset.cpus", "cpuset.mems"):
                 if (folder / each).exists():
                     (folder / each).write_text((folder.parent / each).read_text())
@@ -73,7 +74,7 @@ class Groups:
             (folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def within(self):
-        """Every group, the innermost first."""
+        """Returns every group, the innermost groups first."""
         for folder in self.folders:
             yield from (pathlib.Path(at) for at, _, _ in os.walk(folder, topdown=False))
 
@@ -87,7 +88,7 @@ class Groups:
         return found - {0}
 
     def remove(self):
-        """Removes them when they are empty; those that are left after ten seconds."""
+        """Removes the groups when they are empty. Returns the groups that still exist after ten seconds."""
         until = time.monotonic() + 10
         while True:
             for folder in self.within():
@@ -103,7 +104,7 @@ class Groups:
             left = [folder for folder in self.folders if folder.exists()]
             if not left or time.monotonic() > until:
                 return left
-            # They are of this room: nothing else is ever put into these groups.
+            # These processes belong to this room, because no other process enters these groups.
             for pid in self.processes():
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -113,7 +114,7 @@ class Groups:
 
 
 def sweep():
-    """Removes what rooms left behind whose process was killed."""
+    """Removes the leftovers of rooms whose process was killed."""
     places = [*pathlib.Path(tempfile.gettempdir()).iterdir(), *(each for at, _, _ in hierarchies() for each in at.iterdir())]
     names = {place.name for place in places if NAME.match(place.name)}
     for name in names:
@@ -125,7 +126,7 @@ def sweep():
 
 
 def left_behind(name, groups):
-    """What is still there of a room, in words."""
+    """Returns descriptions of the leftovers of a room."""
     found = [f"control group {folder}" for folder in groups.folders if folder.exists()]
     for at in pathlib.Path("/proc").iterdir():
         if at.name.isdigit():
@@ -186,7 +187,7 @@ def outside(command):
                 if not folder.exists():
                     break
                 time.sleep(0.1)
-        # A process that was killed may need a moment for its memory.
+        # A killed process may need a moment to release its memory.
         for _ in range(100):
             left = left_behind(name, groups)
             if not left:
@@ -209,7 +210,7 @@ def mount(*arguments):
 
 
 def furnish(folder):
-    """Mounts and network as a node has them; nothing of it is seen outside."""
+    """Creates mounts and network like on a node; they are not visible outside."""
     mount("--make-rshared", "/")
     for at, kind, options in hierarchies():
         run("umount", at)
@@ -217,7 +218,7 @@ def furnish(folder):
             mount("-t", "cgroup", "-o", ",".join((["none"] if options[0].startswith("name=") else []) + options), "cgroup", at)
         elif at == GROUPS:
             mount("-t", "cgroup2", "cgroup2", at)
-            # A group with processes of its own passes no controller on.
+            # A group that contains processes cannot pass on controllers.
             (at / "room").mkdir()
             for pid in (at / "cgroup.procs").read_text().split():
                 (at / "room" / "cgroup.procs").write_text(pid)
@@ -241,11 +242,11 @@ def inside(command):
     child = os.fork()
     if child == 0:
         os.execvp(command[0], command)
-    # As process 1 of the room it buries those whose parents are gone.
+    # As process 1 of the room, reap orphans.
     while True:
         pid, status = os.wait()
         if pid == child:
-            # The rest is killed by the kernel with this process.
+            # The kernel kills the remaining processes with this process.
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 

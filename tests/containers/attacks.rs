@@ -1,4 +1,4 @@
-//! What a container may put in the place of its socket.
+//! Objects with which a container may replace its socket.
 
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt;
@@ -14,11 +14,16 @@ use crate::container::{Container, Recipe, containers, containers_with_assemblies
 use crate::gcwatch::{LEAST, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers_with_assemblies; nothing_planted_leads_out);
-    add_tests!(tests, containers; a_replaced_directory_stays_inside, the_listener_has_to_be_the_process);
+    add_tests!(tests, containers_with_assemblies; planted_object_does_not_reach_host);
+    add_tests!(
+        tests, containers;
+        replaced_directory_is_resolved_inside_container,
+        socket_of_another_process_is_rejected,
+    );
 }
 
-/// A folder of the host with a socket on which this test listens: what an attacker wants gcwatch to speak with.
+/// A folder on the host with a socket on which this test listens: the socket to which an attacker wants gcwatch to
+/// connect.
 struct Bait {
     folder: TempDir,
     listener: UnixListener,
@@ -39,7 +44,7 @@ impl Bait {
         listener
     }
 
-    /// How many connections came; not one of them may have brought a byte.
+    /// Returns the number of connections, none of which may have sent a byte.
     fn connections(&self) -> usize {
         let mut count = 0;
         loop {
@@ -48,7 +53,7 @@ impl Bait {
                     count += 1;
                     let mut sent = Vec::new();
                     stream.read_to_end(&mut sent).unwrap();
-                    assert!(sent.is_empty(), "gcwatch spoke with somebody else");
+                    assert!(sent.is_empty(), "gcwatch sends no byte to another listener");
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return count,
                 Err(error) => panic!("{error}"),
@@ -65,13 +70,14 @@ fn victim(bait: &Bait) -> Container {
     recipe.start()
 }
 
-/// Scenario: in the place of its socket a container puts a link to a socket of the host by each way out, a FIFO, a
+/// Scenario: a container replaces its socket by a link to a socket of the host, with each possible path, by a FIFO, a
 /// file, a device, a directory, or a link to itself.
-/// Guarantee: the verdict comes at once and says that it is no socket, and nobody outside was connected to.
-fn nothing_planted_leads_out() {
+/// Guarantee: the verdict comes immediately and states that the object is not a socket; gcwatch does not connect to a
+/// socket outside the container.
+fn planted_object_does_not_reach_host() {
     let bait = Bait::new();
     let container = victim(&bait);
-    // What stands in the bait's folder under the socket's own name would be taken, if a way led there.
+    // If a path led to the bait's folder, the socket with the container's own socket name would be used.
     let named = Bait::listen(&bait.folder.path().join(container.socket_name()));
     let outside = bait.folder.path().display();
     let own = std::process::id();
@@ -96,10 +102,10 @@ fn nothing_planted_leads_out() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: a process's TMPDIR is, once it runs, replaced by a link to a folder of the host in which a socket with
-/// exactly its name stands, by an absolute path and by `/proc/1/root`.
-/// Guarantee: the link is followed in the container's own root, where there is no such thing.
-fn a_replaced_directory_stays_inside() {
+/// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host that contains a socket with
+/// exactly its name, by an absolute path and by `/proc/1/root`.
+/// Guarantee: the link is resolved in the container's own root, where the target does not exist.
+fn replaced_directory_is_resolved_inside_container() {
     let bait = Bait::new();
     let recipe = Recipe {
         tmpdir: Some("/tmp/own".to_owned()),
@@ -122,11 +128,11 @@ fn a_replaced_directory_stays_inside() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: over its socket a container mounts one of the host on which another process listens, owned by another
-/// user.
-/// Guarantee: the listener is known for another process, by whoever sees both, and also where it cannot be seen (pid
-/// 0); it gets no byte.
-fn the_listener_has_to_be_the_process() {
+/// Scenario: a container mounts a socket of the host over its own socket. Another process listens on the host's socket,
+/// which belongs to another user.
+/// Guarantee: gcwatch recognizes that another process listens, if it can see both processes, and also if it cannot see
+/// the listener (pid 0); gcwatch sends it no byte.
+fn socket_of_another_process_is_rejected() {
     let bait = Bait::new();
     let container = victim(&bait);
     container.inside("mount --bind /mnt/shared/socket $S");
@@ -141,8 +147,8 @@ fn the_listener_has_to_be_the_process() {
     );
     assert_eq!(bait.connections(), 1);
 
-    // In the container's own pid namespace nothing outside has a pid. Its mount namespace does not have the binary: it
-    // is shown there.
+    // In the container's own pid namespace, outside processes have no pid. The binary is not in the container's mount
+    // namespace, so it is mounted there.
     let copy = bait.folder.path().join("gcwatch");
     std::fs::copy(test_support::program::path(), &copy).unwrap();
     let output = std::process::Command::new("nsenter")

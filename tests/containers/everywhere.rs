@@ -1,4 +1,4 @@
-//! The same reason in the daemon's log, its API, its metrics, `ps` and `doctor`.
+//! One reason appears in the daemon's log, its API, its metrics, `ps` and `doctor`.
 
 use serde_json::Value;
 
@@ -10,14 +10,15 @@ use crate::container::{Recipe, containers_with_assemblies};
 use crate::gcwatch::{doctor, through};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers_with_assemblies; one_reason_everywhere);
+    add_tests!(tests, containers_with_assemblies; reason_is_identical_everywhere);
 }
 
-/// Scenario: the daemon runs with a process in a container that it can read, and one whose directory is read-only; a
-/// filter fits nothing, another leaves a process out.
-/// Guarantee: `doctor` says that the first is attached, and by whom; the second has one reason in the log, the API, the
-/// metric, `ps` and `doctor`; the filter that fits nothing is reported, what is excluded is no mistake.
-fn one_reason_everywhere() {
+/// Scenario: the daemon runs with a readable process in a container, and with a process whose directory is read-only;
+/// one filter matches no process, another excludes a process.
+/// Guarantee: `doctor` reports that the first process is attached and by which daemon. The second process has one
+/// reason in the log, the API, the metric, `ps` and `doctor`. The filter without a match is reported; an excluded
+/// process is not an error.
+fn reason_is_identical_everywhere() {
     let folder = tempfile::Builder::new().prefix("gcwatch-everywhere").tempdir().unwrap();
     let mark = format!("k{}", std::process::id());
     let named = |name: &str| Recipe {
@@ -39,7 +40,7 @@ fn one_reason_everywhere() {
     let (config, leases) = (config.to_str().unwrap(), folder.path().join("leases"));
     let leases = leases.to_str().unwrap();
     let reason = "unwritable-directory";
-    // It may be called one that is starting before.
+    // Before, the process may be reported as starting.
     let is_said = |line: &String| [reason, &bad.pid.to_string()].iter().all(|word| line.contains(word));
     while !is_said(&daemon.await_line("cannot attach")) {}
 

@@ -1,4 +1,4 @@
-//! gcwatch with some rights and no others.
+//! gcwatch with restricted rights.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use test_support::program::{self, records_of, stderr};
 
-/// A copy that every user may run, wherever the build is.
+/// Returns the path of a binary that every user may run, regardless of the build folder.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -22,7 +22,8 @@ pub(crate) fn binary() -> &'static Path {
         if others_may.is_ok_and(|status| status.success()) {
             return built;
         }
-        // Left there: whoever builds below a home that others cannot look into has one in the folder for temporary files.
+        // The copy is not deleted. It is needed if the build folder is in a home directory that other users cannot
+        // read.
         let copy = std::env::temp_dir().join("gcwatch-under-test");
         let _former = std::fs::remove_file(&copy);
         std::fs::copy(&built, &copy).unwrap();
@@ -30,7 +31,7 @@ pub(crate) fn binary() -> &'static Path {
     })
 }
 
-/// gcwatch, run by other programs with their arguments (`setpriv ...`); all are run one by the other.
+/// Returns gcwatch as run by other programs with their arguments (`setpriv ...`), each of which runs the next.
 pub(crate) fn through(before: &[&str]) -> Command {
     let mut words = before.iter();
     let mut command = match words.next() {
@@ -41,7 +42,7 @@ pub(crate) fn through(before: &[&str]) -> Command {
     command
 }
 
-/// What `doctor` says, run through other programs.
+/// Returns the output of `doctor`, run by other programs.
 pub(crate) fn doctor(before: &[&str], args: &[&str]) -> (Vec<Value>, Output) {
     let mut command = through(before);
     command.arg("doctor").args(args).args(["--format", "json"]);
@@ -52,7 +53,7 @@ pub(crate) fn doctor(before: &[&str], args: &[&str]) -> (Vec<Value>, Output) {
     (records_of(&output), output)
 }
 
-/// The verdict on one process.
+/// Returns the verdict on one process.
 pub(crate) fn verdict(before: &[&str], pid: u32) -> Value {
     let (records, output) = doctor(before, &["--pid", &pid.to_string()]);
     let is_it = |record: &&Value| record["kind"] == "diagnosis" && record["pid"] == pid;
@@ -62,13 +63,13 @@ pub(crate) fn verdict(before: &[&str], pid: u32) -> Value {
     found
 }
 
-/// Those of the verdict's texts that people read.
+/// Returns the human-readable texts of a verdict.
 pub(crate) fn texts(verdict: &Value) -> String {
     let text = |key: &str| verdict[key].as_str().unwrap_or_default().to_owned();
     format!("{}: {} -> {}", text("verdict"), text("detail"), text("remedy"))
 }
 
-/// Root with nothing but the two capabilities.
+/// Root with only the two required capabilities.
 pub(crate) const LEAST: &[&str] = &[
     "setpriv",
     "--bounding-set",

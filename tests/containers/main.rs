@@ -1,8 +1,9 @@
-//! gcwatch across containers: namespaces made with `unshare` stand for them, with real runtimes inside as other users.
+//! gcwatch across containers: namespaces created with `unshare` act as containers, with real runtimes inside that run
+//! as other users.
 //!
-//! They need root and the programs of util-linux; where either is missing, or the kernel refuses namespaces, a test is
-//! `ignored`, with the reason. Nothing of the host is changed: mounts are made in namespaces that end with their test,
-//! files in folders that it deletes.
+//! The tests need root and the programs of util-linux; if either is missing or the kernel refuses namespaces, a test is
+//! `ignored`, with the reason. The tests do not change the host: mounts are in namespaces that end with their test, and
+//! files are in folders that the test deletes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attacks;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     ] {
         of_module(&mut tests);
     }
-    // Most of the time they wait for runtimes that start.
+    // Most of the time, the tests wait for runtimes that start.
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     tests.run(2 * cores)
 }

@@ -1,4 +1,4 @@
-//! Which rights reach a process of another user in another container: each row measured with gcwatch itself.
+//! The rights that gcwatch needs for a process of another user in another container, measured with gcwatch itself.
 
 use test_support::add_tests;
 use test_support::harness::Tests;
@@ -7,11 +7,11 @@ use crate::container::{Recipe, USER, containers};
 use crate::gcwatch::{LEAST, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers; exactly_these_rights_are_enough, an_unreadable_tmpdir_is_found);
+    add_tests!(tests, containers; sufficient_rights_are_exactly_known, socket_in_unreadable_tmpdir_is_found);
 }
 
-/// A row: who gcwatch is (`setpriv`), and what it is to say: nothing when it can attach, else words of its remedy and
-/// words that must not be in it.
+/// A row of the matrix: the rights of gcwatch (`setpriv`), and the expected remedy: `None` if gcwatch can attach,
+/// otherwise words that the remedy must contain and words that it must not contain.
 struct Row {
     name: &'static str,
     who: Vec<String>,
@@ -69,11 +69,11 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Scenario: a process of another user in its own mount, pid, network and IPC namespaces; gcwatch with each set of
-/// rights.
-/// Guarantee: it attaches exactly where the rights are enough; elsewhere the verdict is `permission`, and its remedy
-/// names what is missing and nothing that is there.
-fn exactly_these_rights_are_enough() {
+/// Scenario: a process of another user runs in its own mount, pid, network and IPC namespaces; gcwatch runs with each
+/// set of rights.
+/// Guarantee: gcwatch attaches exactly if the rights are sufficient; otherwise the verdict is `permission`, and its
+/// remedy names exactly the missing rights.
+fn sufficient_rights_are_exactly_known() {
     let container = Recipe::default().start();
     for Row { name, who, says } in rows() {
         let who: Vec<&str> = who.iter().map(String::as_str).collect();
@@ -85,7 +85,7 @@ fn exactly_these_rights_are_enough() {
                 assert_eq!(found["verdict"], "permission", "{name}: {text}");
                 let remedy = found["remedy"].as_str().unwrap();
                 assert!(words.iter().all(|word| remedy.contains(word)), "{name}: {text}");
-                // The words before the colon say what is missing.
+                // The words before the colon name the missing rights.
                 let missing = remedy.split(':').next().unwrap();
                 assert!(others.iter().all(|word| !missing.contains(word)), "{name}: {text}");
             }
@@ -93,9 +93,9 @@ fn exactly_these_rights_are_enough() {
     }
 }
 
-/// Scenario: the process has its socket in a TMPDIR of its own, and gcwatch may read everything but its environment.
-/// Guarantee: the socket is found all the same, by the kernel's table, and what is missing is the right to connect.
-fn an_unreadable_tmpdir_is_found() {
+/// Scenario: the socket of a process is in a separate TMPDIR, and gcwatch may read everything except its environment.
+/// Guarantee: the kernel's socket table reveals the socket, and the verdict is the missing right to connect.
+fn socket_in_unreadable_tmpdir_is_found() {
     let recipe = Recipe {
         tmpdir: Some("/tmp/else where".to_owned()),
         prepare: "mkdir -m 1777 '/tmp/else where'".to_owned(),

@@ -1,4 +1,4 @@
-//! Beside an application, without privileges: a shared directory, and nothing else.
+//! gcwatch as an unprivileged sidecar with a shared directory.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -11,14 +11,14 @@ use crate::container::{Recipe, USER, containers};
 use crate::gcwatch::{doctor, through};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers; a_shared_directory_is_enough);
+    add_tests!(tests, containers; shared_directory_is_sufficient);
 }
 
-/// Scenario: an application has its sockets in a directory that it shares; gcwatch is in a pid and a mount namespace of
-/// its own, of the same user and group, without capabilities, and is given the directory.
-/// Guarantee: `doctor` knows the process by its socket's name and it answers, whatever gcwatch's group; the daemon
-/// attaches to it; another user may not, and gets the reason.
-fn a_shared_directory_is_enough() {
+/// Scenario: an application has its sockets in a directory that it shares; gcwatch runs in its own pid and mount
+/// namespaces as the same user and group, without capabilities, and gets the directory.
+/// Guarantee: `doctor` identifies the process by the name of its socket, and the process answers, regardless of
+/// gcwatch's group. The daemon attaches to the process. Another user may not attach and gets the reason.
+fn shared_directory_is_sufficient() {
     let shared = tempfile::Builder::new().prefix("gcwatch-shared").tempdir().unwrap();
     std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let recipe = Recipe {
@@ -55,7 +55,7 @@ fn a_shared_directory_is_enough() {
         diagnosis["remedy"].as_str().unwrap().contains("runAsUser"),
         "{diagnosis}"
     );
-    // An empty directory was expected to hold something.
+    // An empty directory is an error, because it should contain a socket.
     let empty = tempfile::tempdir().unwrap();
     std::fs::set_permissions(empty.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let (records, output) = run(&uid, &["--sockets", empty.path().to_str().unwrap()]);

@@ -1,4 +1,4 @@
-"""The alert rules of Prometheus: they parse, each is tested, and each test can fail."""
+"""The alert rules of Prometheus: they are valid, each is tested, and each test can fail."""
 
 import concurrent.futures
 import os
@@ -12,7 +12,7 @@ import tools
 
 FOLDER = tools.DEPLOY / "prometheus"
 FLEET_DAYS = FOLDER / "gcwatch.fleet-days.rules.test.yaml"
-# Each file of rules, and its tests: the fast ones first.
+# The rule files with their tests, fast ones first.
 FILES = {
     FOLDER / "gcwatch.rules.yaml": [FOLDER / "gcwatch.rules.test.yaml"],
     FOLDER / "gcwatch.fleet.rules.yaml": [FOLDER / "gcwatch.fleet.rules.test.yaml", FLEET_DAYS],
@@ -25,8 +25,9 @@ def name(rule):
 
 class Alerts(unittest.TestCase):
     def test_rules(self):
-        """Scenario: promtool's own checks and the tests beside the rules. Guarantee: they pass. (Those over days pass in
-        test_each_is_tested, with the rules that each of them needs: with all rules they take promtool twice as long.)"""
+        """Scenario: promtool runs its own checks and the tests of the rules.
+        Guarantee: they pass. (Tests over days pass in test_each_is_tested with only the rules that they need, because
+        promtool takes twice as long with all rules.)"""
         promtool = tools.program("promtool")
         for rules, tests in FILES.items():
             tools.run(promtool, "check", "rules", rules)
@@ -36,13 +37,14 @@ class Alerts(unittest.TestCase):
                 tools.run(promtool, "test", "rules", each.name, cwd=FOLDER)
 
     def test_each_is_tested(self):
-        """Scenario: no rule, then each rule in turn never has a result. Guarantee: the tests fail each time but the first."""
+        """Scenario: the tests run with all rules, then with each rule in turn replaced by one without results.
+        Guarantee: the tests fail every time except the first."""
         promtool = tools.program("promtool")
         for path, files in FILES.items():
             (document,) = tools.documents(path.read_text())
             rules = {name(rule): rule for group in document["groups"] for rule in group["rules"]}
             self.assertEqual(len(rules), sum(len(group["rules"]) for group in document["groups"]))
-            # As text: to YAML 1.1 the series `0x10` is a number.
+            # As text, because in YAML 1.1 the series `0x10` is a number.
             tests = []
             for file in files:
                 head, *each = re.split(r"(?m)^(?=  - name: )", file.read_text())
@@ -53,7 +55,7 @@ class Alerts(unittest.TestCase):
             self.assertEqual(unnoticed, [None])
 
     def needed(self, rules, test):
-        """The rules that a test names, and those that they need."""
+        """Returns the rules that a test names, and the rules on which these depend."""
         found, needed = {each for each in rules if each in test}, set()
         while found:
             needed |= found
@@ -61,8 +63,8 @@ class Alerts(unittest.TestCase):
         return needed
 
     def notice(self, promtool, path, document, tests, spoilt):
-        """Whether a test fails without this rule. Days of all rules take promtool minutes: each test has the rules that it needs, and
-        those that do not need this one pass as they did."""
+        """Returns whether a test fails without this rule. promtool takes minutes for days of all rules, so each test
+        has only the rules that it needs; tests that do not need this rule are skipped."""
         with tempfile.TemporaryDirectory(prefix="gcw-alerts.") as folder:
             folder = pathlib.Path(folder)
             for test, needed in tests:
@@ -85,8 +87,9 @@ class Alerts(unittest.TestCase):
         return done.returncode == 1
 
     def test_links(self):
-        """Scenario: each alert. Guarantee: its runbook is a section of docs/prometheus-alerts.md, which has no others, and it has a
-        dashboard. (check_dashboards knows which there are.)"""
+        """Scenario: each alert is compared with docs/prometheus-alerts.md.
+        Guarantee: its runbook is a section of the page, which has no other sections, and it has a dashboard.
+        (check_dashboards checks that the dashboard exists.)"""
         page = (tools.PROJECT / "docs" / "prometheus-alerts.md").read_text()
         headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
         alerts = [rule for path in FILES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"] if "alert" in rule]
@@ -96,8 +99,9 @@ class Alerts(unittest.TestCase):
             self.assertTrue(rule["annotations"]["dashboard"].startswith("/d/gcwatch-"), rule["alert"])
 
     def test_scrape_configuration(self):
-        """Scenario: the example for Prometheus. Guarantee: promtool takes it, with its rules; the discovery itself is left out, which
-        Debian's promtool does not know."""
+        """Scenario: the example configuration of Prometheus is checked.
+        Guarantee: promtool accepts it with its rules; service discovery is left out, because Debian's promtool does not
+        know it."""
         promtool = tools.program("promtool")
         (scrape,) = tools.documents((FOLDER / "prometheus.yaml").read_text())
         for job in scrape["scrape_configs"]:

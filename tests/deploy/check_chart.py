@@ -1,4 +1,4 @@
-"""The Helm chart: lints, renders what is committed, refuses what is wrong."""
+"""The Helm chart: lint, comparison with the committed renderings, rejection of invalid values."""
 
 import json
 import pathlib
@@ -13,13 +13,13 @@ def example(case):
 
 
 def sections():
-    """The keys of gcwatch.yaml, from its own schema; `listen` is said by web.host and web.port."""
+    """Returns the keys of gcwatch.yaml from its own schema; web.host and web.port replace `listen`."""
     schema = json.loads((tools.PROJECT / "docs" / "gcwatch.schema.json").read_text())
     return [key for key in schema["properties"] if key != "listen"]
 
 
 def schema():
-    """values.schema.json with the keys that gcwatch.yaml has now."""
+    """Returns values.schema.json with the current keys of gcwatch.yaml."""
     values = json.loads((tools.CHART / "values.schema.json").read_text())
     data = values["properties"]["config"]["properties"]["data"]
     data["properties"] = {key: {"type": ["object", "null"]} for key in sections()}
@@ -27,7 +27,8 @@ def schema():
 
 
 def without_bodies(text):
-    """Rendered manifests without the dashboards' and rules' own text, which is committed elsewhere: one line says which file it is."""
+    """Replaces the texts of dashboards and rules, which are committed elsewhere, by a line with the name of the
+    file."""
     lines, skipped, fleet = [], None, False
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
@@ -51,25 +52,28 @@ class Chart(unittest.TestCase):
         return tools.run(tools.folder("helm", "helm") / "helm", *words, **more)
 
     def templated(self, *words, **more):
-        """What comes out for values that are not those of a case."""
+        """Renders the chart with values that are not one of the cases."""
         words = ["gcwatch", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost", *words]
         return self.helm("template", *words, **more)
 
     def test_lint(self):
-        """Scenario: helm lint, strict, with each case. Guarantee: no complaint."""
+        """Scenario: helm lint runs strictly with each case.
+        Guarantee: it reports no fault."""
         for case in tools.cases():
             with self.subTest(case=case):
                 self.helm("lint", "--strict", tools.CHART, "--kube-version", "1.34.0", "--values", tools.CHART / "ci" / f"{case}-values.yaml")
 
     def test_examples(self):
-        """Scenario: each case is rendered. Guarantee: it is what examples/ shows (tests/deploy/run --update writes it)."""
+        """Scenario: each case is rendered.
+        Guarantee: the result equals examples/ (tests/deploy/run --update writes it)."""
         for case in tools.cases():
             with self.subTest(case=case):
                 self.assertEqual(without_bodies(tools.rendered(case)), example(case).read_text(), "tests/deploy/run --update")
         self.assertEqual({path.stem for path in (tools.CHART / "examples").glob("*.yaml")}, set(tools.cases()))
 
     def test_packaged(self):
-        """Scenario: the chart is packed, and the pack is rendered. Guarantee: it is whole: the same comes out."""
+        """Scenario: the chart is packed, and the package is rendered.
+        Guarantee: the result is the same as from the folder."""
         import os
         import tempfile
 
@@ -82,11 +86,13 @@ class Chart(unittest.TestCase):
             self.assertEqual(made, tools.rendered(case))
 
     def test_schema_knows_the_configuration(self):
-        """Scenario: values.schema.json beside gcwatch's own schema. Guarantee: it has the same keys (tests/deploy/run --update)."""
+        """Scenario: values.schema.json is compared with gcwatch's own schema.
+        Guarantee: both have the same keys (tests/deploy/run --update)."""
         self.assertEqual(schema(), (tools.CHART / "values.schema.json").read_text(), "tests/deploy/run --update")
 
     def test_values_are_in_the_schema(self):
-        """Scenario: the keys of values.yaml and of its schema. Guarantee: they are the same, so that no value is unchecked."""
+        """Scenario: the keys of values.yaml are compared with its schema.
+        Guarantee: both have the same keys, so that every value is checked."""
         (values,) = tools.documents((tools.CHART / "values.yaml").read_text())
         known = json.loads((tools.CHART / "values.schema.json").read_text())["properties"]
         self.assertEqual(set(values), set(known) - {"global"})
@@ -95,8 +101,9 @@ class Chart(unittest.TestCase):
                 self.assertEqual(set(values[key]), set(part["properties"]), key)
 
     def test_wrong_values(self):
-        """Scenario: a misspelt value, a wrong type, `listen` in the configuration, a misspelt section.
-        Guarantee: helm refuses each and names it."""
+        """Scenario: a value is misspelt, a type is wrong, the configuration contains `listen`, or a section is
+        misspelt.
+        Guarantee: helm rejects each and names it."""
         for wrong, named in (
             ("hostPid=true", "hostPid"),
             ("web.port=99999", "port"),
@@ -112,14 +119,16 @@ class Chart(unittest.TestCase):
                 self.assertIn(named, said)
 
     def test_registry(self):
-        """Scenario: no registry; one on the node alone; one with a port and a path. Guarantee: a sentence that says what to do; the image's name."""
+        """Scenario: the registry is missing, is only on the node, or has a port and a path.
+        Guarantee: helm prints a remedy if it is missing; otherwise the image name is right."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", status=1)
         self.assertIn("--set image.registry=localhost", said)
         self.assertIn("image: localhost/gcwatch:", self.templated())
         self.assertIn("image: host:5000/team/gcwatch:", self.templated("--set", "image.registry=host:5000/team"))
 
     def test_state(self):
-        """Scenario: the queue's volume on the node, and none. Guarantee: the directory of the values, and nothing of it."""
+        """Scenario: the queue's volume is on the node, or there is no volume.
+        Guarantee: the directory of the values is mounted, or nothing is."""
         on_host = self.templated("--set", "state.volume=hostPath,state.path=/data/gcwatch")
         (pod,) = [each["spec"]["template"]["spec"] for each in tools.documents(on_host) if each["kind"] == "DaemonSet"]
         (volume,) = [each for each in pod["volumes"] if each["name"] == "state"]
@@ -130,28 +139,31 @@ class Chart(unittest.TestCase):
             self.assertNotIn(word, none)
 
     def test_https(self):
-        """Scenario: the listener has a certificate. Guarantee: every probe and the ServiceMonitor use it."""
+        """Scenario: the listener has a certificate.
+        Guarantee: every probe and the ServiceMonitor use https."""
         text = self.templated("--set", "web.scheme=https,serviceMonitor.enabled=true")
         self.assertEqual((text.count("scheme: HTTPS"), text.count("scheme: https")), (3, 1))
 
     def test_old_cluster(self):
-        """Scenario: a cluster older than what is tested. Guarantee: helm refuses it."""
+        """Scenario: a cluster is older than the tested versions.
+        Guarantee: helm refuses the cluster."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.28.0", status=1)
         self.assertIn("kubeVersion", said)
 
     def test_same_as_kustomize(self):
-        """Scenario: the chart's default beside kustomize's base. Guarantee: one pod: what differs is named here."""
+        """Scenario: the chart's default is compared with kustomize's base.
+        Guarantee: both have the same pod, except for the differences named here."""
         by_helm, by_kustomize = (
             next(each for each in tools.documents(text) if each["kind"] == "DaemonSet")["spec"]
             for text in (tools.rendered("default"), tools.kustomized("base"))
         )
         helm, kustomize = by_helm["template"]["spec"], by_kustomize["template"]["spec"]
-        # The chart has this volume when there are rules.
+        # The chart has this volume if there are rules.
         kustomize["volumes"] = [each for each in kustomize["volumes"] if each["name"] != "rules"]
         mounts = kustomize["containers"][0]["volumeMounts"]
         mounts[:] = [each for each in mounts if each["name"] != "rules"]
         self.assertEqual(helm["containers"][0].pop("imagePullPolicy"), "IfNotPresent")
-        # kustomize's users name theirs with `images:`.
+        # Users of kustomize set their image name with `images:`.
         self.assertEqual(helm["containers"][0].pop("image"), "localhost/" + kustomize["containers"][0].pop("image"))
         self.assertEqual(helm, kustomize)
         self.assertEqual(by_helm["updateStrategy"], by_kustomize["updateStrategy"])
@@ -159,7 +171,7 @@ class Chart(unittest.TestCase):
 
 def update():
     (tools.CHART / "values.schema.json").write_text(schema())
-    # All are rendered before one is written: without helm the old ones stay.
+    # Render all cases before writing one, so that the old files stay if helm is missing.
     examples = {example(case): without_bodies(tools.rendered(case)) for case in tools.cases()}
     for path in (tools.CHART / "examples").glob("*.yaml"):
         path.unlink()

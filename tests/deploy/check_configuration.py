@@ -1,4 +1,4 @@
-"""Each gcwatch.yaml and each Collector configuration that is in deploy/, by the program that reads it."""
+"""Each gcwatch.yaml and each Collector configuration in deploy/, checked by the program that reads it."""
 
 import os
 import pathlib
@@ -20,10 +20,10 @@ def tearDownModule():
 
 
 def checked(text):
-    """What `gcwatch run --check-config` says of a configuration."""
+    """Returns the output of `gcwatch run --check-config` for a configuration."""
     path = pathlib.Path(_folder.name) / "gcwatch.yaml"
     path.write_text(text)
-    # Nothing of the caller's environment.
+    # Use no variables of the caller's environment.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_"))}
     environment["COLLECTOR_AUTHORIZATION"] = "Bearer x"
     done = tools.subprocess.run(
@@ -34,7 +34,8 @@ def checked(text):
 
 class Configuration(unittest.TestCase):
     def test_of_gcwatch(self):
-        """Scenario: the ConfigMaps that kustomize and helm make, the host's file. Guarantee: gcwatch takes each."""
+        """Scenario: gcwatch reads the ConfigMaps of kustomize and helm, and the file of the host package.
+        Guarantee: it accepts each of them."""
         found = {"systemd": (tools.DEPLOY / "systemd" / "gcwatch.yaml").read_text()}
         for name in tools.KUSTOMIZED + tools.cases():
             text = tools.rendered(name) if name in tools.cases() else tools.kustomized(name)
@@ -43,7 +44,7 @@ class Configuration(unittest.TestCase):
                     found[name] = each["data"]["gcwatch.yaml"]
         self.assertEqual(len(found), 1 + len(tools.KUSTOMIZED) + len(tools.cases()) - 1)
         for name, text in found.items():
-            # A file that is mounted there, and not here.
+            # The container mounts this file, but it does not exist here.
             text = re.sub(" *certificate: /etc/collector-ca/ca.crt\n", "", text)
             with self.subTest(name=name):
                 status, said = checked(text)
@@ -52,7 +53,8 @@ class Configuration(unittest.TestCase):
         self.assertNotEqual(checked("oltp: {}\n")[0], 0)
 
     def test_rules(self):
-        """Scenario: the rule file of the chart's case. Guarantee: it goes through the chart unharmed, and gcwatch takes it."""
+        """Scenario: the rule file of a case passes through the chart.
+        Guarantee: the file is unchanged, and gcwatch accepts it."""
         for each in tools.documents(tools.rendered("collector")):
             if each["kind"] == "ConfigMap" and each["metadata"]["name"].endswith("-rules"):
                 (text,) = each["data"].values()
@@ -61,7 +63,8 @@ class Configuration(unittest.TestCase):
         tools.run(tools.gcwatch(), "rules", "check", path)
 
     def test_of_collectors(self):
-        """Scenario: each configuration of the Collector. Guarantee: a real one takes it, as far as the one of tests/e2e has its components."""
+        """Scenario: a real Collector reads each of its configurations.
+        Guarantee: it accepts each of them, except for components that the Collector of tests/e2e does not have."""
         import receivers
 
         collector = receivers.binary("collector", "otelcol")
@@ -71,7 +74,8 @@ class Configuration(unittest.TestCase):
         for path in texts:
             with self.subTest(path=path.name):
                 (text,) = tools.documents(path.read_text())
-                # The one here has no otlp_grpc exporter: `debug` stands for it. What is said of it is not checked.
+                # The Collector here has no otlp_grpc exporter, so `debug` replaces it, and the exporter's settings are
+                # not checked.
                 for old in [name for name in text["exporters"] if name != "debug"]:
                     text["exporters"].pop(old)
                     text["exporters"]["debug"] = {}
@@ -82,7 +86,8 @@ class Configuration(unittest.TestCase):
                 tools.run(collector, "validate", "--config", copy)
 
     def test_of_jaeger(self):
-        """Scenario: the configuration of Jaeger. Guarantee: a real one takes it."""
+        """Scenario: a real Jaeger reads its configuration.
+        Guarantee: it accepts the configuration."""
         import receivers
 
         jaeger = receivers.binary("jaeger", "jaeger")
@@ -91,7 +96,8 @@ class Configuration(unittest.TestCase):
         tools.run(jaeger, "validate", "--config", tools.DEPLOY / "jaeger" / "jaeger.yaml")
 
     def test_of_others(self):
-        """Scenario: every other YAML file of deploy/ that is no template. Guarantee: it is YAML, without a key twice."""
+        """Scenario: every other YAML file of deploy/ that is not a template is parsed.
+        Guarantee: it is valid YAML without duplicate keys."""
         for path in tools.DEPLOY.rglob("*.yaml"):
             if "templates" not in path.parts and "examples" not in path.parts:
                 with self.subTest(path=path):

@@ -1,7 +1,8 @@
-"""The names that gcwatch exports against the registry of OpenTelemetry's semantic conventions, in the version of its schema.
+"""The names that gcwatch exports, compared with the registry of OpenTelemetry's semantic conventions in the version of
+its schema.
 
-The table of docs/telemetry.md is what is compared; tests/suite holds that nothing else is exported.
-GCWATCH_CONVENTIONS: a checkout of the conventions (default: that of tests/deploy/build conventions).
+These tests compare the table of docs/telemetry.md; tests/suite ensures that gcwatch exports nothing else.
+GCWATCH_CONVENTIONS: a checkout of the conventions (default: the checkout of tests/deploy/build conventions).
 """
 
 import functools
@@ -13,19 +14,19 @@ import unittest
 import tools
 import yaml
 
-# The loader in C, where it is there: 250 files.
+# Use the C loader if it exists, because there are 250 files.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Of the runtime's own meter of .NET 9 and later; by option only.
+# Metrics of the runtime's own meter in .NET 9 and later, only by option.
 OF_RUNTIME = {"gc.heap.generation"}
-# Of the specification of metrics, which is not in the registry.
+# Names of the metrics specification, which the registry does not contain.
 OF_SPECIFICATION = {"otel.metric.overflow"}
-# What the conventions call an instrument.
+# Instruments as the conventions call them.
 INSTRUMENTS = {"Counter": "counter", "UpDownCounter": "updowncounter", "Gauge": "gauge", "Histogram": "histogram"}
 
 
 @functools.cache
 def registry():
-    """Attributes and metrics of the conventions by name."""
+    """Returns the attributes and metrics of the conventions by name."""
     given = os.environ.get("GCWATCH_CONVENTIONS")
     folder = pathlib.Path(given) if given else tools.folder("conventions", "conventions")
     attributes, metrics = {}, {}
@@ -40,7 +41,8 @@ def registry():
 
 
 def rows():
-    """The rows of docs/telemetry.md: attributes as name, type, stability; metrics as name, kind, unit, attributes, stability."""
+    """Returns the rows of docs/telemetry.md: attributes as name, type, stability; metrics as name, kind, unit,
+    attributes, stability."""
     attributes, metrics = [], []
     for line in (tools.PROJECT / "docs" / "telemetry.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
@@ -55,7 +57,8 @@ def rows():
 
 
 def type_of(attribute):
-    """Values with names are strings; a template (`k8s.pod.label.KEY`) has the type of each of its values."""
+    """Returns the type of an attribute. Enumerations are strings; a template (`k8s.pod.label.KEY`) has the type of its
+    values."""
     kind = attribute["type"]
     if isinstance(kind, dict):
         return "string"
@@ -66,7 +69,8 @@ class Conventions(unittest.TestCase):
     maxDiff = None
 
     def check_name(self, name, stability, known):
-        """What the conventions have is said to be theirs, as stable as there; the rest is gcwatch's, below its own name."""
+        """Asserts that names of the conventions are declared as such with the same stability, and that other names have
+        gcwatch's prefix."""
         if stability == "gcwatch":
             self.assertFalse(name in known, "the conventions have it")
             self.assertTrue(name.startswith("gcwatch.") or name in OF_RUNTIME)
@@ -79,30 +83,33 @@ class Conventions(unittest.TestCase):
         return known[name]
 
     def test_version(self):
-        """Scenario: the schema that telemetry names. Guarantee: it is the version that is compared with here."""
+        """Scenario: the version of the schema in the telemetry is read.
+        Guarantee: it is the version of the compared conventions."""
         source = (tools.PROJECT / "crates/delivery/src/otlp/batch.rs").read_text()
         (version,) = re.findall(r"schemas/([0-9.]+)\"", source)
         self.assertEqual(f"v{version}", tools.pins()["conventions"])
 
     def test_attributes(self):
-        """Scenario: every attribute of the table. Guarantee: name, type and stability are the conventions', or the name is gcwatch's own."""
+        """Scenario: every attribute of the table is compared with the conventions.
+        Guarantee: name, type and stability match, or the name has gcwatch's prefix."""
         known = registry()[0]
         attributes, _ = rows()
         self.assertGreater(len(attributes), 150)
         for name, kind, stability in attributes:
             with self.subTest(attribute=name):
-                # k8s.pod.label.KEY is `k8s.pod.label` there.
+                # The conventions call k8s.pod.label.KEY `k8s.pod.label`.
                 found = self.check_name(re.sub(r"\.[A-Z]+$", "", name), stability, known)
                 if found:
                     self.assertEqual(kind, type_of(found))
 
     def test_metrics(self):
-        """Scenario: every metric of the table. Guarantee: name, instrument, unit and attributes are the conventions', or the name is gcwatch's
-        own, and its attributes are gcwatch's own or the conventions'."""
+        """Scenario: every metric of the table is compared with the conventions.
+        Guarantee: name, instrument, unit and attributes match, or the name has gcwatch's prefix and its attributes are
+        gcwatch's or the conventions'."""
         known_attributes, known = registry()
         _, metrics = rows()
         self.assertGreater(len(metrics), 80)
-        self.assertEqual(len(metrics), len({name for name, *_ in metrics}), "a name is there twice")
+        self.assertEqual(len(metrics), len({name for name, *_ in metrics}), "every name is unique")
         for name, instrument, unit, attributes, stability in metrics:
             with self.subTest(metric=name):
                 found = self.check_name(name, stability, known)

@@ -1,9 +1,11 @@
-"""What the Containerfile puts into the image, run as Kubernetes runs it: a root that holds the program and nothing else, read-only, as uid 0
-with two capabilities and no_new_privs, or as a sidecar without any; its processes in other mount, pid and network namespaces and of other users.
+"""The content of the image as the Containerfile defines it, run like Kubernetes runs it: a read-only root with only the
+program, as uid 0 with two capabilities and no_new_privs, or as a sidecar without capabilities; the processes are in
+other mount, pid and network namespaces and belong to other users.
 
-No container engine is needed: the "node" is a set of namespaces made by `unshare`, in which this file runs itself again (`inside`). The
-Collector is a real one behind TLS, its name comes from a DNS server by the search list that a pod has, the .NET process is a real one.
-What this does not show: a container runtime's own AppArmor profile and seccomp filter, a real cluster, another architecture than this one.
+No container engine is needed: the "node" is a set of namespaces created by `unshare`, in which this file runs itself
+again (`inside`). The Collector is a real one behind TLS, a DNS server resolves its name through the search list of a
+pod, and the .NET process is real. The test does not cover a container runtime's own AppArmor profile and seccomp
+filter, a real cluster, or another architecture.
 """
 
 import contextlib
@@ -27,18 +29,18 @@ import tools
 TARGET = "x86_64-unknown-linux-musl"
 # SYS_PTRACE and DAC_OVERRIDE.
 CAPABILITIES = 1 << 19 | 1 << 1
-# In a pod's /etc/resolv.conf, and what is found by it.
+# The search domain in a pod's /etc/resolv.conf, and the name that it resolves.
 SEARCH = "gcwatch.svc.cluster.local svc.cluster.local cluster.local"
 NAME = "collector.gcwatch.svc.cluster.local"
 DNS, COLLECTOR = "127.0.0.53", "127.0.0.10"
 WEB = "http://127.0.0.1:9464"
-# Another user than gcwatch's.
+# A user other than gcwatch's.
 USER = 12345
 PATIENCE = 120
 
 
 def static():
-    """The static program."""
+    """Returns the static program."""
     path = pathlib.Path(os.environ.get("GCWATCH_STATIC") or tools.PROJECT / "target" / TARGET / "release" / "gcwatch")
     if not path.exists():
         tools.left_out(f"there is no static program at {path}: cargo build --release --target {TARGET} (GCWATCH_STATIC)")
@@ -47,13 +49,15 @@ def static():
 
 class Image(unittest.TestCase):
     def test_static(self):
-        """Scenario: the program's own headers. Guarantee: no interpreter and no library is asked for."""
+        """Scenario: the headers of the program are read.
+        Guarantee: they request neither an interpreter nor a library."""
         said = tools.run(tools.program("readelf"), "--program-headers", "--dynamic", static())
         self.assertNotIn("INTERP", said)
         self.assertNotIn("NEEDED", said)
 
     def test_containerfile(self):
-        """Scenario: the Containerfile. Guarantee: the last stage begins with nothing, copies one folder and runs nothing."""
+        """Scenario: the Containerfile is read.
+        Guarantee: the last stage starts from scratch, copies one folder and runs nothing."""
         text = (tools.DEPLOY / "container" / "Containerfile").read_text()
         lines = [line.split()[0] for line in text[text.rindex("\nFROM ") :].replace("\\\n", " ").splitlines() if line and line[0].isalpha()]
         self.assertIn("FROM scratch", text)
@@ -81,20 +85,24 @@ class Image(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
 
     def test_daemonset(self):
-        """Scenario: as the DaemonSet runs it; the process belongs to another user, in namespaces of its own, with a /tmp of its own.
-        Guarantee: it is attached to and counted exactly; spans arrive over TLS by a name; nothing but leases is written; SIGTERM ends it in order."""
+        """Scenario: gcwatch runs as in the DaemonSet; the process belongs to another user and has its own namespaces
+        and its own /tmp.
+        Guarantee: gcwatch attaches and counts exactly; spans arrive over TLS at a host name; only leases are written;
+        SIGTERM ends gcwatch gracefully."""
         self.inside("daemonset")
 
     def test_sidecar(self):
-        """Scenario: as the sidecar runs it: the process's user, no capability. Guarantee: the same."""
+        """Scenario: gcwatch runs as in the sidecar: as the user of the process, without capabilities.
+        Guarantee: the result is the same as for the DaemonSet."""
         self.inside("sidecar")
 
     def test_without_roots(self):
-        """Scenario: a receiver with https, and no certificates in the image. Guarantee: gcwatch says so and does not start."""
+        """Scenario: the receiver uses https, and the image has no certificates.
+        Guarantee: gcwatch reports this and does not start."""
         self.inside("without-roots")
 
 
-# From here on: inside the namespaces.
+# The following functions run inside the namespaces.
 
 
 def sh(*words, **more):
@@ -104,7 +112,7 @@ def sh(*words, **more):
 
 
 def serve_names(asked):
-    """A DNS server that knows one name."""
+    """Runs a DNS server that knows one name."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind((DNS, 53))
 
@@ -136,7 +144,7 @@ def make_certificates(folder):
 
 
 def make_root(folder, program, roots):
-    """The image's files, and over them what the kubelet mounts."""
+    """Creates the image's files, and mounts over them what the kubelet mounts."""
     root = folder / "root"
     for place in ("proc", "run", "tmp", "etc/ssl/certs", "etc/gcwatch/config"):
         (root / place).mkdir(parents=True)
@@ -149,25 +157,26 @@ def make_root(folder, program, roots):
     (root / "etc/gcwatch/config/gcwatch.yaml").write_text("otlp: {endpoint: 'https://collector:4317', compression: gzip}\nmetrics: {interval: 1s}\n")
     sh("mount", "--bind", root, root)
     sh("mount", "-t", "proc", "proc", root / "proc")
-    # As an emptyDir is: everybody may write.
+    # Like an emptyDir: every user may write.
     sh("mount", "-t", "tmpfs", "-o", "mode=0777", "tmpfs", root / "run")
     sh("mount", "-o", "remount,bind,ro", root)
     return root
 
 
 def contained(root, user, *words):
-    """The words of gcwatch as a container with these credentials runs it."""
+    """Returns the command with which a container runs gcwatch with these credentials."""
     kept = {"cap_sys_ptrace", "cap_dac_override"} if user == 0 else set()
     every = sh("capsh", "--decode=1ffffffffff").strip().partition("=")[2].split(",")
     dropped = ",".join(name for name in every if name not in kept and not name.isdigit())
     who = [f"--gid={user}", "--groups=", f"--uid={user}"] if user else []
-    # Dropping is of the bounding set, which counts from the next program on: the user can still be changed.
+    # Capabilities are dropped from the bounding set, which applies from the next program; the user can still be
+    # changed.
     return [shutil.which("capsh"), f"--chroot={root}", "--no-new-privs", "--inh=", *who[:2], f"--drop={dropped}", *who[2:], "--shell=/gcwatch", "--", *words]
 
 
 @contextlib.contextmanager
 def started(name, command, folder, **more):
-    """A program with its output in a file; ended in any case."""
+    """A program with its output in a file, which is stopped in any case."""
     log = folder / f"{name}.log"
     with open(log, "wb") as output:
         child = subprocess.Popen([str(word) for word in command], stdout=more.pop("stdout", output), stderr=output, **more)
@@ -222,7 +231,7 @@ service:
     metrics: {{receivers: [otlp], exporters: [file/metrics]}}
 """)
     user = 0 if case == "daemonset" else USER
-    # Its program and runtime, where its user can read them, and a /tmp of its own.
+    # The folders of its program and runtime, readable by its user, and its own /tmp.
     mounts = f"mount -t tmpfs tmpfs /mnt && mkdir /mnt/run /mnt/work && mount --bind {runtimes}/net10.0.0 /mnt/run && mount --bind {tools.PROJECT}/tests/workload /mnt/work"
     mounts += " && mount -t tmpfs -o mode=1777 tmpfs /tmp"
     pod = ["unshare", "--mount", "--propagation", "private", "--net"]
@@ -246,7 +255,7 @@ service:
         awaited("the Collector listens", lambda: socket.create_connection((COLLECTOR, 4317), 1).close() is None, collector)
         arguments = ["run", "--config=/etc/gcwatch/config/gcwatch.yaml", "--listen=0.0.0.0:9464", "--log-format=json"]
         if user:
-            # The folder that both containers share stands for the sidecar's /tmp; it is the user's own.
+            # The folder that both containers share acts as the sidecar's /tmp and belongs to the user.
             sh("chown", user, folder / "root" / "run")
         with started("gcwatch", contained(root, user, *arguments), folder, env={"NODE_NAME": "node-1"}) as gcwatch:
             awaited("it is ready", lambda: got("/readyz"), gcwatch)
@@ -282,7 +291,7 @@ service:
             assert gcwatch.wait(PATIENCE) == 0, gcwatch.log.read_text()
             log = gcwatch.log.read_text()
         assert "lease" not in log and "panicked" not in log, log
-        assert not list((root / "run").rglob("*.lease")), "a lease is left"
+        assert not list((root / "run").rglob("*.lease")), "no lease remains"
         collector.terminate()
         collector.wait(PATIENCE)
     traces = (folder / "traces.json").read_text()
@@ -297,7 +306,7 @@ service:
     roots = sum(name.startswith("GC gen") for name in names)
     assert roots > 0, names[:10]
     assert "dotnet.gc.collections" in (folder / "metrics.json").read_text()
-    # By the search list, as in a pod.
+    # Use the search list, as in a pod.
     assert NAME in asked, asked
 
 

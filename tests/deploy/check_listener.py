@@ -1,4 +1,4 @@
-"""The listener on an address that others can reach, without a login, as the chart sets it."""
+"""The listener on an address that other machines can reach, without a login, as the chart configures it."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ import urllib.request
 import tools
 
 
-# An address that is not loopback, in a network namespace of the test's own: nobody else reaches it.
+# An address outside loopback in a separate network namespace, so that no other program reaches it.
 ADDRESS = "192.0.2.1"
 INSIDE = "GCWATCH_LISTENER_INSIDE"
 
@@ -50,9 +50,10 @@ def ask(url, method="GET"):
 class Listener(unittest.TestCase):
     @alone
     def test_nothing_private_without_a_login(self):
-        """Scenario: `demo` with incidents listens on all addresses without logins; a client on an address that is not loopback asks for every
-        documented path, and for paths of evidence, with each method.
-        Guarantee: evidence (recordings, flame graphs, requests) is refused, also to root of this machine; agents get nothing; nothing can be changed."""
+        """Scenario: `demo` with incidents listens on all addresses without logins; a client outside loopback requests
+        every documented path, and paths of evidence, with each method.
+        Guarantee: evidence (recordings, flame graphs, requests) is refused, also to root of this machine; agents get no
+        answer; no request can change anything."""
         import receivers
 
         (port,) = receivers.free_ports(1)
@@ -63,7 +64,7 @@ class Listener(unittest.TestCase):
             base = f"http://{ADDRESS}:{port}"
             try:
                 demo.await_true("it listens", lambda: ask(f"{base}/livez")[0] == 200)
-                demo.await_true("it has incidents", lambda: json.loads(ask(f"{base}/api/v1/incidents")[1])["incidents"])
+                demo.await_true("incidents exist", lambda: json.loads(ask(f"{base}/api/v1/incidents")[1])["incidents"])
                 incident = json.loads(ask(f"{base}/api/v1/incidents")[1])["incidents"][0]
                 for path in (f"/api/v1/evidence/{incident['id']}", f"/api/v1/evidence/{incident['id']}.html", f"/api/v1/evidence/requests/{incident['pid']}"):
                     self.assertEqual(ask(base + path)[0], 403, path)

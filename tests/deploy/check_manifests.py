@@ -1,4 +1,4 @@
-"""Kubernetes manifests: valid, strictly, for each supported version; with the least privilege that works, and no more."""
+"""Kubernetes manifests: strictly valid for each supported version, with the minimum privileges that work."""
 
 import json
 import os
@@ -7,9 +7,10 @@ import unittest
 
 import tools
 
-# What the manifests are for: the oldest supported one to the newest that kubernetes-validate knows.
+# Versions for which the manifests are made: from the oldest supported version to the newest that kubernetes-validate
+# knows.
 VERSIONS = ["1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
-# Fields that came later, as the comment at their place says.
+# Fields of later versions, as stated in the comments at these fields.
 SINCE = {"overlays/plain+host-processes": "1.30", "overlays/with-collector+servicemonitor+without-api-server+host-processes": "1.30", "collector": "1.30"}
 MONITORING = "monitoring.coreos.com/v1"
 
@@ -25,13 +26,13 @@ def tearDownModule():
 
 
 def everything():
-    """All that is made of deploy/, by name."""
+    """Returns all objects that are built from deploy/, by name."""
     made = {place: tools.kustomized(place) for place in tools.KUSTOMIZED}
     return made | {case: tools.rendered(case) for case in tools.cases()}
 
 
 def strict(schema):
-    """A definition that refuses what it does not know."""
+    """Returns a definition that rejects unknown fields."""
     if isinstance(schema, dict):
         made = {key: strict(value) for key, value in schema.items()}
         if "properties" in schema and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -49,12 +50,12 @@ def daemonsets():
 
 class Manifests(unittest.TestCase):
     def test_valid(self):
-        """Scenario: everything that kustomize and helm make, for each version.
-        Guarantee: no unknown key, no wrong type, nothing missing."""
+        """Scenario: all outputs of kustomize and helm are validated for each version.
+        Guarantee: no key is unknown, no type is wrong, and no required field is missing."""
         try:
             import kubernetes_validate
         except ImportError:
-            tools.left_out("kubernetes-validate is not there: tests/deploy/build python")
+            tools.left_out("kubernetes-validate is missing: tests/deploy/build python")
         checked = 0
         for name, text in everything().items():
             for version in VERSIONS:
@@ -69,12 +70,12 @@ class Manifests(unittest.TestCase):
         self.assertGreater(checked, 300)
 
     def test_validation_refuses(self):
-        """Scenario: a wrong type, an unknown key, a field that came later.
-        Guarantee: validation says no."""
+        """Scenario: a type is wrong, a key is unknown, or a field is from a later version.
+        Guarantee: validation fails."""
         try:
             import kubernetes_validate
         except ImportError:
-            tools.left_out("kubernetes-validate is not there: tests/deploy/build python")
+            tools.left_out("kubernetes-validate is missing: tests/deploy/build python")
         _, daemonset, _ = next(daemonsets())
         for spoil in (
             lambda pod: pod.update(hostPID="yes"),
@@ -87,8 +88,8 @@ class Manifests(unittest.TestCase):
                 kubernetes_validate.validate(spoiled, "1.29", strict=True)
 
     def test_operator(self):
-        """Scenario: the ServiceMonitors and PrometheusRules.
-        Guarantee: they are what the operator's definitions say, without unknown keys."""
+        """Scenario: the ServiceMonitors and PrometheusRules are validated.
+        Guarantee: they match the operator's definitions and have no unknown keys."""
         import jsonschema
 
         folder = tools.folder("operator", "prometheus_operator")
@@ -109,9 +110,9 @@ class Manifests(unittest.TestCase):
         self.assertEqual(kinds, {"ServiceMonitor", "PrometheusRule"})
 
     def test_least_privilege(self):
-        """Scenario: each DaemonSet.
-        Guarantee: the two capabilities and hostPID are all that it has beyond an ordinary pod; no path of the host but the one
-        that the component for it names, no writing in the image."""
+        """Scenario: each DaemonSet is compared with an ordinary pod.
+        Guarantee: it adds only the two capabilities and hostPID; the only host path is the path that its component
+        names, and the image's file system is read-only."""
         count = 0
         for name, daemonset, _ in daemonsets():
             with self.subTest(name=name):
@@ -125,7 +126,7 @@ class Manifests(unittest.TestCase):
                 self.assertIs(context["readOnlyRootFilesystem"], True)
                 self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
                 self.assertIs(pod["hostPID"], True)
-                # A pod with `hostUsers: false` may not have hostPID.
+                # A pod with `hostUsers: false` must not have hostPID.
                 self.assertIs(pod["hostUsers"], True)
                 self.assertFalse({"hostNetwork", "hostIPC", "initContainers"} & pod.keys())
                 paths = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
@@ -142,8 +143,9 @@ class Manifests(unittest.TestCase):
         self.assertEqual(count, len(tools.KUSTOMIZED) - 1 + len(tools.cases()))
 
     def test_sidecar(self):
-        """Scenario: the sidecar.
-        Guarantee: no capability, no namespace of the host; both containers run as one user and share /tmp and the processes."""
+        """Scenario: the sidecar manifest is inspected.
+        Guarantee: it has no capability and no host namespace; both containers run as one user and share /tmp and the
+        processes."""
         (deployment,) = [each for each in tools.documents(tools.kustomized("overlays/sidecar")) if each["kind"] == "Deployment"]
         pod = deployment["spec"]["template"]["spec"]
         self.assertFalse({"hostPID", "hostNetwork", "hostIPC"} & pod.keys())
@@ -155,8 +157,9 @@ class Manifests(unittest.TestCase):
             self.assertIn({"name": "tmp", "mountPath": "/tmp"}, container["volumeMounts"])
 
     def test_rights(self):
-        """Scenario: what gcwatch may do at the API server.
-        Guarantee: list and watch pods, and nothing where nothing is asked; the token is mounted then only."""
+        """Scenario: gcwatch's rights at the API server are inspected.
+        Guarantee: they allow listing and watching pods, and nothing if metadata is off; only with metadata is the token
+        mounted."""
         for name, daemonset, all_of_it in daemonsets():
             with self.subTest(name=name):
                 roles = [each for each in all_of_it if each["kind"] in ("ClusterRole", "Role")]
@@ -166,7 +169,8 @@ class Manifests(unittest.TestCase):
                 self.assertIs(daemonset["spec"]["template"]["spec"]["automountServiceAccountToken"], asks)
 
     def test_kubelet(self):
-        """Scenario: the kubelet is asked in place of the API server. Guarantee: nodes/pods may be read, and nothing else."""
+        """Scenario: metadata comes from the kubelet instead of the API server.
+        Guarantee: the rights allow reading nodes/pods and nothing else."""
         helm = tools.folder("helm", "helm") / "helm"
         text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost,kubernetes.metadata=kubelet,networkPolicy.egress[0].ports[0].port=4317")
         (role,) = [each for each in tools.documents(text) if each["kind"] == "ClusterRole"]
@@ -175,8 +179,10 @@ class Manifests(unittest.TestCase):
         self.assertNotIn("6443", text)
 
     def test_network(self):
-        """Scenario: the chart's NetworkPolicy by default, with an empty list of destinations, and with one destination.
-        Guarantee: the policy is present; ingress is the port from the named clients; egress is open by default and restricted by a list."""
+        """Scenario: the chart's NetworkPolicy is rendered by default, with an empty list of destinations, and with one
+        destination.
+        Guarantee: the policy exists; it allows ingress to the port from the named clients; egress is open by default
+        and restricted by a list."""
         helm = tools.folder("helm", "helm") / "helm"
 
         def policy(*words):
@@ -199,7 +205,8 @@ class Manifests(unittest.TestCase):
             self.assertEqual(len(policy("--values", values.name)["egress"]), 2)
 
     def test_nodes(self):
-        """Scenario: each DaemonSet. Guarantee: Linux nodes only, and no node of a serverless or sandboxed pool."""
+        """Scenario: the node selection of each DaemonSet is inspected.
+        Guarantee: it selects Linux nodes only, and no node of a serverless or sandboxed pool."""
         for name, daemonset, _ in daemonsets():
             with self.subTest(name=name):
                 pod = daemonset["spec"]["template"]["spec"]
@@ -209,8 +216,8 @@ class Manifests(unittest.TestCase):
                 self.assertEqual(refused, {"eks.amazonaws.com/compute-type": ["fargate"], "type": ["virtual-kubelet"], "sandbox.gke.io/runtime": ["gvisor"]})
 
     def test_selected(self):
-        """Scenario: services, policies, monitors beside the pods.
-        Guarantee: each selects the pods that it is for."""
+        """Scenario: services, policies and monitors are compared with the pods.
+        Guarantee: each selects its pods."""
         for name, text in everything().items():
             made = tools.documents(text)
             pods = [each["spec"]["template"]["metadata"]["labels"] for each in made if each["kind"] in ("DaemonSet", "Deployment")]
@@ -229,8 +236,8 @@ class Manifests(unittest.TestCase):
                     self.assertEqual(len(chosen), 1)
 
     def test_monitors_keep_the_labels_of_processes(self):
-        """Scenario: each ServiceMonitor, and the scrape configuration.
-        Guarantee: honor_labels is on, as docs/telemetry.md asks."""
+        """Scenario: each ServiceMonitor and the scrape configuration are inspected.
+        Guarantee: honor_labels is on, as docs/telemetry.md requires."""
         for name, text in everything().items():
             for each in tools.documents(text):
                 if each["kind"] == "ServiceMonitor":

@@ -1,4 +1,4 @@
-"""The files of deploy/platforms: rendered, validated against the best schema there is, and consistent with the pod that they are for."""
+"""The files of deploy/platforms: rendered, validated with the best available schema, and consistent with their pods."""
 
 import gzip
 import json
@@ -20,7 +20,8 @@ VALIDATED = "1.34"
 
 
 def end_namespace(child):
-    """Ends the first process of a namespace that `unshare` made, and so all others there: a change of the user clears `--kill-child`."""
+    """Kills the first process of a namespace that `unshare` created, and thereby all others: a change of the user
+    clears `--kill-child`."""
     children = pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children")
     for pid in children.read_text().split() if children.exists() else []:
         os.kill(int(pid), signal.SIGKILL)
@@ -28,7 +29,7 @@ def end_namespace(child):
 
 
 def rendered(platform, *words):
-    """What the chart makes with the values of a platform."""
+    """Renders the chart with the values of a platform."""
     helm = tools.folder("helm", "helm") / "helm"
     words = ["gcwatch", tools.CHART, "--namespace", "gcwatch", "--kube-version", "1.34.0", "--set", "image.registry=images.example", *words]
     return tools.documents(tools.run(helm, "template", *words, "--values", PLATFORMS / platform / "values.yaml"))
@@ -44,7 +45,7 @@ def pod_of(documents):
 
 
 def strict(schema):
-    """A definition that refuses unknown keys."""
+    """Returns a definition that rejects unknown keys."""
     if isinstance(schema, dict):
         made = {key: strict(value) for key, value in schema.items()}
         if "properties" in schema and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -56,7 +57,7 @@ def strict(schema):
 
 
 def validate_custom(document, definition):
-    """A custom resource against its definition."""
+    """Validates a custom resource with its definition."""
     import jsonschema
 
     (definition,) = tools.documents(definition.read_text())
@@ -69,7 +70,8 @@ def validate_custom(document, definition):
 
 class Chart(unittest.TestCase):
     def test_valid(self):
-        """Scenario: the chart with the values of each platform. Guarantee: valid for Kubernetes, strictly."""
+        """Scenario: the chart is rendered with the values of each platform.
+        Guarantee: the objects are strictly valid for Kubernetes."""
         try:
             import kubernetes_validate
         except ImportError:
@@ -82,8 +84,8 @@ class Chart(unittest.TestCase):
                     kubernetes_validate.validate(document, VALIDATED, strict=True)
 
     def test_constraints_of_openshift(self):
-        """Scenario: the SCC next to the pod, with the state in an emptyDir and on the host.
-        Guarantee: the SCC is valid, and allows what the pod has and no more."""
+        """Scenario: the SCC is compared with the pod, with the state in an emptyDir and on the host.
+        Guarantee: the SCC is valid and allows exactly the needs of the pod."""
         for words in ((), ("--set", "state.volume=hostPath")):
             documents = rendered("openshift", *words)
             scc, pod = of_kind(documents, "SecurityContextConstraints"), pod_of(documents)
@@ -94,7 +96,7 @@ class Chart(unittest.TestCase):
             self.assertEqual(scc["requiredDropCapabilities"], container["securityContext"]["capabilities"]["drop"])
             self.assertIs(scc["allowHostPID"], pod["hostPID"])
             used = {key for volume in pod["volumes"] for key in volume if key != "name"}
-            # The token is a projected volume. Secrets are for the certificates of values.
+            # The token is a projected volume. Secrets contain the certificates from the values.
             self.assertEqual(set(scc["volumes"]), used | {"projected", "secret"})
             self.assertIs(scc["allowHostDirVolumePlugin"], "hostPath" in used)
             refused = ("allowPrivilegedContainer", "allowHostNetwork", "allowHostIPC", "allowHostPorts", "allowPrivilegeEscalation")
@@ -102,8 +104,9 @@ class Chart(unittest.TestCase):
             self.assertEqual(pod["securityContext"]["seLinuxOptions"], {"type": "spc_t"})
 
     def test_allowlist_of_autopilot(self):
-        """Scenario: the WorkloadAllowlist next to the pod of the chart with the values for Autopilot.
-        Guarantee: the allowlist matches the pod field by field, as the documentation of the resource says, and has one exemption."""
+        """Scenario: the WorkloadAllowlist is compared with the chart's pod for Autopilot.
+        Guarantee: the allowlist matches the pod field by field, as the documentation of the resource requires, and has
+        one exemption."""
         (allowlist,) = tools.documents((PLATFORMS / "gke-autopilot/workload-allowlist.yaml").read_text())
         pod = pod_of(rendered("gke-autopilot"))
         criteria = allowlist["matchingCriteria"]
@@ -120,13 +123,14 @@ class Chart(unittest.TestCase):
         self.assertEqual([each["name"] for each in criteria["volumes"]], [each["name"] for each in pod["volumes"]])
         for digests in allowlist["containerImageDigests"]:
             self.assertTrue(all(re.fullmatch("[0-9a-f]{64}", each) for each in digests["imageDigests"]))
-        # Without bursting, limits are the requests.
+        # Without bursting, limits equal requests.
         self.assertNotIn("affinity", pod)
         self.assertEqual(container["resources"]["requests"]["memory"], container["resources"]["limits"]["memory"])
         self.assertEqual(container["resources"]["requests"]["ephemeral-storage"], container["resources"]["limits"]["ephemeral-storage"])
 
     def test_configurations(self):
-        """Scenario: gcwatch.yaml of each rendering. Guarantee: the program accepts each of them."""
+        """Scenario: gcwatch reads gcwatch.yaml of each rendering.
+        Guarantee: it accepts each of them."""
         for values in sorted(PLATFORMS.glob("*/values.yaml")):
             with self.subTest(platform=values.parent.name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
                 file.write(of_kind(rendered(values.parent.name), "ConfigMap")["data"]["gcwatch.yaml"])
@@ -136,7 +140,8 @@ class Chart(unittest.TestCase):
 
 class Sidecars(unittest.TestCase):
     def test_eks_fargate(self):
-        """Scenario: kustomize builds the application for EKS Fargate. Guarantee: every object is valid; the pod has no host namespace, no host port, no capability and no host path."""
+        """Scenario: kustomize builds the application for EKS Fargate.
+        Guarantee: every object is valid; the pod has no host namespace, host port, capability or host path."""
         kustomize = tools.folder("kustomize", "kustomize") / "kustomize"
         documents = tools.documents(tools.run(kustomize, "build", PLATFORMS / "eks-fargate"))
         try:
@@ -153,8 +158,9 @@ class Sidecars(unittest.TestCase):
             self.assertFalse([port for port in container.get("ports", []) if "hostPort" in port])
 
     def test_ecs(self):
-        """Scenario: the task definitions against the model of RegisterTaskDefinition in botocore.
-        Guarantee: no unknown key and no wrong type; the sidecar has no capability and the user of the application; the daemon has the two."""
+        """Scenario: the task definitions are compared with the model of RegisterTaskDefinition in botocore.
+        Guarantee: no key is unknown and no type is wrong; the sidecar has no capability and the user of the
+        application; the daemon has the two capabilities."""
         try:
             import botocore
             import botocore.model
@@ -185,7 +191,9 @@ class Sidecars(unittest.TestCase):
             tools.run(tools.gcwatch(), *gcwatch["command"], "--check-config", env=os.environ | {each["name"]: each["value"] for each in gcwatch["environment"]})
 
     def test_container_apps(self):
-        """Scenario: the Container App. Guarantee: both containers mount the shared volume at one path, gcwatch reads this path, and its arguments are valid."""
+        """Scenario: the Container App is inspected.
+        Guarantee: both containers mount the shared volume at one path, gcwatch reads this path, and its arguments are
+        valid."""
         (app,) = tools.documents((PLATFORMS / "container-apps/app.yaml").read_text())
         template = app["properties"]["template"]
         shop, gcwatch = template["containers"]
@@ -194,14 +202,14 @@ class Sidecars(unittest.TestCase):
         self.assertEqual([each["name"] for each in template["volumes"]], [mount["volumeName"]])
         self.assertIn(f"--sockets={mount['mountPath']}", gcwatch["args"])
         self.assertIn({"name": "TMPDIR", "value": mount["mountPath"]}, shop["env"])
-        # Pairs of processor and memory that the platform accepts: 2 GiB for each core.
+        # Pairs of processor and memory that the platform accepts: 2 GiB per core.
         for container in (shop, gcwatch):
             self.assertEqual(float(container["resources"]["memory"].removesuffix("Gi")), 2 * container["resources"]["cpu"])
         tools.run(tools.gcwatch(), *gcwatch["args"], "--check-config")
 
     def test_other_process_namespace(self):
-        """Scenario: an application and gcwatch, each in its own mount and process namespace, with one shared directory, as in a Container
-        App: first as one user without a capability, then gcwatch as root with DAC_OVERRIDE only.
+        """Scenario: an application and gcwatch run in separate mount and process namespaces with one shared directory,
+        as in a Container App: first as one user without capabilities, then with gcwatch as root with only DAC_OVERRIDE.
         Guarantee: gcwatch attaches and reports collections in both cases."""
         import process
         import receivers
@@ -218,7 +226,7 @@ class Sidecars(unittest.TestCase):
             shared.mkdir()
             os.chmod(place, 0o755)
             os.chmod(shared, 0o777)
-            # The user can read neither the cache of runtimes nor the tree.
+            # The user can read neither the cache of runtimes nor the work tree.
             program = shutil.copy(host, place)
             hook = shutil.copy(tools.PROJECT / "tests/workload/workload.dll", place)
             gcwatch = shutil.copy(tools.gcwatch(), place)
@@ -249,7 +257,8 @@ class Sidecars(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_page(self):
-        """Scenario: docs/platforms.md. Guarantee: the page names each folder of deploy/platforms, and each row of its table has a proof."""
+        """Scenario: docs/platforms.md is read.
+        Guarantee: the page names each folder of deploy/platforms, and each row of its table states its proof."""
         text = DOC.read_text()
         for folder in PLATFORMS.iterdir():
             if folder.is_dir():

@@ -1,4 +1,4 @@
-"""The files of deploy/policies and deploy/vex: valid for the engines that they are for, and consistent with gcwatch's pod."""
+"""The files of deploy/policies and deploy/vex: valid for their engines, and consistent with gcwatch's pod."""
 
 import datetime
 import json
@@ -23,7 +23,8 @@ class Admission(unittest.TestCase):
         self.parameter, self.policy, self.binding = read("admission/only-listed-images.yaml")
 
     def test_valid(self):
-        """Scenario: the policy, its binding and its parameter. Guarantee: valid, strictly, from Kubernetes 1.30 on."""
+        """Scenario: the policy, its binding and its parameter are validated.
+        Guarantee: they are strictly valid for Kubernetes 1.30 and later."""
         try:
             import kubernetes_validate
         except ImportError:
@@ -35,8 +36,9 @@ class Admission(unittest.TestCase):
         self.assertEqual(self.binding["spec"]["policyName"], self.policy["metadata"]["name"])
 
     def test_expression(self):
-        """Scenario: pods with a listed digest, with a tag, with a foreign digest, with a listed image and a foreign init or debug container, and a
-        parameter whose key is no digest. Guarantee: only pods whose every image is listed are admitted."""
+        """Scenario: pods have a listed digest, a tag, an unknown digest, or a listed image with an unknown init or
+        debug container; one parameter has a key that is not a digest.
+        Guarantee: a pod is admitted only if all its images are listed."""
         try:
             import cel
         except ImportError:
@@ -65,7 +67,8 @@ class Admission(unittest.TestCase):
 
 class Kyverno(unittest.TestCase):
     def test_valid(self):
-        """Scenario: the exception and the two policies. Guarantee: Kyverno's definitions accept them, without unknown keys."""
+        """Scenario: the exception and the two policies are validated.
+        Guarantee: Kyverno's definitions accept them without unknown keys."""
         folder = tools.folder("kyverno", "kyverno")
         kinds = {"ClusterPolicy": "clusterpolicies", "PolicyException": "policyexceptions"}
         found = []
@@ -76,7 +79,8 @@ class Kyverno(unittest.TestCase):
         self.assertEqual(sorted(found), ["ClusterPolicy", "ClusterPolicy", "PolicyException"])
 
     def test_exception_matches_the_pod(self):
-        """Scenario: the exception next to the DaemonSet of the chart. Guarantee: its names and labels are those of the object."""
+        """Scenario: the exception is compared with the DaemonSet of the chart.
+        Guarantee: its names and labels match the object."""
         (exception,) = read("kyverno/exception.yaml")
         ((resources,),) = [[each["resources"] for each in exception["spec"]["match"]["any"]]]
         daemonset = check_platforms.of_kind(tools.documents(tools.rendered("default")), "DaemonSet")
@@ -86,8 +90,8 @@ class Kyverno(unittest.TestCase):
         self.assertLessEqual(resources["selector"]["matchLabels"].items(), labels.items())
 
     def test_exception_names_rules(self):
-        """Scenario: the exception and the Pod Security policies of Kyverno's chart. Guarantee: each policy and each rule exists, also as the derived
-        rule of a controller."""
+        """Scenario: the exception is compared with the Pod Security policies of Kyverno's chart.
+        Guarantee: each policy and each rule exists, including the derived rules of controllers."""
         (exception,) = read("kyverno/exception.yaml")
         for each in exception["spec"]["exceptions"]:
             text = (tools.folder("kyverno", "kyverno") / "policies" / f"{each['policyName']}.yaml").read_text()
@@ -97,8 +101,10 @@ class Kyverno(unittest.TestCase):
             self.assertEqual(each["ruleNames"], own + [f"autogen-{name}" for name in own])
 
     def test_repair_conditions(self):
-        """Scenario: the conditions of the repair for pods with and without /tmp, and with each form of the switch.
-        Guarantee: only containers that need the repair get it. (jmespath evaluates the conditions, Kyverno itself does not run here.)"""
+        """Scenario: the conditions of the repair are evaluated for pods with and without /tmp, and with each form of
+        the switch.
+        Guarantee: only containers that need the repair get it. (jmespath evaluates the conditions; Kyverno itself does
+        not run here.)"""
         try:
             import jmespath
         except ImportError:
@@ -135,8 +141,9 @@ class Kyverno(unittest.TestCase):
         self.assertTrue(applies(switches, {"containers": [bare]}, bare, {label: "net8-image"}))
 
     def test_narrower_switches_open_the_port_only(self):
-        """Scenario: a real runtime with the whole switch, and with the variables of the repair.
-        Guarantee: no socket with the first; with the second a diagnostics socket, and no pipe of the debugger."""
+        """Scenario: a real runtime runs with the general switch, and with the variables of the repair.
+        Guarantee: with the switch, there is no socket; with the variables, there is a diagnostics socket and no pipe of
+        the debugger."""
         import process
 
         (policy,) = read("kyverno/repair-diagnostics.yaml")
@@ -144,15 +151,16 @@ class Kyverno(unittest.TestCase):
         repaired = {each["name"]: each["value"] for each in container["env"]}
         for variables, expected in (({"DOTNET_EnableDiagnostics": "0"}, set()), (repaired, {"dotnet-diagnostic"}), ({"COMPlus_EnableDiagnostics": "0"} | repaired, {"dotnet-diagnostic"})):
             with tempfile.TemporaryDirectory(prefix="gcw-switch.") as folder, process.Workload(folder, rounds=1, **variables):
-                # The program has begun, and its runtime opens the port before that.
+                # The program runs, and its runtime opens the port before the program starts.
                 found = {name.rpartition("-")[0].split("-", 2)[0] + "-" + name.split("-")[1] for name in os.listdir(folder)}
                 self.assertEqual({name for name in found if name.startswith(("dotnet-diagnostic", "clr-debug"))}, expected, variables)
 
 
 class Gatekeeper(unittest.TestCase):
     def test_matches(self):
-        """Scenario: the `match` of each constraint against Gatekeeper's definition. Guarantee: valid; gcwatch's namespace may have just the
-        capabilities of the chart. (The parameters are those of Gatekeeper's library, which has no schema here.)"""
+        """Scenario: the `match` of each constraint is validated with Gatekeeper's definition.
+        Guarantee: it is valid, and gcwatch's namespace may have exactly the capabilities of the chart. (The parameters
+        come from Gatekeeper's library, which has no schema here.)"""
         import jsonschema
 
         (definition,) = tools.documents((tools.folder("gatekeeper", "gatekeeper") / "match.yaml").read_text())
@@ -168,8 +176,9 @@ class Gatekeeper(unittest.TestCase):
 
 class Vex(unittest.TestCase):
     def test_document(self):
-        """Scenario: the OpenVEX document. Guarantee: the document has the fields that version 0.2.0 of the specification requires, and its reasons hold: no crate
-        that it calls absent is in Cargo.lock."""
+        """Scenario: the OpenVEX document is read.
+        Guarantee: it has the fields that version 0.2.0 of the specification requires, and its reasons hold: Cargo.lock
+        contains none of the crates that it calls absent."""
         document = json.loads((tools.DEPLOY / "vex/gcwatch.openvex.json").read_text())
         self.assertEqual(document["@context"], "https://openvex.dev/ns/v0.2.0")
         for key in ("@id", "author", "timestamp", "version"):

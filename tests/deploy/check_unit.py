@@ -13,7 +13,8 @@ UNIT = tools.DEPLOY / "systemd" / "gcwatch.service"
 
 class Unit(unittest.TestCase):
     def test_verified(self):
-        """Scenario: systemd-analyze verify, with a program that is there. Guarantee: no complaint."""
+        """Scenario: systemd-analyze verifies the unit with an existing program.
+        Guarantee: it reports no fault."""
         analyze = tools.program("systemd-analyze")
         with tempfile.TemporaryDirectory(prefix="gcw-unit.") as folder:
             unit = pathlib.Path(folder) / UNIT.name
@@ -22,7 +23,8 @@ class Unit(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def test_verify_refuses(self):
-        """Scenario: a key that does not exist. Guarantee: it is said."""
+        """Scenario: the unit has a key that does not exist.
+        Guarantee: systemd-analyze reports the key."""
         analyze = tools.program("systemd-analyze")
         with tempfile.TemporaryDirectory(prefix="gcw-unit.") as folder:
             unit = pathlib.Path(folder) / UNIT.name
@@ -31,15 +33,18 @@ class Unit(unittest.TestCase):
             self.assertIn("NoNewPrivilege", done.stdout + done.stderr)
 
     def test_least_privilege(self):
-        """Scenario: the unit's lines. Guarantee: the same two capabilities as on Kubernetes, ambient and at most."""
+        """Scenario: the lines of the unit are read.
+        Guarantee: the unit has the same two capabilities as on Kubernetes, as ambient capabilities and in the bounding
+        set."""
         lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
         for key in ("AmbientCapabilities", "CapabilityBoundingSet"):
             self.assertIn(f"{key}=CAP_SYS_PTRACE CAP_DAC_OVERRIDE", lines)
         self.assertIn("NoNewPrivileges=yes", lines)
 
     def test_system_calls(self):
-        """Scenario: gcwatch attaches to a real process, serves its metrics, tries to send, reloads and ends, under strace.
-        Guarantee: the unit's SystemCallFilter lets through every system call that it makes."""
+        """Scenario: gcwatch attaches to a real process, serves its metrics, tries to send, reloads and exits, under
+        strace.
+        Guarantee: the unit's SystemCallFilter allows every system call of gcwatch."""
         analyze, strace = tools.program("systemd-analyze"), tools.program("strace")
         import gcwatch as program
         import process
@@ -53,7 +58,7 @@ class Unit(unittest.TestCase):
             process.Workload(folder, rounds=50) as workload,
         ):
             (web,) = receivers.free_ports(1)
-            # Away from what strace writes: the folder of the configuration is watched.
+            # A separate folder from strace's output, because the folder of the configuration is watched.
             (pathlib.Path(folder) / "etc").mkdir()
             config = pathlib.Path(folder) / "etc" / "gcwatch.yaml"
             keys = f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\n  lease_folder: {folder}/leases\n"
@@ -72,11 +77,11 @@ class Unit(unittest.TestCase):
                 reloaded = lambda: any(line.endswith(" 1") and 'outcome="accepted"' in line for line in metrics().splitlines() if line.startswith("gcwatch_config_reloads"))
                 daemon.await_true("it was reloaded", reloaded)
             finally:
-                # strace passes the signal on to nobody: its child is the one.
+                # strace does not forward the signal, so signal its child.
                 (child,) = pathlib.Path(f"/proc/{daemon.child.pid}/task/{daemon.child.pid}/children").read_text().split()
                 tools.os.kill(int(child), tools.signal.SIGTERM)
                 daemon.child.wait(receivers.PATIENCE)
-            # A thread that ends before strace has read what it called is written as `???(`.
+            # A thread that exits before strace has read its system call is written as `???(`.
             began = (line.split()[1] for line in pathlib.Path(calls_of, "calls").read_text().splitlines() if "(" in line and "<..." not in line)
             used = {call.split("(")[0] for call in began} - {"???"}
         self.assertGreater(len(used), 40)
@@ -91,7 +96,7 @@ class Unit(unittest.TestCase):
 
 
 def calls(analyze, name):
-    """The system calls of a group of systemd's, or the one of that name."""
+    """Returns the system calls of a systemd group, or the system call of that name."""
     if not name.startswith("@"):
         return {name}
     lines = [line.strip() for line in tools.run(analyze, "syscall-filter", name).splitlines()[1:]]

@@ -1,6 +1,8 @@
-"""What GitHub runs and shows: workflows, forms, Dependabot's file; and the compose file of the first minutes.
+"""The files that GitHub reads: workflows, forms and the configuration of Dependabot; also the compose file of the quick
+start.
 
-A workflow is a list of commands of the repository. So each step is checked here: it is an action pinned by commit, or a program of the tree."""
+A workflow is a list of commands of the repository, so these tests check each step: it is an action pinned by commit, or
+a program of the tree."""
 
 import json
 import os
@@ -17,7 +19,7 @@ from tools import PROJECT
 
 GITHUB = PROJECT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
-# With which words a step may begin: what runs on a laptop, too.
+# Words with which a step may start; each also runs on a laptop.
 COMMANDS = ("cargo xtask ", "cargo test ", 'cargo "+$(.ci/tools --oldest-rust)" check ', ".ci/", "tests/", "fuzz/", "chmod ")
 AS_ROOT = 'sudo env PATH="$PATH" HOME="$HOME" '
 
@@ -31,12 +33,14 @@ class Workflows(unittest.TestCase):
                     yield f"{path.name}: {name}", step
 
     def test_actionlint(self):
-        """Scenario: actionlint reads the workflows. Guarantee: it finds nothing: syntax, expressions, types, names of contexts and permissions."""
+        """Scenario: actionlint reads the workflows.
+        Guarantee: syntax, expressions, types, names of contexts and permissions have no faults."""
         lint = tools.folder("actionlint", "actionlint") / "actionlint"
         tools.run(lint, "-shellcheck=", "-pyflakes=", *WORKFLOWS)
 
     def test_actions_are_pinned(self):
-        """Scenario: every action. Guarantee: a whole commit, with its version behind it; one version of each."""
+        """Scenario: every action is inspected.
+        Guarantee: it is pinned by a full commit id followed by its version, with one version per action."""
         found = {}
         for path in WORKFLOWS:
             for line in path.read_text().splitlines():
@@ -47,7 +51,8 @@ class Workflows(unittest.TestCase):
         self.assertIn("actions/checkout", found)
 
     def test_steps_are_commands(self):
-        """Scenario: every step. Guarantee: one command, of a program that is in the tree and can be run; nothing from outside goes into its text."""
+        """Scenario: every step is inspected.
+        Guarantee: it is a single command of an executable program of the tree, and contains no text from outside."""
         for where, step in self.steps():
             if "run" not in step:
                 continue
@@ -61,14 +66,16 @@ class Workflows(unittest.TestCase):
                 self.assertTrue(os.access(PROJECT / program, os.X_OK), f"{where}: {program}")
 
     def test_suites_are_there(self):
-        """Scenario: the matrices of the nightly run. Guarantee: each suite has its script."""
+        """Scenario: the matrices of the nightly run are read.
+        Guarantee: each suite has its script."""
         (nightly,) = tools.documents((GITHUB / "workflows/nightly.yml").read_text())
         for suite in nightly["jobs"]["suites"]["strategy"]["matrix"]["suite"]:
             self.assertTrue(os.access(PROJECT / "tests" / suite / "run", os.X_OK), suite)
 
     def test_rights_are_few(self):
-        """Scenario: the permissions of each workflow. Guarantee: reading by default; more only in the job that publishes; no key stays in a checkout;
-        every job has a limit of time."""
+        """Scenario: the permissions of each workflow are read.
+        Guarantee: they allow only reading, and more only in the job that publishes; no key stays in a checkout; every
+        job has a time limit."""
         for path in WORKFLOWS:
             (workflow,) = tools.documents(path.read_text())
             self.assertEqual(workflow["permissions"], {"contents": "read"}, path.name)
@@ -81,7 +88,8 @@ class Workflows(unittest.TestCase):
                 self.assertIs(step["with"]["persist-credentials"], False, where)
 
     def test_release_has_every_step(self):
-        """Scenario: docs/releasing.md and the workflow. Guarantee: the same commands in the same order."""
+        """Scenario: docs/releasing.md is compared with the workflow.
+        Guarantee: both have the same commands in the same order."""
         (release,) = tools.documents((GITHUB / "workflows/release.yml").read_text())
         runs = [step["run"] for job in release["jobs"].values() for step in job["steps"] if "run" in step]
         done = [" ".join(run.split()[2:4]) for run in runs if run.startswith("cargo xtask")]
@@ -93,8 +101,9 @@ class Workflows(unittest.TestCase):
 
 
     def test_image_is_scanned_and_attested(self):
-        """Scenario: the release. Guarantee: the image is scanned before anything is published; provenance, SBOM and VEX document are attested to it and
-        pushed next to it."""
+        """Scenario: the release workflow is read.
+        Guarantee: the image is scanned before publication; provenance, SBOM and VEX document are attested to the image
+        and pushed next to it."""
         (release,) = tools.documents((GITHUB / "workflows/release.yml").read_text())
         steps = release["jobs"]["publish"]["steps"]
         runs = [step.get("run", "") for step in steps]
@@ -106,7 +115,9 @@ class Workflows(unittest.TestCase):
 
 class Forms(unittest.TestCase):
     def test_issue_forms(self):
-        """Scenario: the forms. Guarantee: what GitHub asks of one: a name, a description, questions with an id each, and one that has to be answered."""
+        """Scenario: the issue forms are read.
+        Guarantee: each has what GitHub requires: a name, a description, questions with distinct ids, and at least one
+        required question."""
         forms = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
         self.assertGreaterEqual(len(forms), 3)
         for path in forms:
@@ -120,7 +131,8 @@ class Forms(unittest.TestCase):
             self.assertTrue(any(each.get("validations", {}).get("required") for each in form["body"]), path.name)
 
     def test_dependabot(self):
-        """Scenario: the folders that Dependabot looks into. Guarantee: each has files of its ecosystem."""
+        """Scenario: the folders of the Dependabot configuration are inspected.
+        Guarantee: each contains files of its ecosystem."""
         (document,) = tools.documents((GITHUB / "dependabot.yml").read_text())
         files = {"cargo": "Cargo.toml", "github-actions": ".github/workflows/*.yml", "docker": "*Containerfile", "docker-compose": "compose.yaml", "pip": "requirements.txt"}
         for update in document["updates"]:
@@ -132,9 +144,9 @@ class Compose(unittest.TestCase):
     FILE = PROJECT / "deploy/compose/compose.yaml"
 
     def test_files(self):
-        """Scenario: what the compose file mounts and builds from. Guarantee: it is there, mounted for reading; ports are on loopback alone; images have
-        a version."""
-        # Merge keys are the compose format's.
+        """Scenario: the mounts and build files of the compose file are inspected.
+        Guarantee: they exist and are mounted read-only; ports are published on loopback only; images have a version."""
+        # Merge keys are part of the compose format.
         document = yaml.safe_load(self.FILE.read_text())
         for name, service in document["services"].items():
             for volume in service.get("volumes", []):
@@ -149,7 +161,8 @@ class Compose(unittest.TestCase):
                 self.assertRegex(service["image"], r"^[\w/-]+:v?\d+\.\d+\.\d+$", name)
 
     def test_gcwatch(self):
-        """Scenario: gcwatch's part. Guarantee: the rights of the chart and no more; its configuration is valid."""
+        """Scenario: the service of gcwatch is inspected.
+        Guarantee: its rights equal the rights of the chart, and its configuration is valid."""
         service = yaml.safe_load(self.FILE.read_text())["services"]["gcwatch"]
         values = yaml.safe_load((tools.CHART / "values.yaml").read_text())["securityContext"]["capabilities"]
         self.assertEqual((service["cap_drop"], service["cap_add"]), (values["drop"], values["add"]))
@@ -159,7 +172,8 @@ class Compose(unittest.TestCase):
         tools.run(tools.gcwatch(), "run", "--check-config", "--config", configuration)
 
     def test_prometheus(self):
-        """Scenario: its configuration beside the rules, as mounted. Guarantee: promtool accepts it."""
+        """Scenario: the Prometheus configuration is placed next to the rules, as in the mount.
+        Guarantee: promtool accepts it."""
         promtool = tools.program("promtool")
         held = tempfile.TemporaryDirectory(prefix="gcw-compose.")
         self.addCleanup(held.cleanup)
@@ -169,7 +183,8 @@ class Compose(unittest.TestCase):
         tools.run(promtool, "check", "config", folder / "prometheus.yaml")
 
     def test_datasources(self):
-        """Scenario: Grafana's data sources. Guarantee: their hosts are services of the file; the file of dashboards names the folder that is mounted."""
+        """Scenario: the data sources of Grafana are read.
+        Guarantee: their hosts are services of the compose file, and the file of dashboards names the mounted folder."""
         services = yaml.safe_load(self.FILE.read_text())["services"]
         provisioning = PROJECT / "deploy/grafana/provisioning"
         for source in yaml.safe_load((provisioning / "datasources.yaml").read_text())["datasources"]:

@@ -1,4 +1,4 @@
-"""Where the tools of the checks are, and what they make of deploy/."""
+"""The tools of the checks, and the objects that they build from deploy/."""
 
 import functools
 import hashlib
@@ -18,7 +18,7 @@ DEPLOY = PROJECT / "deploy"
 CHART = DEPLOY / "helm" / "gcwatch"
 # For receivers, real processes and recordings.
 sys.path.insert(0, str(PROJECT / "tests" / "e2e"))
-# Bound on one run of a tool.
+# Timeout for one run of a tool.
 PATIENCE = 600
 
 
@@ -26,7 +26,7 @@ SAID = set()
 
 
 def left_out(reason):
-    """Ends a test that cannot be made here; a failure where everything has to be checked. Each reason is said once."""
+    """Skips a test that cannot run here, or fails it if every test is required. Each reason is printed once."""
     if os.environ.get("GCWATCH_DEPLOY_ALL"):
         raise AssertionError(reason)
     if reason not in SAID:
@@ -48,15 +48,15 @@ def pins():
 
 
 def folder(name, pin):
-    """The folder of a tool that tests/deploy/build made."""
+    """Returns the folder of a tool that tests/deploy/build provides."""
     made = cache() / f"{name}-{pins()[pin]}"
     if not (made / ".complete").exists():
-        left_out(f"{name} {pins()[pin]} is not there: tests/deploy/build {name}")
+        left_out(f"{name} {pins()[pin]} is missing: tests/deploy/build {name}")
     return made
 
 
 def program(name):
-    """A program of the machine."""
+    """Returns a program of the machine."""
     found = shutil.which(name)
     if not found:
         left_out(f"{name} is not on PATH")
@@ -68,7 +68,7 @@ def gcwatch():
 
 
 def run(*command, status=0, **more):
-    """Standard output of a command, which has to end with this status."""
+    """Returns the standard output of a command, which must exit with this status."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, **more)
     if done.returncode != status:
         raise AssertionError(f"{command[0]} ended with {done.returncode}, not {status}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
@@ -76,14 +76,14 @@ def run(*command, status=0, **more):
 
 
 class Strict(yaml.SafeLoader):
-    """A key that is there twice is a mistake."""
+    """A YAML loader that rejects duplicate keys."""
 
     def construct_mapping(self, node, deep=False):
         merge = "tag:yaml.org,2002:merge"
         keys = [self.construct_object(key, deep=True) for key, _ in node.value if key.tag != merge]
         for key in keys:
             if keys.count(key) > 1:
-                raise yaml.YAMLError(f"{node.start_mark}: the key {key} is there twice")
+                raise yaml.YAMLError(f"{node.start_mark}: the key {key} is a duplicate")
         return super().construct_mapping(node, deep)
 
 
@@ -93,13 +93,14 @@ def documents(text):
 
 @functools.cache
 def kustomized(place):
-    """What `kustomize build` makes of a folder of deploy/kustomize, or of an overlay with a component: `plain+servicemonitor`."""
+    """Returns the output of `kustomize build` for a folder of deploy/kustomize, or for an overlay with a component:
+    `plain+servicemonitor`."""
     kustomize = folder("kustomize", "kustomize") / "kustomize"
     base = DEPLOY / "kustomize"
     overlay, *components = place.split("+")
     if not components:
         return run(kustomize, "build", base / overlay)
-    # As a user writes it: a folder with these two, in a copy.
+    # Build a copy with an overlay and a component, as a user would write it.
     copy = pathlib.Path(os.environ["GCWATCH_DEPLOY_FOLDER"]) / hashlib.sha256(place.encode()).hexdigest()[:12]
     shutil.copytree(base, copy)
     (copy / "own").mkdir()
@@ -123,12 +124,12 @@ KUSTOMIZED = [
 
 
 def cases():
-    """The render cases of the chart: ci/NAME-values.yaml."""
+    """Returns the render cases of the chart: ci/NAME-values.yaml."""
     return sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
 
 
 @functools.cache
 def rendered(case):
-    """What `helm template` makes of a case."""
+    """Returns the output of `helm template` for a case."""
     helm = folder("helm", "helm") / "helm"
     return run(helm, "template", "gcwatch", CHART, "--namespace", "gcwatch", "--kube-version", "1.34.0", "--values", CHART / "ci" / f"{case}-values.yaml")

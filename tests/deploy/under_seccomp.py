@@ -1,8 +1,8 @@
-"""Runs a program under a seccomp profile in the format of the OCI runtime specification, as a container runtime does, with libseccomp.
+"""Runs a program under a seccomp profile of the OCI runtime specification with libseccomp, like a container runtime.
 
   python3 under_seccomp.py PROFILE PROGRAM [ARGUMENT...]
 
-Rules for other processors than this one are left out. no_new_privs is set."""
+Rules for other processors are ignored. no_new_privs is set."""
 
 import ctypes
 import errno
@@ -31,7 +31,8 @@ def load(profile):
         arguments = [Comparison(each["index"], COMPARISONS[each["op"]], each["value"], each.get("valueTwo", 0)) for each in rule.get("args", [])]
         for name in rule["names"]:
             number = library.seccomp_syscall_resolve_name(name.encode())
-            # -1: unknown to this libseccomp. Other negative numbers: no call of this processor.
+            # -1 means unknown to this libseccomp. Other negative numbers are system calls that this processor does not
+            # have.
             if number < 0:
                 continue
             failed = library.seccomp_rule_add_array(context, ACTIONS[rule["action"]](rule), number, len(arguments), (Comparison * len(arguments))(*arguments))

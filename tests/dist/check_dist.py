@@ -1,6 +1,7 @@
-"""What `cargo xtask dist` makes: each piece is opened, and installed where this host can.
+"""The output of `cargo xtask dist`: each artifact is opened, and installed if this host can install it.
 
-The program in it is whichever GCWATCH names: a debug build does. Whether it is static is checked where it says that it is.
+The packed program is the one in GCWATCH, and may be a debug build. It is checked for static linking only if it claims
+to be static.
 """
 
 import gzip
@@ -22,7 +23,7 @@ from xml.etree import ElementTree
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("GCWATCH") or PROJECT / "target" / "debug" / "gcwatch")
 VERSION = re.search(r'\[workspace.package\]\nversion = "(.*)"', (PROJECT / "Cargo.toml").read_text())[1]
-# GCWATCH_XTASK: one that is built.
+# GCWATCH_XTASK names a program that is already built.
 XTASK = [os.environ["GCWATCH_XTASK"]] if os.environ.get("GCWATCH_XTASK") else ["cargo", "xtask"]
 PATIENCE = 600
 NUSPEC = "{http://schemas.microsoft.com/packaging/2010/07/nuspec.xsd}"
@@ -72,17 +73,18 @@ class Dist(unittest.TestCase):
         return int(os.environ.get("SOURCE_DATE_EPOCH") or run("git", "log", "-1", "--format=%ct", cwd=PROJECT))
 
     def check_entries(self, archive):
-        """Sorted, of root, dated by the commit."""
+        """Asserts that entries are sorted, belong to root, and have the date of the commit."""
         names = [entry.name for entry in archive.getmembers()]
         self.assertEqual(names, sorted(names))
         epoch = self.of_commit()
         for entry in archive.getmembers():
             self.assertEqual((entry.uid, entry.gid, entry.mtime), (0, 0, epoch), entry.name)
-            self.assertFalse(entry.mode & 0o022, f"{entry.name}: others may write")
+            self.assertFalse(entry.mode & 0o022, f"{entry.name}: no write permission for others")
         return names
 
     def test_twice(self):
-        """Scenario: made twice from one program, at different times. Guarantee: every file is the same."""
+        """Scenario: the artifacts are built twice from one program at different times.
+        Guarantee: all files are identical."""
         two = self.top / "two"
         make(two)
         for path in self.out.iterdir():
@@ -90,24 +92,28 @@ class Dist(unittest.TestCase):
         self.assertEqual({path.name for path in self.out.iterdir()}, {path.name for path in two.iterdir()})
 
     def test_date(self):
-        """Scenario: SOURCE_DATE_EPOCH is set. Guarantee: it is the date of the entries."""
+        """Scenario: SOURCE_DATE_EPOCH is set.
+        Guarantee: the entries have this date."""
         dated = self.top / "dated"
         make(dated, SOURCE_DATE_EPOCH="86400")
         with tarfile.open(next(dated.glob("*-linux.tar.gz"))) as archive:
             self.assertEqual({entry.mtime for entry in archive}, {86400})
 
     def test_checksums(self):
-        """Scenario: sha256sum reads SHA256SUMS. Guarantee: every file is in it and right."""
+        """Scenario: sha256sum reads SHA256SUMS.
+        Guarantee: the file lists every artifact with the right checksum."""
         run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=self.out)
         named = {line.split()[1] for line in (self.out / "SHA256SUMS").read_text().splitlines()}
         self.assertEqual(named, {path.name for path in self.out.iterdir()} - {"SHA256SUMS"})
 
     def test_says_how_it_is_linked(self):
-        """Scenario: a program that needs libraries, or none. Guarantee: the task says which."""
+        """Scenario: one program needs libraries, another needs none.
+        Guarantee: the task reports the difference."""
         self.assertIn("static" if is_static() else "DYNAMIC", self.said)
 
     def test_not_a_program(self):
-        """Scenario: --binary names a text. Guarantee: it is refused, and nothing is made."""
+        """Scenario: --binary names a text file.
+        Guarantee: the file is refused, and no artifact is built."""
         out = self.top / "none"
         words = [*XTASK, "dist", "--allow-dirty", "--binary", __file__, "--out", out]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
@@ -116,7 +122,8 @@ class Dist(unittest.TestCase):
         self.assertFalse(out.exists())
 
     def test_tar(self):
-        """Scenario: the tar archive. Guarantee: its program runs; pages, completions, configuration and rules are there and usable."""
+        """Scenario: the tar archive is unpacked.
+        Guarantee: its program runs; pages, completions, configuration and rules exist and are usable."""
         with tarfile.open(self.one("*-linux.tar.gz")) as archive:
             names = self.check_entries(archive)
             archive.extractall(self.top / "tar")
@@ -136,10 +143,11 @@ class Dist(unittest.TestCase):
         self.assertGreater(len(names), 30)
 
     def test_deb(self):
-        """Scenario: dpkg-deb opens the package. Guarantee: fields, the configuration as conffile, the unit starts what the package has."""
+        """Scenario: dpkg-deb opens the package.
+        Guarantee: the fields are right, the configuration is a conffile, and the unit starts the packaged program."""
         package = self.one("*.deb")
         if not shutil.which("dpkg-deb"):
-            left_out("dpkg-deb is not here")
+            left_out("dpkg-deb is missing")
         info = run("dpkg-deb", "--info", package)
         for field in ("Package: gcwatch", f"Version: {VERSION}", "Architecture: amd64", "conffiles", "postinst", "prerm", "postrm"):
             self.assertIn(field, info)
@@ -157,8 +165,9 @@ class Dist(unittest.TestCase):
         gzip.decompress((root / "usr/share/man/man1/gcwatch.1.gz").read_bytes())
 
     def test_deb_installs(self):
-        """Scenario: installed in an empty root, configuration changed, upgraded, removed, purged.
-        Guarantee: the changed configuration survives the upgrade and the removal; a purge leaves nothing."""
+        """Scenario: the package is installed in an empty root, its configuration is changed, and the package is
+        upgraded, removed and purged.
+        Guarantee: the changed configuration survives the upgrade and the removal; after a purge, no file remains."""
         package = self.one("*.deb")
         if not shutil.which("dpkg") or os.geteuid() != 0:
             left_out("installing takes dpkg and root")
@@ -166,7 +175,7 @@ class Dist(unittest.TestCase):
         for folder in ("var/lib/dpkg/updates", "var/lib/dpkg/info", "etc", "usr/bin"):
             (root / folder).mkdir(parents=True)
         (root / "var/lib/dpkg/status").touch()
-        # There is no systemd in it: of the scripts, only what they do without one is shown here.
+        # The root has no systemd, so the test only covers the scripts' behaviour without systemd.
         newer = self.top / "newer"
         run("dpkg-deb", "--raw-extract", package, newer)
         control = newer / "DEBIAN/control"
@@ -200,7 +209,8 @@ class Dist(unittest.TestCase):
         self.assertEqual(left, [])
 
     def provide_shell(self, root):
-        """dpkg runs the scripts inside the root: a shell, and the few programs they call, with their libraries."""
+        """Provides a shell and the few programs that the package scripts call, with their libraries, because dpkg runs
+        the scripts inside the root."""
         for name in ("sh", "rm", "rmdir"):
             program = shutil.which(name)
             libraries = [word for word in run("ldd", program).split() if word.startswith("/")]
@@ -210,10 +220,11 @@ class Dist(unittest.TestCase):
                 shutil.copy(path, to)
 
     def test_rpm(self):
-        """Scenario: rpm reads the package. Guarantee: digests and fields are right, the configuration is kept, and the files are the .deb's."""
+        """Scenario: rpm reads the package.
+        Guarantee: digests and fields are right, the configuration is kept, and the files match the .deb package."""
         package = self.one("*.rpm")
         if not shutil.which("rpm"):
-            left_out("rpm is not here")
+            left_out("rpm is missing")
         database = ["rpm", "--dbpath", self.top / "rpm-read"]
         self.assertRegex(run(*database, "--checksig", "--verbose", package), r"Header SHA256 digest: OK\n.*Payload SHA256 digest: OK")
         query = [*database, "--query", "--package", package]
@@ -232,14 +243,16 @@ class Dist(unittest.TestCase):
             self.assertEqual(of_rpm, {path.replace("zsh/vendor-completions", "zsh/site-functions") for path in of_deb})
 
     def test_rpm_installs(self):
-        """Scenario: installed in an empty root, configuration changed, upgraded to itself, removed.
-        Guarantee: the program is there with its mode, rpm verifies every file, the changed configuration is kept beside."""
+        """Scenario: the package is installed in an empty root, its configuration is changed, and the package is
+        upgraded to itself and removed.
+        Guarantee: the program exists with its mode, rpm verifies every file, and the changed configuration is kept as a
+        backup."""
         package = self.one("*.rpm")
         if not shutil.which("rpm") or os.geteuid() != 0:
             left_out("installing takes rpm and root")
         root = self.top / "rpm-root"
         root.mkdir()
-        # Debian's rpm knows no package that has a shell; the scripts run where there is one.
+        # Debian's rpm does not know a package with a shell; the scripts run if a shell exists.
         words = ["rpm", "--root", root, "--nodeps", "--noscripts"]
         run(*words, "--install", package)
         program = root / "usr/bin/gcwatch"
@@ -253,11 +266,12 @@ class Dist(unittest.TestCase):
         self.assertEqual([str(path) for path in root.rglob("*gcwatch*")], [str(root / "etc/gcwatch"), f"{configuration}.rpmsave"])
 
     def test_rpm_scripts(self):
-        """Scenario: the scripts, with a systemctl that writes down what it is asked, at installation, upgrade and removal.
-        Guarantee: the preset decides at the first installation; an upgrade restarts only what runs; a removal stops it."""
+        """Scenario: the scripts run at installation, upgrade and removal, with a systemctl that records its arguments.
+        Guarantee: the preset decides at the first installation; an upgrade restarts only a running service; a removal
+        stops it."""
         package = self.one("*.rpm")
         if not shutil.which("rpm"):
-            left_out("rpm is not here")
+            left_out("rpm is missing")
         scripts = PROJECT / "deploy/packages/rpm"
         (self.top / "asked").mkdir()
         (self.top / "asked/systemctl").write_text(f'#!/bin/sh\necho "$@" >>{self.top}/asked/log\nexit 1\n')
@@ -267,7 +281,7 @@ class Dist(unittest.TestCase):
         def asked(name, number):
             log = self.top / "asked/log"
             log.write_text("")
-            # As on a host that systemd runs.
+            # Simulate a host that runs systemd.
             text = (scripts / name).read_text().replace("/run/systemd/system", str(self.top / "asked/system"))
             run("sh", "-euc", text, name, number, env={**os.environ, "PATH": f"{self.top}/asked:{os.environ['PATH']}"})
             return log.read_text().splitlines()
@@ -283,7 +297,8 @@ class Dist(unittest.TestCase):
             self.assertIn((scripts / name).read_text().strip(), said)
 
     def test_image_of_all_machines(self):
-        """Scenario: the archive that is pushed. Guarantee: one name leads to an index, and that to the images of the archives that engines load."""
+        """Scenario: the archive for pushing is opened.
+        Guarantee: its single name leads to an index, and the index to the images of the archives that engines load."""
         def opened(pattern):
             with tarfile.open(self.one(pattern)) as archive:
                 return {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
@@ -299,8 +314,9 @@ class Dist(unittest.TestCase):
         self.assertLessEqual({name for name in one if name.startswith("blobs/")}, set(both))
 
     def test_addresses(self):
-        """Scenario: packed with addresses, and with the placeholders of the sources. Guarantee: packages, image, chart and list name the
-        repository, the chart has the registry; with placeholders nothing names one."""
+        """Scenario: artifacts are packed with addresses, and with the placeholders of the sources.
+        Guarantee: packages, image, chart and list name the repository, and the chart names the registry; with
+        placeholders, no artifact contains an address."""
         out = self.top / "addressed"
         make(out, GCWATCH_REPOSITORY="https://git.test/team/gcwatch", GCWATCH_REGISTRY="registry.test/team")
 
@@ -326,8 +342,9 @@ class Dist(unittest.TestCase):
             self.assertNotRegex(text, r"(git|registry|packages)\.example/", name)
 
     def test_image(self):
-        """Scenario: the image archive as Docker and as an OCI reader open it. Guarantee: both lead to the same config and the same one layer;
-        digests and sizes are right; entry point, user and labels are the Containerfile's; nobody may write a file."""
+        """Scenario: Docker and an OCI reader open the image archive.
+        Guarantee: both find the same configuration and the same single layer; digests and sizes are right; entry point,
+        user and labels match the Containerfile; no file is writable."""
         with tarfile.open(self.one("*-oci-amd64.tar")) as archive:
             self.check_entries(archive)
             files = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
@@ -370,7 +387,8 @@ class Dist(unittest.TestCase):
         self.assertEqual(set(modes.values()), {0o444})
 
     def test_chart(self):
-        """Scenario: helm lints and renders the packed chart. Guarantee: what the chart's folder renders."""
+        """Scenario: helm lints and renders the packed chart.
+        Guarantee: the result equals the rendering of the chart's folder."""
         package = self.one("gcwatch-chart-*.tgz")
         with tarfile.open(package) as archive:
             names = self.check_entries(archive)
@@ -379,7 +397,7 @@ class Dist(unittest.TestCase):
         cache = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
         found = sorted(pathlib.Path(cache, "tools").glob("helm-*/helm"))
         if not found:
-            left_out("helm is not here: tests/deploy/build helm")
+            left_out("helm is missing: tests/deploy/build helm")
         chart = PROJECT / "deploy/helm/gcwatch"
         words = ["--kube-version", "1.34.0", "--values", chart / "ci/collector-values.yaml"]
         run(found[-1], "lint", "--strict", package, *words)
@@ -408,7 +426,8 @@ class Dist(unittest.TestCase):
         return files
 
     def test_nuget(self):
-        """Scenario: both packages are opened. Guarantee: the pointer names the other one; that one has the program as an executable command."""
+        """Scenario: both packages are opened.
+        Guarantee: the pointer package names the other package, which contains the program as an executable command."""
         files = self.check_package("gcwatch", "DotnetTool")
         settings = ElementTree.fromstring(files["tools/any/any/DotnetToolSettings.xml"])
         self.assertEqual(settings.get("Version"), "2")
@@ -421,7 +440,8 @@ class Dist(unittest.TestCase):
         self.assertEqual(sha256(files["tools/any/linux-x64/gcwatch"]), sha256(PROGRAM.read_bytes()))
 
     def test_nuget_installs(self):
-        """Scenario: `dotnet tool install` from the folder. Guarantee: the tool runs."""
+        """Scenario: `dotnet tool install` installs from the folder.
+        Guarantee: the tool runs."""
         dotnet = shutil.which("dotnet")
         sdks = run(dotnet, "--list-sdks") if dotnet else ""
         if not any(int(line.split(".")[0]) >= 10 for line in sdks.splitlines()):
@@ -431,7 +451,9 @@ class Dist(unittest.TestCase):
         self.assertEqual(run(self.top / "tool/gcwatch", "--version"), run(PROGRAM, "--version"))
 
     def test_sbom(self):
-        """Scenario: the list of dependencies. Guarantee: each is in Cargo.lock; what gcwatch links is there, what tests it is not; every reference leads somewhere."""
+        """Scenario: the SBOM is compared with Cargo.lock.
+        Guarantee: each of its dependencies is in Cargo.lock; it contains the crates that gcwatch links and no test
+        dependencies; every reference is valid."""
         listed = json.loads(self.one("*.cdx.json").read_text())
         self.assertEqual((listed["bomFormat"], listed["specVersion"]), ("CycloneDX", "1.5"))
         locked = (PROJECT / "Cargo.lock").read_text()
@@ -446,7 +468,8 @@ class Dist(unittest.TestCase):
             self.assertLessEqual({dependency["ref"], *dependency["dependsOn"]}, known)
 
     def test_source_archive(self):
-        """Scenario: build.rs of a source archive without .git, in no repository. Guarantee: it names the commit; GCWATCH_COMMIT goes before it."""
+        """Scenario: build.rs runs in a source archive without .git and outside a repository.
+        Guarantee: the version names the commit; GCWATCH_COMMIT overrides it."""
         if subprocess.run(["git", "cat-file", "-e", "HEAD:.source-commit"], cwd=PROJECT, capture_output=True).returncode:
             left_out("HEAD is without .source-commit")
         source = self.top / "source"
@@ -464,11 +487,12 @@ class Dist(unittest.TestCase):
         self.assertIn(f"GCWATCH_VERSION={VERSION}\n", run("./script", cwd=source, env=environment))
 
     def test_built_twice(self):
-        """Scenario: the shipped program, built in two folders. Guarantee: the same bytes."""
+        """Scenario: the released program is built in two folders.
+        Guarantee: both builds have the same bytes."""
         if not os.environ.get("GCWATCH_DIST_BUILD"):
             left_out("that two builds of the program are equal takes two full builds: GCWATCH_DIST_BUILD=1")
         made = []
-        # Also when somebody goes on working meanwhile.
+        # The test also passes while files of the work tree change.
         commit = run("git", "rev-parse", "HEAD", cwd=PROJECT).strip()
         for name in ("here", "elsewhere/deeper"):
             copy = self.top / name

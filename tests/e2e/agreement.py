@@ -1,15 +1,16 @@
-"""Whether spans and points say what the recording says."""
+"""Compares spans and points with the recording."""
 
 import math
 
 
 def check_spans(test, recording, spans, moved=None):
-    """Every collection is one trace, and each span says what `gcwatch analyze` says.
+    """Asserts that every collection is one trace and that each span matches `gcwatch analyze`.
 
-    moved: nanoseconds by which all times are later than recorded; None: they must all be moved by the same.
+    moved: nanoseconds by which all times are later than recorded; None if any amount is allowed, as long as it is the
+    same for all.
     """
     by_id = {span["id"]: span for span in spans}
-    test.assertEqual(len(by_id), len(spans), "span ids are given once")
+    test.assertEqual(len(by_id), len(spans), "span ids are unique")
     roots = {span["attributes"]["gcwatch.gc.number"]: span for span in spans if not span["parent"]}
     test.assertEqual(sorted(roots), sorted(recording.gcs), "one root span for each collection")
     test.assertEqual(len({root["trace"] for root in roots.values()}), len(roots), "a trace for each collection")
@@ -33,7 +34,7 @@ def check_times(test, recording, gc, root, children, moved, context):
     test.assertLessEqual(root["start"], root["end"], context)
     if not gc["complete"]:
         return moved
-    # A part of a stop that was divided among several may be in pieces; together they are as long.
+    # A part of a stop that was divided among several collections may be in pieces, whose durations add up.
     test.assertEqual(sum(span["end"] - span["start"] for span in pauses), gc["pause_ns"], context)
     if any(pause["shared_with"] for pause in gc["pauses"]):
         return moved
@@ -70,7 +71,7 @@ def check_attributes(test, gc, root, context):
         "gcwatch.gc.allocated_since_last": gc["allocated_since_last"],
     }
     for name, wanted in expected.items():
-        # What is unknown is left out, never 0.
+        # Unknown values are omitted, never 0.
         test.assertEqual(root["attributes"].get(name), wanted, f"{context}: {name}")
     load = gc["memory_load_percent"]
     for name, wanted in {"pause_time": (gc["pause_ns"], 1e9), "memory_load": (load, 100)}.items():
@@ -93,19 +94,21 @@ def check_links(test, recording, gc, root, roots, context):
 
 
 def check_counts(test, recording, points):
-    """Points of dotnet.gc.collections, newest of each series: {generation: count}. A generation may be told with none."""
+    """Compares the newest points of dotnet.gc.collections: {generation: count}. A generation without collections may be
+    absent."""
     test.assertEqual({name: count for name, count in points.items() if count}, recording.by_generation(), recording.name)
 
 
 def check_histogram(test, recording, points):
-    """Points of the exponential histogram of pauses: all buckets are those of the recording's pauses."""
+    """Compares the points of the exponential histogram of pauses: its buckets contain exactly the recording's
+    pauses."""
     pauses = sorted(recording.pauses())
     test.assertEqual(sum(int(point["count"]) for point in points), len(pauses), recording.name)
     total = sum(point["sum"] for point in points)
     test.assertAlmostEqual(total, sum(pauses) / 1e9, places=6, msg=recording.name)
     test.assertAlmostEqual(min(point["min"] for point in points), pauses[0] / 1e9, places=9)
     test.assertAlmostEqual(max(point["max"] for point in points), pauses[-1] / 1e9, places=9)
-    # Series have scales of their own: brought to the coarsest, a bucket of the one is whole buckets of the other.
+    # Series have different scales. At the coarsest scale, each of its buckets consists of complete finer buckets.
     coarsest = min(point.get("scale", 0) for point in points)
     buckets = {}
     for point in points:

@@ -1,4 +1,4 @@
-"""OpenTelemetry Collector: all three signals over each form of OTLP, as its file exporter writes them."""
+"""OpenTelemetry Collector: all three signals over each form of OTLP, as written by its file exporter."""
 
 import json
 import re
@@ -11,10 +11,11 @@ import process
 import receivers
 
 RECORDINGS = ["net10-steady", "net10-threads-server-datas", "net8-lohcompact"]
-# What they have of alerts: of each severity, with and without a group, symptoms with causes and notes. They begin with a whole collection:
-# rules that count wait for more of them after an incomplete one, and `analyze` knows of it from the first.
+# Recordings with alerts of each severity, with and without a group, and symptoms with causes and notes. They start with
+# a complete collection: rules that count wait for more collections after an incomplete one, which `analyze` knows from
+# the start.
 SICK = ["net10b-pinlimit", "rules/net10-slowleak", "rules/net10-wedged", "rules/net8-lohoos", "rules/net8-many-threads"]
-# Holds at once, and asks who allocates.
+# This rule holds at once and requests the allocating sites.
 RULE = """
 apiVersion: gcwatch/v1
 rules:
@@ -30,28 +31,29 @@ SEVERITIES = {"info": (9, "INFO"), "warning": (13, "WARN"), "error": (17, "ERROR
 
 
 def lines(path, key):
-    """What a file of the file exporter holds; nothing where no data came."""
+    """Returns the records in a file of the file exporter, or nothing if no data arrived."""
     if not path.exists():
         return []
     return [group for line in path.read_text().splitlines() for group in json.loads(line)[key]]
 
 
 def without_figures(text):
-    """What of a text stays the same while an alert fires: its first clause, without figures and what is in parentheses."""
+    """Returns the part of a text that stays the same while an alert fires: its first clause without figures and
+    parentheses."""
     first = re.sub(r" \([^)]*\)", "", text).split(";")[0]
     return re.sub(r"\d[\d.,]*( ?(B|KiB|MiB|GiB|s|min|h|ms|µs|ns)\b)?", "#", first)
 
 
 class Collector(unittest.TestCase):
     def replayed(self, protocol, recording, **variables):
-        """Spans, metrics and log records that came of a replay."""
+        """Returns the spans, metrics and log records of a replay."""
         with receivers.collector() as collector:
             grpc, http = collector.ports
             port = grpc if protocol == "grpc" else http
             gcwatch.replay(
                 collector.folder, recording, "--endpoint", f"http://127.0.0.1:{port}", "--protocol", protocol, **variables
             )
-            # It writes what it holds when it ends.
+            # The Collector flushes its files when it exits.
             self.assertEqual(collector.stop(), 0, collector.tail())
             spans = list(otlp.spans(lines(collector.folder / "traces.json", "resourceSpans")))
             metrics = list(otlp.metrics(lines(collector.folder / "metrics.json", "resourceMetrics")))
@@ -63,7 +65,7 @@ class Collector(unittest.TestCase):
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)
                 spans, metrics, _ = self.replayed(protocol, recording, **variables)
-                # Replayed with the times of the recording: every nanosecond is known beforehand.
+                # The replay uses the times of the recording, so every nanosecond is known in advance.
                 agreement.check_spans(self, recording, spans, moved=0)
                 self.assertEqual({span["resource"]["service.name"] for span in spans}, {name})
                 self.assertEqual({span["scope"] for span in spans}, {"gcwatch"})
@@ -81,20 +83,24 @@ class Collector(unittest.TestCase):
                 agreement.check_histogram(self, recording, points)
 
     def test_grpc(self):
-        """Scenario: recordings are replayed over gRPC. Guarantee: spans and metrics agree with the recording exactly."""
+        """Scenario: recordings are replayed over gRPC.
+        Guarantee: spans and metrics match the recording exactly."""
         self.check("grpc")
 
     def test_http_protobuf(self):
-        """Scenario: the same over HTTP with protobuf, zstd. Guarantee: the same."""
+        """Scenario: recordings are replayed over HTTP with protobuf and zstd.
+        Guarantee: spans and metrics match the recording exactly."""
         self.check("http/protobuf", OTEL_EXPORTER_OTLP_COMPRESSION="zstd")
 
     def test_http_json(self):
-        """Scenario: the same over HTTP with JSON, gzip. Guarantee: the same."""
+        """Scenario: recordings are replayed over HTTP with JSON and gzip.
+        Guarantee: spans and metrics match the recording exactly."""
         self.check("http/json", OTEL_EXPORTER_OTLP_COMPRESSION="gzip")
 
     def test_alerts(self):
-        """Scenario: recordings of processes in trouble. Guarantee: each alert that `analyze` reports comes as a log record, with its times,
-        words and severity, on the span of the collection on which it began; so do incidents, and nothing else comes."""
+        """Scenario: recordings of faulty processes are replayed.
+        Guarantee: each alert that `analyze` reports arrives as a log record with its times, texts and severity, on the
+        span of the collection that started it. Incidents arrive as well, and nothing else does."""
         for name in SICK:
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)
@@ -122,7 +128,7 @@ class Collector(unittest.TestCase):
                     record = told[rule, started, "firing"]
                     said = record["attributes"]
                     self.assertEqual(record["time"], gcwatch.unix_ns(started))
-                    # At the beginning, and as it was last.
+                    # The alert at its start, and its last state.
                     self.assertEqual(without_figures(record["body"]), without_figures(anomaly["summary"]))
                     self.assertEqual(record["severity"], SEVERITIES[anomaly["severity"]])
                     self.assertEqual(said["gcwatch.rule.title"], anomaly["title"])
@@ -131,9 +137,10 @@ class Collector(unittest.TestCase):
                         self.assertEqual(roots[record["trace"], record["span"]], anomaly["gc_number"])
 
     def test_profiles(self):
-        """Scenario: an incident of a real process asks who allocates, and profiles are exported, over gRPC and over HTTP.
-        Guarantee: the Collector takes the profile: of that process, named by the incident, its stacks with names, its bytes those that
-        the runtime's samples stand for."""
+        """Scenario: an incident of a real process requests the allocating sites, and profiles are exported over gRPC
+        and HTTP.
+        Guarantee: the Collector accepts the profile. The profile belongs to that process and names the incident, its
+        stacks have names, and its bytes match the runtime's samples."""
         for protocol in ["grpc", "http/protobuf"]:
             with self.subTest(protocol=protocol), receivers.collector() as collector:
                 folder = collector.folder
@@ -153,7 +160,7 @@ class Collector(unittest.TestCase):
                 (request,) = [json.loads(line) for line in (folder / "profiles.json").read_text().splitlines()]
                 tables, (group,) = request["dictionary"], request["resourceProfiles"]
                 text = tables["stringTable"]
-                # It moves keys and values into the tables.
+                # The Collector moves keys and values into the tables.
                 resource = {text[row["keyStrindex"]]: otlp.value(row["value"]) for row in group["resource"]["attributes"]}
                 self.assertEqual(resource["process.pid"], program.child.pid)
                 (profile,) = group["scopeProfiles"][0]["profiles"]
@@ -164,7 +171,7 @@ class Collector(unittest.TestCase):
                 self.assertRegex(incident, "^[0-9a-f]{16}$")
                 functions = {text[one.get("nameStrindex", 0)] for one in tables["functionTable"]}
                 self.assertTrue(any(name.startswith("Shop.") for name in functions), functions)
-                # It allocates 60 MB a second; the burst takes 2 s or 2,000 samples.
+                # The process allocates 60 MB per second; the burst takes 2 s or 2,000 samples.
                 allocated = sum(int(value) for sample in profile["samples"] for value in sample["values"])
                 self.assertGreater(allocated, 20e6)
 

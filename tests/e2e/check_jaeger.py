@@ -1,4 +1,4 @@
-"""Jaeger: traces as its own API gives them back."""
+"""Jaeger: traces as returned by its own API."""
 
 import datetime
 import json
@@ -18,7 +18,7 @@ def moment(ns):
 
 
 def asked(query, path, **parameters):
-    """Spans that Jaeger's API 3 gives: OTLP as JSON, nanoseconds kept."""
+    """Returns spans from Jaeger's API 3: OTLP as JSON with full nanoseconds."""
     text = urllib.parse.urlencode(parameters)
     status, body = receivers.get(f"http://127.0.0.1:{query}/api/v3/{path}?{text}", timeout=60)
     if status != 200:
@@ -46,7 +46,7 @@ class Jaeger(unittest.TestCase):
             found = jaeger.await_true("all traces were found", lambda: self.all_of(recording, asked(query, "traces", **window)))
             roots = agreement.check_spans(self, recording, found, moved=0)
             self.assertEqual({span["resource"]["service.name"] for span in found}, {name})
-            # One by one by their ids, as a person who follows a link does.
+            # Query the traces one by one by their ids, like a user who follows a link.
             for root in list(roots.values())[:20]:
                 trace = asked(query, f"traces/{root['trace']}")
                 wanted = {span["id"]: span for span in found if span["trace"] == root["trace"]}
@@ -57,20 +57,22 @@ class Jaeger(unittest.TestCase):
         return spans if len({span["trace"] for span in spans}) >= len(recording.gcs) else None
 
     def test_grpc(self):
-        """Scenario: a recording with foreground collections in background ones goes to Jaeger over gRPC.
-        Guarantee: every trace comes back by its id with the times, names, attributes and links of the recording."""
+        """Scenario: a recording with foreground collections during background collections is sent to Jaeger over gRPC.
+        Guarantee: Jaeger returns every trace by its id, with the times, names, attributes and links of the
+        recording."""
         self.check("grpc", "net10-threads-server-datas", "--no-metrics", "--no-logs")
 
     def test_http(self):
-        """Scenario: another over HTTP, metrics too, which Jaeger does not take.
-        Guarantee: the same for the traces, and what was not taken is said."""
+        """Scenario: another recording is sent over HTTP, together with metrics, which Jaeger does not accept.
+        Guarantee: Jaeger returns every trace, and gcwatch reports the rejected metrics."""
         said = self.check("http/protobuf", "svc8-workstation")
         self.assertIn("the receiver does not support metrics", said)
 
     def test_a_pause_is_in_its_victims_trace(self):
-        """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch that reads them, export to Jaeger.
-        Guarantee: in the trace of a request that waited, the pause is a child of the request's own span, inside of its time, linked to
-        the collection's trace, which Jaeger has, too."""
+        """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch, which reads the
+        service, export to Jaeger.
+        Guarantee: in the trace of a delayed request, the pause is a child of the request's own span, inside its time,
+        and linked to the collection's trace, which Jaeger has as well."""
         with receivers.jaeger() as jaeger:
             grpc, _, query, _ = jaeger.ports
             begun = time.time_ns()

@@ -1,4 +1,4 @@
-"""Tempo: traces by their ids, as its own API gives them back."""
+"""Tempo: traces by their ids, as returned by its own API."""
 
 import json
 import unittest
@@ -31,7 +31,7 @@ class Tempo(unittest.TestCase):
             traces = tempo.await_true("all traces were found", search)
             spans = []
             for trace in traces:
-                # It leaves zeros out in front.
+                # Tempo omits leading zeros.
                 status, body = receivers.get(f"http://127.0.0.1:{query}/api/traces/{trace['traceID'].zfill(32)}")
                 self.assertEqual(status, 200, body)
                 spans += otlp.spans(json.loads(body)["batches"])
@@ -39,18 +39,21 @@ class Tempo(unittest.TestCase):
             self.assertEqual({span["resource"]["service.name"] for span in spans}, {name})
 
     def test_grpc(self):
-        """Scenario: a recording as if it ended now goes to Tempo over gRPC.
-        Guarantee: every trace comes back by its id with the times (all moved alike), names, attributes and links."""
+        """Scenario: a recording that is moved to end now is sent to Tempo over gRPC.
+        Guarantee: Tempo returns every trace by its id, with the times (all moved by the same amount), names, attributes
+        and links."""
         self.check("grpc", "net10-threads-server-datas")
 
     def test_http(self):
-        """Scenario: another over HTTP. Guarantee: the same."""
+        """Scenario: another recording is sent over HTTP.
+        Guarantee: Tempo returns every trace as over gRPC."""
         self.check("http/protobuf", "net10-steady")
 
     def test_a_pause_is_in_its_victims_trace(self):
-        """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch that reads them, export to Tempo.
-        Guarantee: in the trace of a request that waited, the pause is a child of the request's own span, inside of its time, linked to
-        the collection's trace, which Tempo has, too."""
+        """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch, which reads the
+        service, export to Tempo.
+        Guarantee: in the trace of a delayed request, the pause is a child of the request's own span, inside its time,
+        and linked to the collection's trace, which Tempo has as well."""
         with receivers.tempo() as tempo:
             grpc, _, query, *_ = tempo.ports
 
@@ -62,7 +65,7 @@ class Tempo(unittest.TestCase):
                 url = f"http://127.0.0.1:{query}/api/search?tags=service.name%3Dshop&limit=500"
                 status, body = receivers.get(url)
                 traces = json.loads(body).get("traces") or [] if status == 200 else []
-                # The root of a slow request is the service's own.
+                # The root span of a slow request belongs to the service.
                 slow = [one for one in traces if one.get("durationMs", 0) >= 20 and not one.get("rootTraceName", "GC ").startswith("GC ")]
                 return [one["traceID"] for one in slow[:50]]
 

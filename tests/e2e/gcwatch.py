@@ -1,4 +1,4 @@
-"""gcwatch itself: what it says a recording holds, and its commands with a receiver."""
+"""gcwatch itself: its analysis of a recording, and its commands with a receiver."""
 
 import datetime
 import json
@@ -9,24 +9,24 @@ import subprocess
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 RECORDINGS = PROJECT / "tests" / "recordings"
-# Bound on one replay.
+# Timeout for one replay.
 PATIENCE = 120
 
 
 def program():
-    """The binary under test."""
+    """Returns the binary under test."""
     return os.environ.get("GCWATCH") or str(PROJECT / "target" / "debug" / "gcwatch")
 
 
 def unix_ns(text):
-    """RFC 3339 with up to nine digits of a second, as nanoseconds since 1970."""
+    """Converts RFC 3339 with up to nine fractional digits to nanoseconds since 1970."""
     moment, fraction = re.fullmatch(r"(.*?)(?:\.(\d{1,9}))?Z", text).groups()
     whole = datetime.datetime.fromisoformat(moment).replace(tzinfo=datetime.timezone.utc)
     return int(whole.timestamp()) * 10**9 + int((fraction or "0").ljust(9, "0"))
 
 
 class Recording:
-    """The truth about a recording: what `gcwatch analyze` tells, which has checks of its own against other tools."""
+    """The reference for a recording: the output of `gcwatch analyze`, which other checks compare with other tools."""
 
     def __init__(self, name):
         self.path = RECORDINGS / f"{name}.nettrace.gz"
@@ -47,11 +47,11 @@ class Recording:
         return [json.loads(line) for line in output.splitlines()]
 
     def anomalies(self):
-        """What the rules that ship say of it."""
+        """Returns the alerts of the shipped rules on the recording."""
         return [record for record in self.analyzed() if record["kind"] == "anomaly"]
 
     def pauses(self):
-        """The lengths in nanoseconds of this recording's pauses, as far as they are known."""
+        """Returns the known durations of the recording's pauses, in nanoseconds."""
         parts = [pause["pause_ns"] for gc in self.gcs.values() for pause in gc["pauses"]]
         return [part for part in parts if part is not None]
 
@@ -64,17 +64,17 @@ class Recording:
         return counts
 
 
-# So that nothing of the caller's environment says where telemetry goes.
+# The environment must not set an endpoint for telemetry.
 def environment(folder, **more):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_CONFIG"))}
     config = pathlib.Path(folder) / "gcwatch.yaml"
-    # Every collection is to become a span here, however short it is and however many come in a second.
+    # Every collection must become a span, regardless of its duration and of the rate.
     config.write_text("spans: {min_pause: 0s, max_per_second: 100000}\n")
     return {**kept, "GCWATCH_CONFIG": str(config), **more}
 
 
 def replay(folder, recording, *arguments, **variables):
-    """Replays a recording; what it said."""
+    """Replays a recording. Returns the output of the command."""
     done = subprocess.run(
         [program(), "replay", recording.path, *arguments],
         env=environment(folder, **variables),

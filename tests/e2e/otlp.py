@@ -1,10 +1,10 @@
-"""OTLP as JSON: what receivers give back, in plain values."""
+"""Converts OTLP as JSON, as receivers return it, to plain values."""
 
 import base64
 
 
 def value(any_value):
-    """An AnyValue as a plain value."""
+    """Returns an AnyValue as a plain value."""
     for kind, inner in any_value.items():
         if kind == "intValue":
             return int(inner)
@@ -19,7 +19,7 @@ def attributes(pairs):
 
 
 def identity(text):
-    """A trace or span id in hex: OTLP's own JSON has hex, protobuf's usual one base64."""
+    """Returns a trace or span id in hex, because OTLP's own JSON uses hex and protobuf's usual JSON uses base64."""
     if not text:
         return ""
     if len(text) in (16, 32) and all(digit in "0123456789abcdefABCDEF" for digit in text):
@@ -28,7 +28,7 @@ def identity(text):
 
 
 def spans(resource_spans):
-    """Spans as plain dictionaries, each with its resource and scope."""
+    """Returns spans as plain dictionaries, each with its resource and scope."""
     for group in resource_spans:
         resource = attributes(group.get("resource", {}).get("attributes"))
         for scope in group.get("scopeSpans") or group.get("instrumentationLibrarySpans") or []:
@@ -52,7 +52,7 @@ def spans(resource_spans):
 
 
 def metrics(resource_metrics):
-    """(resource, name, unit, kind, data) of each metric."""
+    """Returns (resource, name, unit, kind, data) of each metric."""
     for group in resource_metrics:
         resource = attributes(group.get("resource", {}).get("attributes"))
         for scope in group.get("scopeMetrics", []):
@@ -63,7 +63,7 @@ def metrics(resource_metrics):
 
 
 def logs(resource_logs):
-    """Log records as plain dictionaries, each with its resource."""
+    """Returns log records as plain dictionaries, each with its resource."""
     for group in resource_logs:
         resource = attributes(group.get("resource", {}).get("attributes"))
         for scope in group.get("scopeLogs", []):

@@ -1,5 +1,5 @@
-"""Real .NET processes: tests/workload in its mode `fixed`, which does so much and then says what the runtime counted; a web
-service with the OpenTelemetry SDK; a program that allocates at known places."""
+"""Real .NET processes: tests/workload in its mode `fixed`, which does a fixed amount of work and then prints the
+runtime's counts; a web service with the OpenTelemetry SDK; a program with known allocation sites."""
 
 import os
 import pathlib
@@ -15,17 +15,18 @@ PATIENCE = 120
 
 
 def fetched(name):
-    """A file or folder of the cache of runtimes."""
+    """Returns a file or folder of the cache of runtimes."""
     done = subprocess.run([gcwatch.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True, timeout=900)
     path = pathlib.Path(done.stdout.strip().splitlines()[-1]) / name
-    assert path.exists(), f"{path} is not there: {done.stderr}"
+    assert path.exists(), f"{path} is missing: {done.stderr}"
     return path
 
 
 class Workload:
-    """It ends with its standard input. After .work(): .counts {gen0, gen1, gen2} each by itself, and .pause in seconds.
+    """The workload, which exits when its standard input ends. After .work(): .counts {gen0, gen1, gen2}, each without
+    older generations, and .pause in seconds.
 
-    `variables`: further ones of its environment, or others than here."""
+    `variables`: additional or overriding environment variables."""
 
     def __init__(self, folder, rounds=1000, **variables):
         host = fetched(f"{RUNTIME}/dosai")
@@ -56,7 +57,7 @@ class Workload:
         self.child.stdin.write(b"go\n")
         _, _, gen0, gen1, gen2, pause = self._await("done").split()
         gen0, gen1, gen2 = int(gen0), int(gen1), int(gen2)
-        # The runtime counts a collection in its generation and in all younger ones.
+        # The runtime counts a collection in its own generation and in all younger ones.
         self.counts = {"gen0": gen0 - gen1, "gen1": gen1 - gen2, "gen2": gen2}
         self.pause = int(pause) / 1e6
 
@@ -91,18 +92,19 @@ class Workload:
 
 
 def known(folder, program, *arguments, **variables):
-    """A program of the cache of runtimes, which ends with the check."""
+    """Starts a program of the cache of runtimes, which is stopped at the end of the check."""
     import receivers
 
     command = [fetched(f"{ASP_RUNTIME}/run"), fetched(f"known/{program}"), *arguments]
     environment = {"TMPDIR": str(folder), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1", "GCWATCH_E2E": str(folder), **variables}
     process = receivers.Process(pathlib.Path(program).stem, command, folder, environment)
-    process.await_true("it was ready", lambda: "ready pid" in process.log.read_text())
+    process.await_true("the program was ready", lambda: "ready pid" in process.log.read_text())
     return process
 
 
 def daemon(folder, *arguments, more="", **variables):
-    """gcwatch run, which attaches to the workloads of this folder and to no other process; `more`: further keys."""
+    """Starts gcwatch run, which attaches only to the workloads of this folder. `more`: additional keys of the
+    configuration."""
     import receivers
 
     environment = gcwatch.environment(folder, **variables)

@@ -1,4 +1,4 @@
-"""The real receivers, each on loopback ports that are free, in a folder of its own, ended by its pid."""
+"""Real receivers, each on free loopback ports and in its own folder, stopped by pid."""
 
 import contextlib
 import os
@@ -12,12 +12,12 @@ import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-# How long a receiver may take to start or to end. Only a hang takes as long.
+# Timeout for starting or stopping a receiver; only a hanging receiver takes this long.
 PATIENCE = 60
 
 
 def cache():
-    """Where tests/e2e/build puts the receivers."""
+    """Returns the folder into which tests/e2e/build puts the receivers."""
     base = os.environ.get("GCWATCH_CACHE")
     if not base:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ["HOME"], ".cache")
@@ -26,19 +26,20 @@ def cache():
 
 
 def pins():
-    """Versions by name."""
+    """Returns versions by name."""
     lines = (HERE / "pins").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def binary(name, program):
-    """The program of a receiver; None when it was not built."""
+    """Returns the program of a receiver, or None if it was not built."""
     folder = cache() / f"{name}-{pins()[name]}"
     return folder / program if (folder / ".complete").exists() else None
 
 
 def free_ports(count):
-    """Ports that nobody listens on now. Somebody might before they are used: then the receiver ends and its log says so."""
+    """Returns ports without a listener. If another program takes a port first, the receiver exits and its log states
+    the reason."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -47,7 +48,7 @@ def free_ports(count):
 
 
 def get(url, timeout=10):
-    """Status and body; a refused connection is status 0."""
+    """Returns status and body; a refused connection has status 0."""
     try:
         with urllib.request.urlopen(url, timeout=timeout) as answer:
             return answer.status, answer.read()
@@ -58,7 +59,7 @@ def get(url, timeout=10):
 
 
 class Process:
-    """A program that was started here, with its output in a file."""
+    """A program that was started by the check, with its output in a file."""
 
     def __init__(self, name, command, folder, environment=None):
         self.name, self.folder = name, pathlib.Path(folder)
@@ -74,7 +75,7 @@ class Process:
             )
 
     def await_true(self, what, condition, patience=PATIENCE):
-        """Waits until a condition holds; its value."""
+        """Waits until a condition holds. Returns its value."""
         until = time.monotonic() + patience
         while True:
             value = condition()
@@ -90,7 +91,7 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
     def stop(self):
-        """Asks it to end, and waits; its exit code."""
+        """Stops the program and waits for it. Returns its exit code."""
         if self.child.poll() is None:
             self.child.terminate()
             try:
@@ -130,7 +131,8 @@ def _listens(port):
 
 
 def collector():
-    """OpenTelemetry Collector: .grpc, .http; a file for each signal in .folder, complete once it was stopped."""
+    """OpenTelemetry Collector: .grpc, .http; a file for each signal in .folder, complete after the Collector was
+    stopped."""
     grpc, http = ports = free_ports(2)
 
     def write_config(folder):
@@ -154,7 +156,7 @@ service:
     logs: {{receivers: [otlp], exporters: [debug, file/logs]}}
     profiles: {{receivers: [otlp], exporters: [debug, file/profiles]}}
 """)
-        # It takes profiles only when it is asked to.
+        # The Collector accepts profiles only with this feature gate.
         return ["--config", folder / "config.yaml", "--feature-gates", "+service.profilesSupport"]
 
     return _running("collector", "otelcol", write_config, lambda: _listens(grpc) and _listens(http), ports)
@@ -193,7 +195,7 @@ service:
 
 
 def prometheus(scrape=None):
-    """Prometheus 3 with its OTLP receiver, scraping one address every second: port of everything."""
+    """Prometheus 3 with its OTLP receiver, which scrapes one address every second: one port for everything."""
     (port,) = ports = free_ports(1)
 
     def write_config(folder):
@@ -241,5 +243,5 @@ storage: {{trace: {{backend: local, local: {{path: {folder}/blocks}}, wal: {{pat
         return [f"-config.file={folder}/tempo.yaml", "-target=all"]
 
     ready = lambda: _listens(grpc) and get(f"http://127.0.0.1:{query}/ready")[0] == 200
-    # It takes half a minute to end in order, and what it holds is not needed.
+    # A graceful shutdown takes 30 s, and the stored data is not needed.
     return _running("tempo", "tempo", write_config, ready, ports, gently=False)

@@ -1,5 +1,5 @@
-"""A pause in its victims' own traces: a web service whose requests collect, with the OpenTelemetry SDK, and gcwatch beside it, both
-exporting to one receiver."""
+"""A pause in the traces of the requests that it delayed: a web service with the OpenTelemetry SDK whose requests
+collect, and gcwatch, which reads it; both export to one receiver."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ CONFIGURATION = "requests: {mode: diagnosticsource}\n"
 
 @contextlib.contextmanager
 def service(folder, endpoint):
-    """The service, gcwatch, and clients that go on asking until the end."""
+    """Runs the service, gcwatch, and clients that send requests until the end."""
     (port,) = receivers.free_ports(1)
     shop = process.known(
         folder,
@@ -40,7 +40,7 @@ def service(folder, endpoint):
         gcwatch = process.daemon(
             folder, "--listen", "none", "--no-metrics", "--no-logs", "--endpoint", endpoint, more=CONFIGURATION
         )
-        gcwatch.await_true("it was attached", lambda: "attached" in gcwatch.log.read_text())
+        gcwatch.await_true("gcwatch was attached", lambda: "attached" in gcwatch.log.read_text())
         for client in clients:
             client.start()
         yield
@@ -56,9 +56,10 @@ def service(folder, endpoint):
 
 
 def found(trace_ids, trace):
-    """A pause, its victim, and the collection's trace, as the receiver gives them back; nothing where it has them not yet.
+    """Returns a pause, the delayed request, and the collection's trace from the receiver, or nothing if one of them has
+    not arrived.
 
-    `trace_ids`: of the service; `trace`: the spans of one."""
+    `trace_ids`: trace ids of the service; `trace`: returns the spans of a trace."""
     for trace_id in trace_ids:
         spans = {span["id"]: span for span in trace(trace_id)}
         for pause in spans.values():
@@ -72,12 +73,12 @@ def found(trace_ids, trace):
 
 
 def check(test, pause, victim, collection):
-    """The waterfall of the slow request: the pause inside of it, and where it leads."""
+    """Asserts that the waterfall of the slow request contains the pause and that its link is right."""
     test.assertEqual(pause["trace"], victim["trace"])
     test.assertEqual(victim["scope"], "Microsoft.AspNetCore")
     test.assertEqual(pause["scope"], "gcwatch")
     test.assertEqual(pause["name"], "GC pause gen2 blocking")
-    # The SDK's times are of the wall clock, in steps of 100 ns.
+    # The SDK uses wall-clock times in steps of 100 ns.
     test.assertGreaterEqual(pause["start"] + 10**6, victim["start"])
     test.assertLessEqual(pause["end"], victim["end"] + 10**6)
     test.assertGreater(pause["end"] - pause["start"], 10**6)

@@ -1,4 +1,5 @@
-"""What deploy/ installs, at a real API server: strictly read, admitted, with the rights that it gives and no others."""
+"""The objects of deploy/ at a real API server: parsed strictly, admitted, and granting exactly the documented
+rights."""
 
 import time
 import unittest
@@ -23,18 +24,19 @@ class Manifests(unittest.TestCase):
         return caught.exception.body
 
     def test_every_manifest_is_taken(self):
-        """Scenario: every object that kustomize and the chart make, created on trial with strict validation of fields.
-        Guarantee: each is taken as it is."""
+        """Scenario: every object that kustomize and the chart build is created in a dry run with strict field
+        validation.
+        Guarantee: the API server accepts each object unchanged."""
         made = {place: tools.kustomized(place) for place in ("overlays/plain", "overlays/with-collector", "overlays/sidecar")}
         made |= {f"chart, {case}": tools.rendered(case) for case in tools.cases()}
         count = 0
         for place, text in made.items():
             for document in tools.documents(text):
-                # Its definition belongs to the Prometheus Operator, which is not here.
+                # Its definition belongs to the Prometheus Operator, which is not installed here.
                 if document["apiVersion"].startswith("monitoring.coreos.com/"):
                     continue
                 with self.subTest(place=place, kind=document["kind"], name=document["metadata"]["name"]):
-                    # What is there from the installation is made under another name.
+                    # Objects of the installation exist already, so create them under another name.
                     document["metadata"]["name"] += "-on-trial"
                     namespace = document["metadata"].get("namespace")
                     if namespace and namespace != "gcwatch":
@@ -46,8 +48,9 @@ class Manifests(unittest.TestCase):
         print(f"{count} objects of {len(made)} renderings taken", end=" ", flush=True)
 
     def test_the_rights_are_those_and_no_more(self):
-        """Scenario: the service account as it is installed, beside one that has no role. Guarantee: all that it may do more is to list
-        and to watch pods; the API server refuses it everything else, a single pod too."""
+        """Scenario: the rights of the installed service account are compared with an account without roles.
+        Guarantee: it may additionally list and watch pods; the API server refuses everything else, including reading a
+        single pod."""
         rules = {}
         self.cluster.namespace("bare")
         for namespace, account in (("gcwatch", "gcwatch"), ("bare", "default")):
@@ -67,8 +70,9 @@ class Manifests(unittest.TestCase):
         self.refused(403, "DELETE", "/api/v1/namespaces/gcwatch/pods", token=token)
 
     def test_only_listed_images_are_admitted(self):
-        """Scenario: deploy/policies/admission in a namespace; pods with a listed digest, with a tag, and with a foreign init container.
-        Guarantee: the API server admits the first pod only, and names the ConfigMap."""
+        """Scenario: deploy/policies/admission is installed in a namespace; pods have a listed digest, a tag, or an
+        unknown init container.
+        Guarantee: the API server admits only the first pod, and the refusals name the ConfigMap."""
         digest = "ab" * 32
         text = (tools.DEPLOY / "policies/admission/only-listed-images.yaml").read_text()
         text = text.replace("namespace: gcwatch", "namespace: listed").replace("metadata.name: gcwatch", "metadata.name: listed").replace("0" * 64, digest)
@@ -81,7 +85,7 @@ class Manifests(unittest.TestCase):
 
         at = "/api/v1/namespaces/listed/pods?dryRun=All"
         good, bad = pod(f"mirror.example/gcwatch@sha256:{digest}"), pod("images.example/gcwatch:0.1.0")
-        # The API server needs some seconds until a new policy is in force.
+        # A new policy comes into force after some seconds.
         until = time.monotonic() + 60
         while True:
             try:
@@ -97,15 +101,16 @@ class Manifests(unittest.TestCase):
         self.assertIn("gcwatch-images", self.refused(403, "POST", at, foreign))
 
     def test_the_pod_needs_the_level_that_the_docs_say(self):
-        """Scenario: the DaemonSet's pod in the installed namespace and in namespaces of each level of pod security.
-        Guarantee: `privileged` alone takes it, and the refusal names just what docs/security.md does."""
+        """Scenario: the DaemonSet's pod is created in the installed namespace and in namespaces of each level of pod
+        security.
+        Guarantee: only `privileged` admits it, and the refusal names exactly what docs/security.md names."""
         (daemon,) = (each for each in tools.documents(tools.kustomized("overlays/plain")) if each["kind"] == "DaemonSet")
         pod = daemon["spec"]["template"]
         pod["metadata"]["name"] = "gcwatch-1"
         trial = "pods?fieldValidation=Strict&dryRun=All"
         taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
         mounts = taken["spec"]["containers"][0]["volumeMounts"]
-        # Where gcwatch looks for its token.
+        # The path at which gcwatch looks for its token.
         self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
         pod["spec"].update(serviceAccountName="default")
         for level in ("baseline", "restricted"):

@@ -1,4 +1,5 @@
-"""etcd and kube-apiserver on loopback ports, with TLS, tokens, RBAC and an audit log; what tests/kubernetes/build made."""
+"""etcd and kube-apiserver on loopback ports with TLS, tokens, RBAC and an audit log, as built by
+tests/kubernetes/build."""
 
 import json
 import os
@@ -13,20 +14,20 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE.parent / "deploy"), str(HERE.parent / "e2e")]
-import receivers  # noqa: E402  (its folder is on the path only now)
+import receivers  # noqa: E402  (its folder is only now on the path)
 import tools  # noqa: E402
 
 ADMIN = "administrator"
-# Whatever becomes of the check, what it started ends with it.
+# All started processes end with the check, regardless of its outcome.
 WITH_US = ["setpriv", "--pdeathsig", "KILL"]
-# Every request, by whom it was made, and its answer's code; not what was in it.
+# The audit log has the user and the response code of every request, but no content.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
 
 
 def folder():
     pins = (line.split("=", 1) for line in (HERE / "pins").read_text().splitlines() if "=" in line and not line.startswith("#"))
     made = tools.cache() / f"kubernetes-{dict(pins)['kubernetes']}"
-    assert (made / ".complete").exists(), f"{made} is not there: tests/kubernetes/build"
+    assert (made / ".complete").exists(), f"{made} is missing: tests/kubernetes/build"
     return made
 
 
@@ -37,7 +38,8 @@ class Refused(Exception):
 
 
 class Cluster:
-    """An API server without controllers, scheduler or kubelet: what it holds is what a check puts there."""
+    """An API server without controllers, scheduler or kubelet, so that it contains only the objects that a check
+    creates."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gcw-kubernetes."))
@@ -63,7 +65,8 @@ class Cluster:
         self.start_api()
 
     def _certificates(self):
-        """An authority, the server's certificate for 127.0.0.1, and the key that signs tokens of service accounts."""
+        """Creates an authority, the server's certificate for 127.0.0.1, and the key that signs tokens of service
+        accounts."""
         at = lambda name: self.folder / name
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         ca = ["-subj", "/CN=gcwatch tests", "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"]
@@ -93,9 +96,9 @@ class Cluster:
                 f"--service-account-key-file={at('accounts.key')}",
                 f"--service-account-signing-key-file={at('accounts.key')}",
                 "--service-cluster-ip-range=10.0.0.0/24",
-                # Nobody is to find this server by its address, and nobody repairs its endpoints.
+                # No client finds this server by its endpoints, and no controller repairs them.
                 "--endpoint-reconciler-type=none",
-                # Without it watches are not ended in order, but after a minute with the process.
+                # Without this option, watches do not end gracefully, but with the process after one minute.
                 "--shutdown-watch-termination-grace-period=10s",
                 "--request-timeout=20s",
                 f"--audit-policy-file={at('audit.yaml')}",
@@ -107,22 +110,23 @@ class Cluster:
 
     def _ready(self):
         try:
-            # What it puts there itself, roles among it, is part of being ready.
+            # The server is ready only after it has created its own objects, including roles.
             return self.ask("GET", "/readyz") == "ok"
         except (Refused, OSError):
             return False
 
     def kill_api(self):
-        """As a node that loses its power: connections break."""
+        """Kills the server like a node that loses power: connections break."""
         self.api.child.kill()
         self.api.child.wait()
 
     def stop_api(self):
-        """In order: watches are ended."""
+        """Stops the server gracefully: watches end."""
         self.api.stop()
 
     def ask(self, method, path, body=None, token=ADMIN, kind="application/json"):
-        """Its answer, read where it is JSON; Refused where it refuses."""
+        """Sends a request. Returns the answer, parsed if it is JSON. Raises Refused if the server refuses the
+        request."""
         request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", method=method)
         request.add_header("Authorization", f"Bearer {token}")
         if body is not None:
@@ -142,7 +146,7 @@ class Cluster:
         return self.ask("PATCH", path, body, kind="application/merge-patch+json")
 
     def place(self, document, namespace=None):
-        """Where objects like this one are made."""
+        """Returns the path at which objects of this kind are created."""
         version, kind = document["apiVersion"], document["kind"]
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         resources = {each["kind"]: each for each in self.ask("GET", base)["resources"] if "/" not in each["name"]}
@@ -151,17 +155,17 @@ class Cluster:
         return f"{base}{within}/{resources[kind]['name']}"
 
     def namespace(self, name):
-        """With the service account that every pod has, which no controller makes here."""
+        """Creates a namespace with the service account that every pod has, because no controller creates it."""
         self.create("/api/v1/namespaces", {"metadata": {"name": name}})
         self.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}, "automountServiceAccountToken": False})
 
     def token(self, namespace, account, **spec):
-        """A token as the kubelet gets it for a pod."""
+        """Returns a token like the kubelet's token for a pod."""
         request = {"spec": {"expirationSeconds": 3600, **spec}}
         return self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request)["status"]["token"]
 
     def forget(self):
-        """etcd forgets all versions but the newest, as it does by itself every five minutes."""
+        """Compacts etcd to the newest versions, which it does by itself every five minutes."""
         status = json.loads(self._etcd("/v3/maintenance/status", {}))
         self._etcd("/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
 
@@ -171,8 +175,8 @@ class Cluster:
             return answer.read()
 
     def requests_of(self, user):
-        """What the audit log has of a user."""
-        # The last line may be half written.
+        """Returns the requests of a user in the audit log."""
+        # The last line may be incomplete.
         lines = [line for line in (self.folder / "audit.log").read_text().splitlines(keepends=True) if line.endswith("\n")]
         events = map(json.loads, lines)
         return [event for event in events if event["user"].get("username") == user]
@@ -187,6 +191,6 @@ class Cluster:
 
 
 def install(cluster):
-    """What `kubectl apply -k deploy/kustomize/overlays/plain` sends."""
+    """Sends the objects of `kubectl apply -k deploy/kustomize/overlays/plain`."""
     for document in tools.documents(tools.kustomized("overlays/plain")):
         cluster.create(cluster.place(document), document)

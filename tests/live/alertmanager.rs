@@ -1,4 +1,4 @@
-//! A real Alertmanager between gcwatch and a webhook: what it makes of the alerts.
+//! A real Alertmanager between gcwatch and a webhook: how it handles the alerts.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -23,10 +23,14 @@ use test_support::replay::{FULL, play, process};
 use test_support::target::Running;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Alertmanager::program().map(drop); an_alert_fires_once_and_resolves, the_test_of_receivers_reaches_a_person);
+    add_tests!(
+        tests, || Alertmanager::program().map(drop);
+        alert_fires_once_and_resolves,
+        receiver_test_reaches_webhook_of_alertmanager,
+    );
 }
 
-/// How often the Alertmanager is notified; it takes an alert for resolved after four times as long.
+/// Interval between notifications to the Alertmanager, which considers an alert resolved after four intervals.
 const RESEND: Duration = Duration::from_secs(1);
 
 struct Alertmanager {
@@ -36,7 +40,7 @@ struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// Where it is, once fetched.
+    /// Returns the folder of the Alertmanager after fetching it.
     fn program() -> Result<PathBuf, Missing> {
         unless_skipped("alertmanager")?;
         let fetched = Command::new(test_support::repository("tests/alertmanager/fetch"))
@@ -49,12 +53,12 @@ impl Alertmanager {
         Ok(PathBuf::from(String::from_utf8(fetched.stdout).unwrap().trim()))
     }
 
-    /// Starts it on a port of its own choice, with a webhook.
+    /// Starts an Alertmanager with this webhook on a free port.
     fn start(webhook: &str) -> Self {
         Self::start_with(webhook, "50ms")
     }
 
-    /// The same with a time that it waits before it notifies of an alert.
+    /// Like [`start`](Self::start), with the time for which the Alertmanager waits before it notifies of an alert.
     fn start_with(webhook: &str, group_wait: &str) -> Self {
         let program = Self::program().unwrap();
         let folder = TempDir::new().unwrap();
@@ -65,7 +69,7 @@ impl Alertmanager {
         );
         std::fs::write(&config, text).unwrap();
         let mut child = Command::new("./alertmanager")
-            // Where its template is.
+            // The folder of its template.
             .current_dir(program)
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.path={}", folder.path().join("state").display()))
@@ -86,8 +90,8 @@ impl Alertmanager {
             all.push('\n');
             address.filter(|address| address.starts_with("127.0.0.1:"))
         });
-        let address = address.unwrap_or_else(|| panic!("it ended before it listened:\n{all}"));
-        // It is read all the time: a full pipe would stop it.
+        let address = address.unwrap_or_else(|| panic!("the Alertmanager listens:\n{all}"));
+        // Read its output continuously, because a full pipe would block the Alertmanager.
         std::thread::spawn(move || said.for_each(drop));
         Self {
             _child: Running(child),
@@ -101,11 +105,11 @@ fn keys(value: &Value) -> BTreeSet<&String> {
     value.as_object().unwrap().keys().collect()
 }
 
-/// Scenario: `gcwatch alerts test` with an Alertmanager whose route waits before it notifies, and with a webhook.
-/// Guarantee: both accept it; the Alertmanager notifies its own receiver that it fires, although the command has ended
-/// by then, and later that it is resolved; the webhook gets the beginning and the end.
+/// Scenario: `gcwatch alerts test` runs with an Alertmanager whose route waits before it notifies, and with a webhook.
+/// Guarantee: both accept the test alert. The Alertmanager notifies its own receiver that the alert fires, although the
+/// command has exited by then, and later that it is resolved; the webhook gets the start and the end.
 #[tokio::main(flavor = "current_thread")]
-async fn the_test_of_receivers_reaches_a_person() {
+async fn receiver_test_reaches_webhook_of_alertmanager() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
     let alertmanager = Alertmanager::start_with(&format!("{}/person", by_alertmanager.url()), "1s");
     let folder = TempDir::new().unwrap();
@@ -133,12 +137,13 @@ async fn the_test_of_receivers_reaches_a_person() {
     assert_eq!(said.matches("\"accepted\":true").count(), 2, "{said}");
 }
 
-/// Scenario: a rule fires on a process that goes through the daemon's pipeline, is sent again and again, and ends as
-/// the rules are removed; the Alertmanager notifies a webhook, and gcwatch another one by itself.
-/// Guarantee: the Alertmanager notifies once that it fires and once that it is resolved, no more; it knows the alert by
-/// the labels and by the number that gcwatch says; and its webhook's format is the one that gcwatch's has, key by key.
+/// Scenario: a rule fires on a process in the daemon's pipeline, its alert is sent repeatedly, and it ends when the
+/// rules are removed; the Alertmanager notifies one webhook, and gcwatch notifies another.
+/// Guarantee: the Alertmanager sends exactly one notification that the alert fires and one that it is resolved. It
+/// identifies the alert by the labels and the fingerprint that gcwatch reports, and both webhook formats have the same
+/// keys.
 #[tokio::main(flavor = "current_thread")]
-async fn an_alert_fires_once_and_resolves() {
+async fn alert_fires_once_and_resolves() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
     let alertmanager = Alertmanager::start(&format!("{}/by-alertmanager", by_alertmanager.url()));
     let folder = TempDir::new().unwrap();
@@ -192,17 +197,17 @@ async fn an_alert_fires_once_and_resolves() {
     assert_eq!(theirs["labels"]["alertname"], "test.full");
     assert_eq!((keys(&fired), keys(theirs)), (keys(&own), keys(ours)));
     assert_eq!(fired["version"], own["version"]);
-    assert_eq!(theirs["endsAt"], ours["endsAt"], "both: it has none");
+    assert_eq!(theirs["endsAt"], ours["endsAt"], "both have no end");
     assert_eq!(fired["groupLabels"], own["groupLabels"]);
     assert_eq!(fired["groupKey"], own["groupKey"]);
 
-    // Sent five times more: that is past the end that the first request gave.
+    // Wait until the alert was sent five more times, which exceeds the end given in the first request.
     let sent = async |count: u64| {
         let waited = tokio::time::timeout(LONG, services.notifier.until(|all| all[0].1.sent >= count));
-        waited.await.expect("it is sent again");
+        waited.await.expect("the alert is sent again");
     };
     sent(6).await;
-    assert!(by_alertmanager.try_next().is_none(), "it notified twice of one alert");
+    assert!(by_alertmanager.try_next().is_none(), "one notification per alert");
     let rules = std::sync::Arc::default();
     services.pipeline.set_rules(rules, targets::clocks().moment());
     let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
@@ -214,7 +219,7 @@ async fn an_alert_fires_once_and_resolves() {
     assert_eq!(resolved["alerts"][0]["labels"], theirs["labels"]);
     assert_eq!(resolved["alerts"][0]["endsAt"], own["alerts"][0]["endsAt"]);
     sent(services.notifier.stats()[0].1.sent + 2).await;
-    assert!(by_alertmanager.try_next().is_none(), "it notified twice of one end");
+    assert!(by_alertmanager.try_next().is_none(), "one notification per end");
     let failures: u64 = services.notifier.stats()[0]
         .1
         .failures()

@@ -1,4 +1,4 @@
-//! What `analyze` and `events` say of a recording.
+//! The output of `analyze` and `events` for a recording.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +12,8 @@ use test_support::target::Tick;
 
 /// A recording, read by `analyze` and `events`.
 ///
-/// Of events, the first of each name: a recording may have a million. Of those in [`NAMED_INSIDE`], all.
+/// Contains the first event of each name, because a recording may have a million events, and all events of
+/// [`NAMED_INSIDE`].
 pub(crate) struct Analyzed {
     pub(crate) gcs: Vec<Value>,
     pub(crate) suspensions: Vec<Value>,
@@ -40,7 +41,7 @@ pub(crate) fn analyze(file: &Path) -> Analyzed {
     analyzed
 }
 
-/// Events whose name does not say what they are.
+/// Events whose kind is in their fields, not in their name.
 const NAMED_INSIDE: [&str; 2] = ["BulkType", "GCDynamicEvent"];
 
 fn first_events(file: &str) -> Vec<Value> {
@@ -56,7 +57,7 @@ fn first_events(file: &str) -> Vec<Value> {
         if !line.starts_with("{\"kind\":\"event\",") {
             continue;
         }
-        // Of those without a name nobody asks.
+        // Skip events without a name, because no test needs them.
         let Some((_, rest)) = line.split_once("\"name\":\"") else {
             continue;
         };
@@ -74,7 +75,7 @@ impl Analyzed {
         self.events.iter().any(|event| event["name"] == name)
     }
 
-    /// Version of an event, if it was seen.
+    /// Version of an event; `None` if the recording has no such event.
     pub(crate) fn version_of(&self, name: &str) -> Option<u64> {
         self.events.iter().find(|event| event["name"] == name)?["version"].as_u64()
     }
@@ -103,7 +104,8 @@ impl Analyzed {
             .unwrap_or(0)
     }
 
-    /// Nothing is lost or undecoded, and only what was under way at the ends is incomplete.
+    /// Asserts that no event is lost or undecoded, and that only collections at the start and end of the recording are
+    /// incomplete.
     pub(crate) fn assert_whole(&self, context: &str) {
         assert_eq!(self.stream["lost_events"], 0, "{context}: {}", self.stream);
         assert_eq!(self.stream["undecodable"], 0, "{context}: {}", self.stream);
@@ -121,16 +123,21 @@ impl Analyzed {
         for gc in self.gcs.iter().filter(|gc| gc["complete"] == false) {
             let start = gc["start_offset_ns"].as_i64();
             let at_an_end = start.is_none_or(|start| start <= first || start >= last) || gc["missing"][0] == "end";
-            assert!(at_an_end, "{context}: in the middle {gc}");
+            assert!(
+                at_an_end,
+                "{context}: only collections at the ends are incomplete: {gc}"
+            );
         }
     }
 
-    /// The process counted as many collections as were recorded between two of its prints, and about the same pause.
+    /// Asserts that the process counted as many collections as were recorded between two of its prints, and about the
+    /// same total pause.
     ///
-    /// A print is not atomic: its thread may lose the CPU between the clock and the counters. So either of the two first
-    /// prints in the recording and either of the two last ones will do: what is lost between them is missed by all.
+    /// A print is not atomic, because its thread may lose the CPU between reading the clock and the counters.
+    /// Therefore, either of the first two prints and either of the last two prints may match; events lost between them
+    /// would make all combinations fail.
     pub(crate) fn assert_agrees_with(&self, ticks: &[Tick], context: &str) {
-        // .NET Core 3.1 may switch GCStart on later than the rest: then the stop says when it was.
+        // .NET Core 3.1 may enable GCStart later than other events; the suspension then gives the time.
         let began = |gc: &Value| {
             gc["start_offset_ns"]
                 .as_i64()
@@ -143,7 +150,7 @@ impl Analyzed {
             .collect();
         let sync = self.sync_ticks();
         let (first_event, last_event) = self.span();
-        // Half a second after the sync point the session surely runs, whatever the first event was.
+        // The session certainly runs 0.5 s after the sync point, regardless of the first event.
         let from = first_event.min(500_000_000);
         let within: Vec<&Tick> = ticks
             .iter()
@@ -164,7 +171,8 @@ impl Analyzed {
         panic!("{context}: {} ticks in the recording: {apart:#?}", within.len());
     }
 
-    /// `starts`: begin and generation of each collection; `Err`: what was recorded and what was counted.
+    /// Compares two prints. `starts` has the start and generation of each collection. The error contains the recorded
+    /// and the counted figures.
     fn agrees_between(&self, starts: &[(i64, i64)], first: &Tick, last: &Tick) -> Result<(), String> {
         let sync = self.sync_ticks();
         for generation in 0..3 {
@@ -173,7 +181,7 @@ impl Analyzed {
                 .filter(|(at, of)| *of >= generation && *at > first.at - sync && *at <= last.at - sync)
                 .count() as i64;
             let counted = last.counts[generation as usize] - first.counts[generation as usize];
-            // Collections about either moment may be on either side.
+            // Collections close to either time may be counted on either side.
             let about = |at: i64| {
                 [first.at, last.at]
                     .iter()
@@ -200,8 +208,8 @@ impl Analyzed {
             let longest = pauses.iter().copied().max().unwrap_or(0);
             let counted = (after - before) * 1000;
             if counted > 100_000_000 {
-                // As above, a pause at either moment may be on either side. The runtime's clock stops at
-                // RestartEEBegin; on a busy machine the restart itself takes its time.
+                // A pause close to either time may also be counted on either side. The runtime's clock stops at
+                // RestartEEBegin; on a busy machine, the restart itself takes some time.
                 if stopped + 2 * longest < counted * 9 / 10 || stopped - 2 * longest >= counted * 16 / 10 {
                     return Err(format!(
                         "{stopped} ns recorded, {counted} counted, the longest {longest}"
@@ -212,7 +220,7 @@ impl Analyzed {
         Ok(())
     }
 
-    /// The process's clock at the sync point.
+    /// The clock of the process at the sync point.
     fn sync_ticks(&self) -> i64 {
         self.stream["sync_ticks"].as_i64().unwrap()
     }

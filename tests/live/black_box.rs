@@ -1,4 +1,4 @@
-//! Recordings of incidents, of real processes: what the daemon writes is a recording as any other.
+//! Recordings of incidents in real processes: the daemon writes valid recordings.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,14 +15,14 @@ use test_support::scene::Scene;
 use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; an_incident_is_recorded, a_killed_process_leaves_a_recording);
+    add_tests!(tests, need; incident_is_recorded, killed_process_leaves_recording);
 }
 
 fn need() -> Need {
     NET_10.need()
 }
 
-/// .NET 10 is always there; .NET 8 where it is.
+/// Returns .NET 10, which is always available, and .NET 8 if it is available.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     let others = ALL
         .into_iter()
@@ -30,12 +30,12 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
     others.chain([NET_10])
 }
 
-/// The first incident of a process that is recorded, as soon as there is one.
+/// Waits for the first incident of a process that has a recording.
 fn incident(daemon: &Daemon, pid: u32) -> Value {
     daemon.incident(pid, "a recording", |incident| place(incident).is_some())
 }
 
-/// The recording at a path, as soon as it is written.
+/// Waits until the recording at a path is written, and fetches it.
 fn recording(daemon: &Daemon, folder: &Path, place: &str) -> PathBuf {
     let bytes = until("a recording", || {
         let (status, body) = daemon.bytes(place);
@@ -47,19 +47,19 @@ fn recording(daemon: &Daemon, folder: &Path, place: &str) -> PathBuf {
     path
 }
 
-/// Where the recording of an incident is.
+/// Returns the path of the recording of an incident.
 fn place(incident: &Value) -> Option<&str> {
     let mut evidence = incident["evidence"].as_array()?.iter();
     evidence.find(|one| one["name"] == "black-box")?["where"].as_str()
 }
 
-/// The records of `gcwatch analyze`.
+/// Returns the records of `gcwatch analyze`.
 fn analyzed(file: &Path) -> Vec<Value> {
     records(["analyze", "--format", "ndjson", file.to_str().unwrap()])
 }
 
-/// The recording is whole, nothing is lost in it, and it has the collection of the incident. Returns the numbers of its
-/// collections.
+/// Asserts that the recording is complete, lost no events, and contains the collection of the incident. Returns the
+/// numbers of its collections.
 fn check(what: &str, incident: &Value, records: &[Value]) -> Vec<u64> {
     let stream = records.last().unwrap();
     assert_eq!(
@@ -78,13 +78,13 @@ fn check(what: &str, incident: &Value, records: &[Value]) -> Vec<u64> {
     for record in collections.clone().skip(1) {
         assert_eq!(record["lossy"], false, "{what}: {record}");
     }
-    // In the middle every collection is whole.
+    // Only collections at the ends may be incomplete.
     let incomplete = collections.filter(|record| record["complete"] == false);
     assert!(incomplete.count() <= 3, "{what}");
     numbers
 }
 
-/// A process that has no space for a large object after a moment, and goes on so.
+/// Starts a process that soon has no space for a large object, and stays in this state.
 fn out_of_space(scene: &Scene, runtime: Runtime) -> Target {
     scene
         .start(runtime, "lohoos")
@@ -92,11 +92,11 @@ fn out_of_space(scene: &Scene, runtime: Runtime) -> Target {
         .start()
 }
 
-/// Scenario: a process that has no space for a large object, for which a shipped rule of severity critical fires.
-/// Guarantee: the incident names a recording, which is served when it is written; it is a complete stream in which
-/// nothing was lost, with the collections around the incident. The file is for its user alone, and listed with how much
-/// is in it; its report is served as a page with the same collections.
-fn an_incident_is_recorded() {
+/// Scenario: a process has no space for a large object, so that a shipped rule of severity critical fires.
+/// Guarantee: the incident names a recording, which is served as soon as it is written. The recording is a complete
+/// stream without lost events and contains the collections around the incident. Its file is readable only by its owner
+/// and is listed with its extent; its report is a page with the same collections.
+fn incident_is_recorded() {
     for runtime in runtimes() {
         let scene = Scene::begin();
         let target = out_of_space(&scene, runtime);
@@ -142,9 +142,9 @@ fn an_incident_is_recorded() {
     }
 }
 
-/// Scenario: the same process is killed as soon as it has the incident.
-/// Guarantee: its recording is complete within moments, with all that was sent up to the kill.
-fn a_killed_process_leaves_a_recording() {
+/// Scenario: the same process is killed as soon as it has an incident.
+/// Guarantee: its recording is complete within moments and contains all data sent before the kill.
+fn killed_process_leaves_recording() {
     for runtime in runtimes() {
         let scene = Scene::begin();
         let mut target = out_of_space(&scene, runtime);
@@ -155,7 +155,7 @@ fn a_killed_process_leaves_a_recording() {
         let recording = recording(&daemon, scene.folder(), place(&incident).unwrap());
         assert!(
             killed.elapsed() < Duration::from_secs(9),
-            "it did not wait for more to come"
+            "the recording does not wait for further data"
         );
         check(runtime.name, &incident, &analyzed(&recording));
     }

@@ -1,4 +1,4 @@
-//! Heap dumps that the daemon takes for incidents, of a program that leaks one type.
+//! Heap dumps that the daemon takes for incidents of a program that leaks objects of one type.
 
 use std::time::Duration;
 
@@ -17,31 +17,31 @@ pub(crate) fn tests(tests: &mut Tests) {
         };
         ALL.into_iter().filter(is)
     };
-    add_tests_on!(tests, of(&["net8.", "net9.", "net10.0.14", "net11"]); a_leak_is_named_with_its_holder);
-    add_tests_on!(tests, of(&["net10.0.14"]); what_is_dangerous_is_not_done, a_finalizer_that_waits_is_named);
+    add_tests_on!(tests, of(&["net8.", "net9.", "net10.0.14", "net11"]); leak_is_named_with_its_holder);
+    add_tests_on!(tests, of(&["net10.0.14"]); risky_dump_is_not_taken, waiting_finalizer_is_named);
 }
 
-/// The program: it leaks so many objects a second into a static list.
+/// Starts the program, which leaks `leak` objects per second into a static list.
 fn leaks(scene: &Scene, runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Target {
     let start = scene.marked(Start::known(runtime, "heap.dll", &["300"])).knobs(knobs);
     let start = start.env("HLIST", "1000").env("HLEAK", &leak.to_string());
     start.env("HTRUTH", &scene.path("truth")).start()
 }
 
-/// A daemon for its processes, with a rule that holds at once, of which the incident asks for this, and with those that
-/// ship.
+/// Starts a daemon for the processes of the scene, with the shipped rules and a rule that holds at once, whose incident
+/// requests this evidence.
 fn daemon(scene: &Scene, evidence: &str, more: &str) -> Daemon {
     let rule = scene.any(true, &format!("severity: info, evidence: [{evidence}]"));
     scene.daemon(&format!("{}{rule}{more}", scene.state()))
 }
 
-/// What the incident of the test's rule has, as soon as it is as it must be.
+/// Waits until the evidence in the incident of the test's rule satisfies `is`, and returns it.
 fn found(daemon: &Daemon, pid: u32, evidence: &str, is: impl Fn(&Value) -> bool) -> Value {
     let has = |one: &Value| one["symptom"] == "test.any" && !one[evidence].is_null() && is(&one[evidence]);
     daemon.incident(pid, evidence, has)[evidence].take()
 }
 
-/// The incidents and notes of a process.
+/// Returns the rules of the incidents and notes of a process.
 fn rules(record: &Value) -> Vec<&str> {
     let of = |kind: &str| record[kind].as_array().into_iter().flatten();
     let members = of("incidents").flat_map(|incident| incident["members"].as_array().into_iter().flatten());
@@ -52,11 +52,12 @@ fn rules(record: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Scenario: a program leaks one type into a static list, in a daemon with the census on and two dumps some seconds
-/// apart.
-/// Guarantee: the incident names the type, how many more there are and the field that holds them, in its record and as
-/// a clause, and the stops. The collections are a tool's, of no rule, and not the program's; the counter has both.
-fn a_leak_is_named_with_its_holder(runtime: Runtime) {
+/// Scenario: a program leaks objects of one type into a static list; the daemon has the census on, with two dumps some
+/// seconds apart.
+/// Guarantee: the incident names the type, the growth of its count, the field that holds the objects, and the stops, in
+/// its record and as a clause. The collections are attributed to a tool and not to the program, and no rule fires on
+/// them; the counter includes both dumps.
+fn leak_is_named_with_its_holder(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = leaks(&scene, runtime, &[], 20_000);
     let more = "evidence: {census: on, census_apart: 3s, census_max_stop: 1m, census_room: 1}\n";
@@ -116,9 +117,10 @@ fn a_leak_is_named_with_its_holder(runtime: Runtime) {
     assert!(target.await_exit(Duration::ZERO).is_none(), "{name}");
 }
 
-/// Scenario: the same program, whose forecast is above the bound; and one whose heap is near its limit.
-/// Guarantee: neither has a dump, and the incident says why.
-fn what_is_dangerous_is_not_done(runtime: Runtime) {
+/// Scenario: the forecast for a dump of the same program exceeds the bound, or the heap of the program is near its
+/// limit.
+/// Guarantee: neither process is dumped, and the incident states the reason.
+fn risky_dump_is_not_taken(runtime: Runtime) {
     for (knobs, bounds, why) in [
         (&[][..], "census_max_stop: 1ms", "might stop the process for"),
         (
@@ -144,9 +146,11 @@ fn what_is_dangerous_is_not_done(runtime: Runtime) {
     }
 }
 
-/// Scenario: the finalizer thread of the same program waits in a finalizer, and an incident asks what threads do.
-/// Guarantee: the incident has its stack first, with the finalizer, in its record and as a clause.
-fn a_finalizer_that_waits_is_named(runtime: Runtime) {
+/// Scenario: the finalizer thread of the same program is blocked in a finalizer, and an incident requests the stacks of
+/// threads.
+/// Guarantee: the first stack of the incident is the stack of this thread with the finalizer, in the record and as a
+/// clause.
+fn waiting_finalizer_is_named(runtime: Runtime) {
     let scene = Scene::begin();
     let target = leaks(&scene, runtime, &[], 20_000);
     let daemon = daemon(&scene, "stacks", "evidence: {bursts: on}\n");

@@ -1,4 +1,4 @@
-//! A real process in a container's control groups, as the daemon reports it: the container's id, limits and usage.
+//! A real process in the control groups of a container, as the daemon reports it: the container's id, limits and usage.
 
 use test_support::add_tests;
 use test_support::daemon::until;
@@ -8,7 +8,7 @@ use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; limits_and_usage_of_a_container_are_exported);
+    add_tests!(tests, need; limits_and_usage_of_container_are_exported);
 }
 
 fn need() -> Need {
@@ -17,10 +17,10 @@ fn need() -> Need {
     groups::need("cpu")
 }
 
-/// Scenario: a process of .NET 10 in groups of version 1 with a memory limit and a CPU quota, which are named as a
-/// container's.
-/// Guarantee: the daemon exports the container's id, its limits and what it uses, below the limit.
-fn limits_and_usage_of_a_container_are_exported() {
+/// Scenario: a process of .NET 10 runs in control groups of version 1 that have a memory limit, a CPU quota and the
+/// name of a container.
+/// Guarantee: the daemon exports the container's id, its limits, and its usage below the limit.
+fn limits_and_usage_of_container_are_exported() {
     let scene = Scene::begin();
     let [memory, cpu] = ["memory", "cpu"].map(|controller| Group::new(controller, scene.mark()).unwrap());
     memory.write("memory.limit_in_bytes", 209_715_200);

@@ -1,4 +1,4 @@
-//! The supervisor of the daemon against real processes: found, attached to, read, let go.
+//! The daemon's supervisor with real processes: it finds them, attaches to them, reads them and releases them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,21 @@ use test_support::target::{PATIENCE, Start, Target};
 use test_support::{add_tests, add_tests_on};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, FETCHED; the_last_collection_before_a_silence_is_reported);
-    add_tests!(tests, need(&FETCHED); processes_come_and_go, settings_are_read);
+    add_tests_on!(tests, FETCHED; last_collection_before_silence_is_reported);
+    add_tests!(tests, need(&FETCHED); processes_are_followed_from_start_to_exit, settings_are_read);
     add_tests!(
         tests, need(&[NET_10]);
-        a_stopped_process_holds_up_nobody,
+        stopped_process_does_not_block_others,
         options_are_followed,
-        two_on_one_host_share,
-        the_rest_waits_for_room,
-        new_sockets_are_noticed_at_once,
-        whoever_connects_is_resumed,
+        two_supervisors_on_one_host_share,
+        process_over_limit_waits,
+        new_socket_is_noticed_at_once,
+        connecting_runtime_is_resumed,
     );
 }
 
-/// Its processes have folders of their own: the slow scan finds them, made quick.
+/// Options of a supervisor with a short scan interval, because only the slow scan finds processes with separate
+/// folders.
 fn options(scene: &Scene) -> TargetOptions {
     TargetOptions {
         include: vec![Filter {
@@ -45,34 +46,35 @@ fn options(scene: &Scene) -> TargetOptions {
     }
 }
 
-/// Collects so often; the numbers that the process counts afterwards, by generation.
+/// Triggers `times` collections and waits until the process confirms them.
 fn collect(target: &mut Target, times: usize) {
     target.write_line(&format!("collect {times}"));
     target.await_line("collections", |line| line.starts_with("did "));
 }
 
-/// Event sessions of a process of .NET 10: it has a thread of that name for each, and one that answers commands.
+/// Returns the number of event sessions of a .NET 10 process, which has a thread with this name for each session, and
+/// one for commands.
 fn sessions(pid: u32) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with(".NET EventPipe")).count() - 1
 }
 
-/// Waits until it has no session: the thread of one that was stopped exits in its own time.
+/// Waits until the process has no session. The thread of a stopped session exits later.
 async fn no_session(pid: u32) {
     let until = std::time::Instant::now() + Duration::from_secs(10);
     while sessions(pid) > 0 {
-        assert!(std::time::Instant::now() < until, "a session stays behind");
+        assert!(std::time::Instant::now() < until, "no session remains");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Scenario: processes of all runtimes that are there run at once; one is started while the supervisor runs, one is
-/// killed, one ends in order; then the supervisor is asked to stop.
-/// Guarantee: all are attached to and read with who they are; the end of one is reported once and disturbs none; no
-/// session stays behind, and a later attach works.
+/// Scenario: processes of all available runtimes run at once; another process is started while the supervisor runs, one
+/// process is killed and one exits; then the supervisor is stopped.
+/// Guarantee: all processes are attached to, identified and read; the exit of a process is reported once and does not
+/// affect others; no session remains, and a later attach works.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_come_and_go() {
+async fn processes_are_followed_from_start_to_exit() {
     let scene = Scene::begin();
     let supervised = Supervised::start(options(&scene));
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
@@ -86,13 +88,13 @@ async fn processes_come_and_go() {
             })
             .await;
         assert_eq!(run.opened, 1, "{}", runtime.name);
-        // A self-contained 3.1 has its version nowhere.
+        // A self-contained .NET Core 3.1 process does not expose its version.
         let version = run.attributes.get("process.runtime.version").map(String::as_str);
         let expected = runtime.version.or((*runtime == CORE_3_1).then_some("3.1.23"));
         assert_eq!(version, expected, "{}", runtime.name);
         assert_eq!(run.attributes["process.pid"], target.pid().to_string());
-        // The entry assembly; of 3.1, which does not report it, and of a host that names itself, the .dll that it was
-        // started with.
+        // The name is the entry assembly, or the .dll on the command line for 3.1, which does not report the entry
+        // assembly, and for a host that reports its own name.
         let expected = match runtime.host {
             Host::StartupHook => "Dosai",
             Host::Run | Host::Dotnet => "workload",
@@ -105,7 +107,7 @@ async fn processes_come_and_go() {
         );
         let complete = run.collections.iter().filter(|gc| gc.missing.is_empty()).count();
         assert!(complete + 1 >= run.collections.len(), "{}", runtime.name);
-        // The time of a collection is now: within a minute, by the host's clock.
+        // The time of a collection is within one minute of the host's clock.
         let gc = run.collections.last().unwrap();
         let now = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -113,22 +115,22 @@ async fn processes_come_and_go() {
         let at = Duration::from_nanos(run.bases[0].unix(targets::clocks().wall()).unix_ns(gc.start.unwrap()));
         assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
     }
-    // Started while it runs.
+    // Start a process while the supervisor runs.
     let late = scene.start(NET_10, "steady").start();
     supervised
         .until(late.pid(), "late", |run| !run.collections.is_empty())
         .await;
-    // Killed.
+    // Kill a process.
     let (_, mut killed) = targets.remove(0);
     let pid = killed.pid();
     killed.kill();
     let run = supervised.until(pid, "killed", |run| run.ended).await;
     assert_eq!(run.state(), &RunState::Ended);
-    // Ends in order.
+    // Stop a process.
     let pid = late.pid();
     late.stop();
     supervised.until(pid, "stopped", |run| run.ended).await;
-    // The others go on.
+    // The other processes continue.
     for (runtime, target) in &targets {
         let seen = supervised.run(target.pid()).unwrap().collections.len();
         let more = |run: &Run| run.is_attached() && run.collections.len() > seen;
@@ -144,7 +146,7 @@ async fn processes_come_and_go() {
             runtime.name,
             run.states
         );
-        assert!(!run.ended, "{} lives", runtime.name);
+        assert!(!run.ended, "{} still runs", runtime.name);
         if *runtime == NET_10 {
             assert_eq!(sessions(target.pid()), 0);
         }
@@ -155,22 +157,22 @@ async fn processes_come_and_go() {
     }
 }
 
-/// Scenario: a process that does not collect; it is asked to collect, once, and is silent again.
-/// Guarantee: the collection is reported although nothing follows it.
+/// Scenario: an idle process collects once on request, and is idle again.
+/// Guarantee: the collection is reported although no further event follows.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
+async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "idle").start();
     let supervised = Supervised::start(options(&scene));
     supervised.until(target.pid(), "attached", Run::is_attached).await;
-    // The runtime switches its events on, one by one, after it has said that the session began: of a collection before
-    // that it sends nothing. What is seen is reported in this time.
+    // The runtime enables its events one by one after it has reported the start of the session, and sends nothing about
+    // earlier collections. A collection that it sends is reported within this time.
     let seen = |run: &Run| !run.collections.is_empty();
     let mut tries = 0;
     collect(&mut target, 1);
     while !supervised.within(Duration::from_secs(4), target.pid(), seen).await {
         tries += 1;
-        assert!(tries < 5, "{runtime:?}: no collection is seen");
+        assert!(tries < 5, "{runtime:?}: a collection is reported");
         collect(&mut target, 1);
     }
     for n in 2..=4 {
@@ -185,11 +187,12 @@ async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
     supervised.stop().await;
 }
 
-/// Scenario: one of two processes is stopped while it is read, another before it is attached to; later both go on.
-/// Guarantee: the third is read all the time; the stopped ones are read when they go on, and nothing of them is
-/// reported twice.
+/// Scenario: one of two processes is suspended while it is read, another one before it is attached to; later, both
+/// continue.
+/// Guarantee: the third process is read without interruption; the suspended processes are read when they continue, and
+/// no collection is reported twice.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_process_holds_up_nobody() {
+async fn stopped_process_does_not_block_others() {
     let scene = Scene::begin();
     let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.start(NET_10, mode).start());
     frozen.freeze();
@@ -228,8 +231,8 @@ async fn a_stopped_process_holds_up_nobody() {
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: a process is left out; the options change so that it is wanted, and back.
-/// Guarantee: it has no session while it is left out, and is never asked; what is wanted all the time keeps its
+/// Scenario: a process is excluded; the options change so that it is included, and back.
+/// Guarantee: an excluded process has no session and receives no commands; a process that stays included keeps its
 /// session.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
@@ -262,10 +265,11 @@ async fn options_are_followed() {
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: two supervisors with one folder of leases; the first one ends.
-/// Guarantee: a process has one session; the second says who holds it, and takes over when it is free.
+/// Scenario: two supervisors use the same folder of leases; the first supervisor stops.
+/// Guarantee: the process has one session; the second supervisor reports the holder and takes over when the lease is
+/// released.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn two_on_one_host_share() {
+async fn two_supervisors_on_one_host_share() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").start();
     let first = Supervised::start(options(&scene));
@@ -287,14 +291,14 @@ async fn two_on_one_host_share() {
     assert_eq!(
         std::fs::read_dir(scene.path("leases")).unwrap().count(),
         0,
-        "no lease stays behind"
+        "no lease remains"
     );
 }
 
-/// Scenario: room for one process, and two of them; the one that is read ends.
-/// Guarantee: the other one waits, and comes in.
+/// Scenario: the limit is one process, and there are two; the process that is read exits.
+/// Guarantee: the other process waits, and is then read.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rest_waits_for_room() {
+async fn process_over_limit_waits() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {
@@ -311,10 +315,11 @@ async fn the_rest_waits_for_room() {
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: a second process makes its socket in a folder where one was found before; `/proc` is read once an hour.
-/// Guarantee: it is found by the event.
+/// Scenario: a second process creates its socket in a folder in which a socket was found before; the scan interval of
+/// `/proc` is one hour.
+/// Guarantee: a file system event reveals the process.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn new_sockets_are_noticed_at_once() {
+async fn new_socket_is_noticed_at_once() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
     let supervised = Supervised::start(TargetOptions {
@@ -333,9 +338,9 @@ async fn new_sockets_are_noticed_at_once() {
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: processes with knobs of the collector on each runtime that is there.
-/// Guarantee: from 9 on (CoreCLR) the settings are reported as they are, by a session that is over; elsewhere none are
-/// made up. No collection is induced.
+/// Scenario: processes on each available runtime have settings of the collector.
+/// Guarantee: for .NET 9 and later (CoreCLR), the settings are reported unchanged, and their session is closed; other
+/// runtimes report no settings. No collection is induced.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read() {
     let scene = Scene::begin();
@@ -372,7 +377,7 @@ async fn settings_are_read() {
             run.attributes
         );
         if *runtime == NET_10 {
-            assert_eq!(sessions(target.pid()), 1, "the session for collections");
+            assert_eq!(sessions(target.pid()), 1, "only the session for collections remains");
         }
         target.write_line("count");
         let counts = target.await_line("count", |line| line.starts_with("did "));
@@ -386,12 +391,12 @@ async fn settings_are_read() {
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: processes whose port is ours: one that comes suspended, one that is left out, one for which there is no
-/// room.
-/// Guarantee: all of them run; the wanted one is read from its first collection on, once, although its own socket is
-/// found too.
+/// Scenario: three processes use gcwatch's reverse port: one starts suspended, one is excluded, and one exceeds the
+/// limit.
+/// Guarantee: all of them run; the included process is read from its first collection, and in one session, although its
+/// own socket is found as well.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_connects_is_resumed() {
+async fn connecting_runtime_is_resumed() {
     let scene = Scene::begin();
     let port = scene.folder().join("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
@@ -401,14 +406,14 @@ async fn whoever_connects_is_resumed() {
         scan_interval: Duration::from_secs(3600),
         ..options(&scene)
     });
-    // Started while nothing listens, it would wait all the same.
+    // Without a listener, the process would also wait at its start.
     let read = pointed(scene.start(NET_10, "steady")).start();
     let run = supervised
         .until(read.pid(), "read", |run| run.collections.len() > 2)
         .await;
     assert_eq!((run.opened, run.is_attached()), (1, true));
     assert_eq!(run.collections[0].number, 1, "read from the first collection on");
-    // `start` waits until the program works: it was resumed.
+    // `start` waits until the program works, so this process was resumed.
     let over = pointed(scene.start(NET_10, "steady")).start();
     supervised
         .until(over.pid(), "no room", |run| *run.state() == RunState::OverLimit)

@@ -1,4 +1,4 @@
-//! The crate `dotnet-diagnostics` against real runtimes.
+//! The crate `dotnet-diagnostics` with real runtimes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use test_support::runtimes::{ALL, CORE_3_1, FETCHED, NET_10, Runtime, need};
 use test_support::target::{Start, Target};
 use test_support::{add_tests, add_tests_on};
 
-/// Bounds what a runtime takes to start; reached only when it does not.
+/// Timeout for the start of a runtime; reached only if the start fails.
 const START: Duration = Duration::from_secs(30);
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -32,11 +32,11 @@ pub(crate) fn tests(tests: &mut Tests) {
     let later = [NET_10]
         .into_iter()
         .chain(["net8.0.33", "net10.0.14", "net11.0.0", "aot9.0.22"].map(named));
-    add_tests_on!(tests, later; a_suspended_runtime_connects_and_is_resumed);
+    add_tests_on!(tests, later; suspended_runtime_connects_and_is_resumed);
     let newest = named("net10.0.14");
     add_tests_on!(tests, [CORE_3_1, newest]; missing_sockets_are_explained);
-    add_tests_on!(tests, [newest]; a_removed_socket_is_explained);
-    add_tests!(tests, need(&[NET_10]); stopped_and_killed_processes_are_recognized, whoever_waits_is_resumed);
+    add_tests_on!(tests, [newest]; removed_socket_is_explained);
+    add_tests!(tests, need(&[NET_10]); stopped_and_killed_processes_are_recognized, waiting_runtime_is_resumed);
 }
 
 fn named(name: &str) -> Runtime {
@@ -48,19 +48,19 @@ fn steady(runtime: Runtime) -> Start {
     Start::new(runtime, "steady")
 }
 
-/// What a scan finds of it. It works already, so that there is no more to come.
+/// Returns the scan result for a process. The process is already working, so the result is final.
 fn found(target: &Target) -> Process {
     Scan::host().inspect(target.pid()).unwrap()
 }
 
-/// Reads until a collection must be in it, then to the end: the whole stream.
+/// Reads until the stream must contain a collection, then to its end. Returns the complete stream.
 async fn record(session: &mut Session) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     while bytes.len() < 4000 {
         let read = tokio::time::timeout(START, session.read(&mut buffer)).await;
-        let count = read.expect("no byte comes").unwrap();
-        assert_ne!(count, 0, "ended by itself after {} bytes", bytes.len());
+        let count = read.expect("a byte arrives").unwrap();
+        assert_ne!(count, 0, "the stream continues after {} bytes", bytes.len());
         bytes.extend_from_slice(&buffer[..count]);
     }
     session.drain(|piece| bytes.extend_from_slice(piece)).await.unwrap();
@@ -70,8 +70,8 @@ async fn record(session: &mut Session) -> Vec<u8> {
     bytes
 }
 
-/// Scenario: a process of each runtime.
-/// Guarantee: found, asked, recorded and stopped, in the form of each command that the runtime knows.
+/// Scenario: a process runs on each runtime.
+/// Guarantee: the process is found, queried, recorded and stopped with each command version that its runtime supports.
 #[tokio::main(flavor = "current_thread")]
 async fn every_runtime_is_recorded(runtime: Runtime) {
     use CollectVersion::{V2, V3, V4, V5, V6};
@@ -114,8 +114,8 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
     assert_eq!(stacks, newest < V3, "{}", runtime.name);
     record(&mut session).await;
 
-    // Everything that only the newest form can express: this provider's GCStart and GCEnd, a rundown of nothing, and
-    // a runtime that waits for its reader.
+    // Use all settings that only the newest command version can express: only GCStart and GCEnd of this provider, an
+    // empty rundown, and a runtime that waits for its reader.
     let mut provider = Provider::new(RUNTIME_PROVIDER, 0x1, 4);
     provider.filter = Some(EventFilter::Only(vec![1, 2]));
     let config = SessionConfig {
@@ -135,11 +135,12 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
     client
         .stop_tracing(4711)
         .await
-        .expect("OK also for a session that does not exist");
+        .expect("stopping an unknown session also succeeds");
 }
 
-/// Scenario: a process is stopped by a signal, goes on, and is killed.
-/// Guarantee: silent, then answering, then a stream that ends, a connection refused and a stale socket.
+/// Scenario: a process is suspended by a signal, continues, and is killed.
+/// Guarantee: the process is silent, then answers; then its stream ends, the connection is refused, and its socket is
+/// stale.
 #[tokio::main(flavor = "current_thread")]
 async fn stopped_and_killed_processes_are_recognized() {
     let mut target = steady(NET_10).start();
@@ -177,8 +178,8 @@ async fn stopped_and_killed_processes_are_recognized() {
     ));
 }
 
-/// Scenario: diagnostics switched off, in each spelling that works.
-/// Guarantee: that is the process's obstacle.
+/// Scenario: diagnostics are switched off with each variable that works.
+/// Guarantee: the scan reports this obstacle of the process.
 fn missing_sockets_are_explained(runtime: Runtime) {
     let variables: &[&str] = if runtime.is_core_3() {
         &["COMPlus_EnableDiagnostics"]
@@ -192,10 +193,10 @@ fn missing_sockets_are_explained(runtime: Runtime) {
     }
 }
 
-/// Scenario: the file of a socket that answered is deleted.
-/// Guarantee: the process's obstacle is just that.
+/// Scenario: the file of a socket that has answered is deleted.
+/// Guarantee: the scan reports this obstacle of the process.
 #[tokio::main(flavor = "current_thread")]
-async fn a_removed_socket_is_explained(runtime: Runtime) {
+async fn removed_socket_is_explained(runtime: Runtime) {
     let target = steady(runtime).start();
     let process = found(&target);
     Client::new(Endpoint::of(&process).unwrap())
@@ -207,11 +208,11 @@ async fn a_removed_socket_is_explained(runtime: Runtime) {
     assert_eq!(obstacle.reason, Reason::SocketRemoved);
 }
 
-/// Scenario: a runtime that starts suspended and connects to us.
-/// Guarantee: it is asked and recorded from before its first collection, resumed, and stopped, each on a connection of
-/// its own.
+/// Scenario: a runtime starts suspended and connects to the reverse port.
+/// Guarantee: the runtime is queried, recorded from before its first collection, resumed and stopped, each over a
+/// separate connection.
 #[tokio::main(flavor = "current_thread")]
-async fn a_suspended_runtime_connects_and_is_resumed(runtime: Runtime) {
+async fn suspended_runtime_connects_and_is_resumed(runtime: Runtime) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("port");
     let port = ReversePort::bind(&path, Deadlines::default()).unwrap();
@@ -235,10 +236,10 @@ async fn a_suspended_runtime_connects_and_is_resumed(runtime: Runtime) {
     assert_eq!(client.process_info().await.unwrap().cookie, connected.cookie);
 }
 
-/// Scenario: a runtime that starts suspended and connects to us, who resume all that wait.
-/// Guarantee: it runs, and is recorded.
+/// Scenario: a runtime starts suspended and connects to a reverse port that resumes all waiting runtimes.
+/// Guarantee: the process runs and can be recorded.
 #[tokio::main(flavor = "current_thread")]
-async fn whoever_waits_is_resumed() {
+async fn waiting_runtime_is_resumed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("port");
     let port = ReversePort::bind(&path, Deadlines::default()).unwrap();

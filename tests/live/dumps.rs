@@ -1,5 +1,5 @@
-//! Heap dumps of other tools beside the daemon: whose collections they are, and what stops a process whose dump is not
-//! read. The tool is this test, with a client of its own.
+//! Heap dumps by other tools while the daemon reads a process: the attribution of their collections, and the cause of a
+//! stop if a dump is not read. In these tests, the tool is the test itself with its own client.
 
 use std::time::{Duration, Instant};
 
@@ -20,20 +20,20 @@ pub(crate) fn tests(tests: &mut Tests) {
         .into_iter()
         .filter(|runtime| runtime.host == Host::Run && !runtime.is_core_3())
         .collect();
-    add_tests_on!(tests, [NET_10].into_iter().chain(packs.iter().copied()); a_dump_is_the_tools);
+    add_tests_on!(tests, [NET_10].into_iter().chain(packs.iter().copied()); dump_is_attributed_to_tool);
     let waits = packs
         .into_iter()
         .filter(|runtime| runtime.version.is_some_and(|version| version.starts_with("11.")));
-    add_tests_on!(tests, waits; a_dump_that_is_not_read_is_no_debugger);
+    add_tests_on!(tests, waits; unread_dump_is_not_reported_as_debugger);
 }
 
-/// What dotnet-gcdump asks for.
+/// Keywords that dotnet-gcdump requests.
 const DUMP: u64 = 0x198_0001;
 const VERBOSE: u32 = 5;
-/// How long the stalled dump is not read: longer than the rules for what does not end wait.
+/// Time for which the stalled dump is not read, which exceeds the waiting time of the rules for unfinished collections.
 const RESTS: Duration = Duration::from_secs(14);
 
-/// A session that asks for this.
+/// Returns the configuration of a session with these keywords.
 fn asks(keywords: u64, buffer_mb: u32, when_full: WhenFull) -> SessionConfig {
     SessionConfig {
         buffer_mb,
@@ -55,7 +55,7 @@ fn rules(record: &Value) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// A daemon that has read collections of the process.
+/// Starts a daemon and waits until it has read collections of the process.
 fn reads(scene: &Scene, target: &Target) -> Daemon {
     let daemon = scene.daemon("");
     daemon.await_process(target.pid(), "read", |record| {
@@ -64,16 +64,16 @@ fn reads(scene: &Scene, target: &Target) -> Daemon {
     daemon
 }
 
-/// Scenario: a process that never asks for a collection; another tool takes a heap dump of it.
-/// Guarantee: the dump's collection is the tool's, for people and for rules, and nothing says that the program called
-/// GC.Collect.
-fn a_dump_is_the_tools(runtime: Runtime) {
+/// Scenario: a process never requests a collection; another tool takes a heap dump of the process.
+/// Guarantee: the dump's collection is attributed to the tool, in the record and by the rules, and there is no report
+/// that the program called GC.Collect.
+fn dump_is_attributed_to_tool(runtime: Runtime) {
     let scene = Scene::begin();
     let target = scene.start(runtime, "steady").start();
     let daemon = reads(&scene, &target);
     let tool = Tool::of(&target);
     let length = tool.end(tool.begin(&asks(DUMP, 64, WhenFull::Drop)));
-    assert!(length > 100_000, "no dump: {length} bytes");
+    assert!(length > 100_000, "the tool gets a dump: {length} bytes");
     let by_tool = |record: &Value| {
         let mut causes = record["causes"].as_array().into_iter().flatten();
         causes.any(|cause| cause["requested_by_tool"] == true)
@@ -96,14 +96,14 @@ fn a_dump_is_the_tools(runtime: Runtime) {
     );
 }
 
-/// Scenario: a Verbose session of another tool ends, which leaves a process to be healed; at once a heap dump begins
-/// whose reader rests for 14 s, and for which the runtime waits; then it is read, and ends.
-/// Guarantee: while all threads stand, doctor names the tool and no signal or debugger, and nothing is healed. No rule
-/// says that the process is stopped or that the program called GC.Collect; the stop is the tool's. Afterwards the
-/// process is healed, without a failure.
-fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
+/// Scenario: a Verbose session of another tool ends and leaves a process to be healed. Immediately afterwards, a heap
+/// dump starts whose reader pauses for 14 s while the runtime waits for it; then the dump is read to its end.
+/// Guarantee: while all threads are suspended, `doctor` names the tool and neither a signal nor a debugger, and the
+/// daemon does not heal the process. No rule reports that the process is suspended or that the program called
+/// GC.Collect; the stop is attributed to the tool. Afterwards, the process is healed without a failure.
+fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     let scene = Scene::begin();
-    // 60,000 objects, which are there after a second; few collections.
+    // 60,000 objects, which exist after one second; few collections.
     let mut start = scene.start(runtime, "plateau").env("WRATE", "60");
     start.seconds = 200;
     let target = start.start();
@@ -127,12 +127,12 @@ fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
     std::thread::sleep(RESTS.saturating_sub(began.elapsed()));
     let record = daemon.process(target.pid());
     assert_eq!(record["stream"]["healings"], 0, "{}", record["stream"]);
-    println!("while it stands: {:?}", rules(&record));
+    println!("while it is suspended: {:?}", rules(&record));
     let length = tool.end(dump);
-    assert!(length > 1 << 20, "no dump: {length} bytes");
+    assert!(length > 1 << 20, "the tool gets a dump: {length} bytes");
 
-    // A collection that the program's own allocations triggered can be the one that waits: any thread that writes an
-    // event does.
+    // The waiting collection may have been triggered by allocations of the program, because every thread that writes an
+    // event waits.
     let waited = |line: &Value| line["pause_ns"].as_i64() > Some(5_000_000_000);
     let is_read = |record: &Value| {
         record["longest"].as_array().into_iter().flatten().any(waited)

@@ -1,4 +1,5 @@
-//! Bursts of a web service that counts for itself: what its endpoints allocate, and how long they stop it.
+//! Bursts of a web service that keeps its own counters: the allocations of its endpoints, and the time for which they
+//! stop it.
 
 use std::time::Duration;
 
@@ -12,28 +13,29 @@ use test_support::service::{Clients, Service};
 use crate::requests::runtimes;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, runtimes(); a_caller_stopped_it_as_long_as_it_counted);
+    add_tests_on!(tests, runtimes(); stopped_time_of_caller_matches_service);
     let newest = |runtime: &Runtime| runtime.name.starts_with("asp10");
-    add_tests_on!(tests, runtimes().filter(newest); the_busiest_sites_are_endpoints);
+    add_tests_on!(tests, runtimes().filter(newest); busiest_sites_are_endpoints);
 }
 
-/// A burst of a service under load, the service's own log of the requests in it, and those that were there in part.
+/// The records of a burst of a service under load, and the service's own log of the requests that were completely or
+/// partly in the burst.
 struct Asked {
     records: Vec<Value>,
     whole: Vec<Logged>,
     part: Vec<Logged>,
 }
 
-/// A request as the service counted it.
+/// A request as logged by the service.
 struct Logged {
     path: String,
     stopped_ns: i64,
 }
 
-/// A client for each path, which waits so long after each answer.
+/// Runs a burst while one client per path sends requests, with this pause after each answer.
 fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> Asked {
     let mut shop = Service::shop(runtime, 60, env);
-    // Once, so that everything is compiled.
+    // Request each path once, so that all code is compiled.
     paths.iter().for_each(|path| drop(shop.get(path)));
     let clients = Clients::start(&shop, paths.iter().map(|path| vec![*path]), pause);
     let leases = shop.scene.path("leases");
@@ -60,11 +62,11 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
     Asked { records, whole, part }
 }
 
-/// Scenario: a client asks for a path that calls `GC.Collect`, one request after the other; workstation and server GC.
-/// Guarantee: the time for which gcwatch says that this call stopped the service is what `GC.GetTotalPauseDuration()`
-/// said around its requests, within 2 %. (Three tries: the runtime's own figure ends before threads are let go, which
-/// takes as long as there is no CPU for it.)
-fn a_caller_stopped_it_as_long_as_it_counted(runtime: Runtime) {
+/// Scenario: a client repeatedly requests a path that calls `GC.Collect`, with workstation and server GC.
+/// Guarantee: the stopped time that gcwatch attributes to this call matches the value of `GC.GetTotalPauseDuration()`
+/// around the requests within 2 %. (Three attempts are allowed: the runtime's own figure ends before threads are
+/// resumed, which takes longer on a busy host.)
+fn stopped_time_of_caller_matches_service(runtime: Runtime) {
     let live = ("SLIVE", "20");
     let server = [live, ("DOTNET_gcServer", "1"), ("DOTNET_GCHeapCount", "2")];
     for env in [&[live][..], &server] {
@@ -80,7 +82,8 @@ fn a_caller_stopped_it_as_long_as_it_counted(runtime: Runtime) {
     }
 }
 
-/// By which share of the service's own figure gcwatch's is beside the range that it leaves, and what was compared.
+/// Returns the deviation of gcwatch's figure from the range of the service's own figure, as a share, and a description
+/// of the compared figures.
 fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64, String) {
     let asked = ask(
         runtime,
@@ -94,17 +97,18 @@ fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64
     let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
     let (least, most) = (sum(&asked.whole), sum(&asked.whole) + sum(&asked.part));
     let context = format!("{env:?}: {said} of {least} to {most}: {:#?}", asked.records);
-    // Each stops for a third of a second where four services share two slow CPUs: the figures are compared, not the host.
+    // Each request stops for a third of a second if four services share two slow CPUs. This test compares figures, not
+    // hosts.
     assert!(asked.whole.len() >= 5, "{context}");
     let off = (least - said).max(said - most).max(0);
     (off as f64 / least as f64, context)
 }
 
-/// Scenario: a service on .NET 10 under load on five endpoints, lambdas of one method behind a middleware.
-/// Guarantee: the five sites that allocate most are code of these endpoints. Those that allocate known bytes are one
-/// site each, named by their place in it, with about those bytes: within bounds that chance leaves once in a million
-/// runs.
-fn the_busiest_sites_are_endpoints(runtime: Runtime) {
+/// Scenario: a service on .NET 10 is under load on five endpoints, which are lambdas of one method behind a middleware.
+/// Guarantee: the five sites that allocate most are code of these endpoints. Each endpoint with a known allocation is a
+/// single site, named by its position in the method, with about the known bytes: the bounds are exceeded by chance once
+/// in a million runs.
+fn busiest_sites_are_endpoints(runtime: Runtime) {
     let paths = ["/alloc?kb=400", "/loh?mb=1", "/slow?ms=1", "/json", "/cache"];
     let asked = ask(
         runtime,
@@ -122,7 +126,8 @@ fn the_busiest_sites_are_endpoints(runtime: Runtime) {
         let name = site["site"].as_str().unwrap();
         assert!(name.starts_with("Program.Main (lambda "), "{name}: {busiest:#?}");
     }
-    // By their place in the program. Arrays of 2,000 bytes, one for each 2 KiB; one of a mebibyte; one of 50,000 bytes.
+    // By their position in the program: arrays of 2,000 bytes, one per 2 KiB; one array of 1 MiB; one array of 50,000
+    // bytes.
     let known = [
         ("/alloc", "Program.Main (lambda 4)", 200.0 * 2024.0),
         ("/loh", "Program.Main (lambda 5)", 1_048_600.0),
@@ -134,7 +139,7 @@ fn the_busiest_sites_are_endpoints(runtime: Runtime) {
         let site = busiest.iter().find(|site| site["site"] == name);
         let site = site.unwrap_or_else(|| panic!("{path}: {busiest:#?}"));
         let [estimate, samples] = ["estimate", "samples"].map(|key| site[key].as_f64().unwrap());
-        // The fewer samples, the less is known; five times their deviation.
+        // The uncertainty grows with fewer samples; the bound is five standard deviations.
         let spread = 5.0 / samples.sqrt();
         assert!(
             estimate >= least * bytes * (1.0 - spread) && estimate <= most * bytes * (1.0 + spread),

@@ -1,4 +1,4 @@
-//! Figures that the runtime itself knows: bytes allocated, and what the semantic conventions say a metric equals.
+//! Figures that the runtime also provides: allocated bytes, and the metrics of the semantic conventions.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use test_support::target::{PATIENCE, Start};
 
 use crate::is_full;
 
-/// A collector, and how it is chosen.
+/// A collector and the settings that select it.
 #[derive(Clone, Copy)]
 struct Collector {
     name: &'static str,
@@ -48,7 +48,7 @@ const COLLECTORS: [Collector; 4] = [
     },
 ];
 
-/// What the program allocates: small objects, large ones beside them, in four threads, pinned ones too.
+/// Loads of the program: small objects, also large objects, four threads, and pinned objects.
 const LOADS: [(&str, &str, &str); 4] = [
     ("small", "1", "1"),
     ("large", "3", "1"),
@@ -77,7 +77,7 @@ pub(crate) fn tests(tests: &mut Tests) {
                         name,
                         move || runtime.need(),
                         move || {
-                            allocated_bytes_are_those_of_the_runtime(runtime, collector, load);
+                            allocated_bytes_match_runtime(runtime, collector, load);
                         },
                     );
                 }
@@ -88,7 +88,7 @@ pub(crate) fn tests(tests: &mut Tests) {
                     name,
                     move || runtime.need(),
                     move || {
-                        metrics_equal_what_the_conventions_say(runtime, collector);
+                        metrics_match_conventions(runtime, collector);
                     },
                 );
             }
@@ -96,7 +96,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     }
 }
 
-/// The total at an instant, between two lines of the program's log.
+/// Interpolates the total at a time between two lines of the program's log.
 fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
     let next = log.partition_point(|(time, _)| *time <= at);
     let (before, after) = (log.get(next.checked_sub(1)?)?, log.get(next)?);
@@ -105,15 +105,11 @@ fn total_at(log: &[(i64, i64)], at: i64) -> Option<f64> {
 }
 
 /// Scenario: a program allocates for eight seconds and logs its own total.
-/// Guarantee: between the first and the last collection within its log, the sum of what was allocated between
-/// collections is that of the runtime within 5 % (15 % where the runtime's events do not show large objects that are
-/// allocated during background collections: .NET 8 and before), and 99 of 100 collections say it. Under server GC of
-/// .NET Core 3.1 it is no more than that, and said to be a lower bound.
-fn allocated_bytes_are_those_of_the_runtime(
-    runtime: Runtime,
-    collector: Collector,
-    (load, kinds, threads): (&str, &str, &str),
-) {
+/// Guarantee: between the first and the last collection within its log, the sum of the bytes allocated between
+/// collections matches the runtime's total within 5 %, or 15 % if the runtime's events omit large objects allocated
+/// during background collections (.NET 8 and earlier); 99 of 100 collections report the value. Under server GC of .NET
+/// Core 3.1, the sum does not exceed the runtime's total and is marked as a lower bound.
+fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, kinds, threads): (&str, &str, &str)) {
     let context = format!("{}, {}, {load}", runtime.name, collector.name);
     let scene = Scene::begin();
     let (log, file) = (scene.path("log"), scene.path("file.nettrace"));
@@ -121,7 +117,7 @@ fn allocated_bytes_are_those_of_the_runtime(
     let mut target = start.env("KLOG", &log).start();
     let pid = target.pid().to_string();
     written(gcwatch(["record", "--pid", &pid, "-o", &file, "--duration", "60s"]));
-    assert!(target.await_exit(PATIENCE).is_some(), "{context}: it does not end");
+    assert!(target.await_exit(PATIENCE).is_some(), "{context}: the program exits");
     let log: Vec<(i64, i64)> = std::fs::read_to_string(log)
         .unwrap()
         .lines()
@@ -131,7 +127,7 @@ fn allocated_bytes_are_those_of_the_runtime(
     let all = records(["analyze", "--no-rules", "--format", "ndjson", &file]);
     let stream = all.iter().find(|record| record["kind"] == "stream").unwrap();
     let sync = stream["sync_ticks"].as_i64().unwrap();
-    // A background collection is measured at its end, the others at their start.
+    // A background collection is measured at its end, other collections at their start.
     let mut measured: Vec<(i64, Option<u64>)> = all
         .iter()
         .filter(|record| record["kind"] == "gc" && record["start_offset_ns"].is_i64())
@@ -164,18 +160,18 @@ fn allocated_bytes_are_those_of_the_runtime(
     if runtime.is_core_3() && is_server && load != "small" {
         assert!(
             (0.3..=1.05).contains(&ratio),
-            "{context}: {ratio:.4} of what was allocated"
+            "{context}: {ratio:.4} of the allocated bytes"
         );
         let lower = |gc: &&Value| gc["kind"] == "gc" && gc["allocated_lower_bound"] == true;
         assert!(
             all.iter().filter(lower).count() > 10,
-            "{context}: nothing is said to be a lower bound"
+            "{context}: a value is marked as a lower bound"
         );
         return;
     }
     let hidden = runtime.name.starts_with("net8") || runtime.is_core_3();
-    // On a machine that runs other tests beside it a background collection lasts many times as long, and more is hidden
-    // in it: docs/telemetry.md has what a quiet one gives. With a handful of collections the ends of the log count.
+    // If other tests run at the same time, a background collection lasts many times as long and hides more allocations;
+    // docs/telemetry.md has the figures of a quiet machine. With few collections, the ends of the log matter.
     let bound = match (hidden && load != "small", within.len()) {
         (_, 0..30) => 0.2,
         (true, _) => 0.15,
@@ -183,11 +179,11 @@ fn allocated_bytes_are_those_of_the_runtime(
     };
     assert!(
         (ratio - 1.0).abs() <= bound,
-        "{context}: {ratio:.4} of what was allocated"
+        "{context}: {ratio:.4} of the allocated bytes"
     );
 }
 
-/// The values of a metric on `/metrics`, by generation where it has one.
+/// Returns the values of a metric on `/metrics`, with the generation if the metric has one.
 fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
     let of_pid = format!("process_pid=\"{pid}\"");
     page.lines()
@@ -203,10 +199,10 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Scenario: a program that prints the runtime's own values before and after a load of all kinds, under the daemon.
-/// Guarantee: counts, sizes and committed bytes are equal (these under server GC to some pages), the total pause is
-/// within three hundredths, and bytes allocated are no more than the runtime's.
-fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
+/// Scenario: a program prints the runtime's own values before and after a mixed load, while the daemon reads it.
+/// Guarantee: counts, sizes and committed bytes are equal (committed bytes under server GC within some pages), the
+/// total pause deviates by at most 1/30, and the allocated bytes do not exceed the runtime's value.
+fn metrics_match_conventions(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
     let scene = Scene::begin();
     let start = scene
@@ -243,7 +239,7 @@ fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector
         let of = |print: &Value| print["collections"][generation].as_f64().unwrap();
         of(&after) - of(&before)
     };
-    // CollectionCount counts a collection in its generation and in all below.
+    // CollectionCount counts a collection in its own generation and in all younger ones.
     for (generation, own) in [counted(0) - counted(1), counted(1) - counted(2), counted(2)]
         .iter()
         .enumerate()
@@ -271,7 +267,7 @@ fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector
     if collector.name == "segments" && ["net8", "net9"].iter().any(|early| runtime.name.starts_with(early)) {
         assert_eq!(committed, None, "{context}: committed");
     } else {
-        // Under server GC the runtime counts a moment away from the event.
+        // Under server GC, the runtime reads the value shortly before or after the event.
         let bound = if collector.knobs.contains(&("gcServer", "1")) {
             65_536.0
         } else {
@@ -290,7 +286,7 @@ fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector
         (pause - own).abs() <= own / 30.0 + 0.001,
         "{context}: paused {pause} s, by the runtime {own} s"
     );
-    // From the first collection on to the last: the program allocates before and after.
+    // gcwatch counts from the first to the last collection; the program also allocates before and after.
     let (allocated, own) = (
         of("dotnet_gc_heap_total_allocated_bytes_total", ""),
         difference("total_allocated"),

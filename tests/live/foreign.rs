@@ -1,4 +1,4 @@
-//! What other people's OTLP decoders read of what gcwatch sends.
+//! gcwatch's OTLP output, read by decoders of other projects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use test_support::scene::Scene;
 use test_support::{add_tests, recordings};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, MockReceiver::need; grpc_is_read_by_others, http_protobuf_is_read_by_others);
+    add_tests!(tests, MockReceiver::need; grpc_is_read_by_other_decoders, http_protobuf_is_read_by_other_decoders);
 }
 
 fn recording() -> String {
     recordings::file("net10-steady")
 }
 
-/// Collections of the recording: number and generation.
+/// Returns the number and generation of each collection in the recording.
 fn truth() -> BTreeMap<i64, i64> {
     let records = records(["analyze", "--no-rules", "--format", "ndjson", &recording()]);
     of_kind(&records, "gc")
@@ -27,7 +27,7 @@ fn truth() -> BTreeMap<i64, i64> {
         .collect()
 }
 
-/// Everything at the end of a path of lists, in all requests of a signal.
+/// Returns the values at the end of a path of lists, from all requests of a signal.
 fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Vec<&'a Value> {
     let bodies = requests.iter().filter(|(of, _)| of == signal).map(|(_, body)| body);
     path.iter().fold(bodies.collect(), |values: Vec<&Value>, key| {
@@ -74,7 +74,7 @@ fn replay_to(form: &str) {
     assert_eq!(
         roots,
         truth.keys().copied().collect(),
-        "{form}: a root span for each collection"
+        "{form}: each collection has a root span"
     );
     let names: BTreeSet<&str> = all(&requests, "metrics", ["resourceMetrics", "scopeMetrics", "metrics"])
         .iter()
@@ -85,14 +85,14 @@ fn replay_to(form: &str) {
     }
 }
 
-/// Scenario: a recording goes to a receiver of grpc-js and protobufjs over gRPC.
-/// Guarantee: it reads a root span for each collection, and the metrics.
-fn grpc_is_read_by_others() {
+/// Scenario: a recording is sent over gRPC to a receiver based on grpc-js and protobufjs.
+/// Guarantee: the receiver reads a root span for each collection, and the metrics.
+fn grpc_is_read_by_other_decoders() {
     replay_to("grpc");
 }
 
-/// Scenario: the same over HTTP with protobuf.
-/// Guarantee: the same.
-fn http_protobuf_is_read_by_others() {
+/// Scenario: a recording is sent to the same receiver over HTTP with protobuf.
+/// Guarantee: the receiver reads a root span for each collection, and the metrics.
+fn http_protobuf_is_read_by_other_decoders() {
     replay_to("http/protobuf");
 }

@@ -1,4 +1,4 @@
-//! Bursts that the daemon runs for incidents, of programs that know the answer.
+//! Bursts that the daemon runs for incidents of programs with known results.
 
 use opentelemetry_proto::tonic::common::v1::any_value;
 use opentelemetry_proto::tonic::profiles::v1development::Function;
@@ -16,11 +16,16 @@ pub(crate) fn tests(tests: &mut Tests) {
         let is = move |runtime: &Runtime| runtime.host == Host::Run && versions.contains(&runtime.name);
         ALL.into_iter().filter(is)
     };
-    add_tests_on!(tests, of(&["net8.0.33", "net10.0.14"]); an_induced_incident_names_the_site, pauses_are_as_before_an_automatic_burst);
-    add_tests_on!(tests, of(&["net10.0.14"]); an_incident_names_what_allocates);
+    add_tests_on!(
+        tests, of(&["net8.0.33", "net10.0.14"]);
+        induced_incident_names_site,
+        automatic_burst_does_not_change_later_pauses,
+    );
+    add_tests_on!(tests, of(&["net10.0.14"]); incident_names_allocating_sites);
 }
 
-/// A daemon for its processes, with a rule that holds at once, of which the incident asks for this.
+/// Starts a daemon for the processes of the scene, with a rule that holds at once, whose incident requests this
+/// evidence.
 fn daemon(scene: &Scene, evidence: &str, more: &str) -> Daemon {
     let rule = scene.any(false, &format!("severity: info, evidence: [{evidence}]"));
     scene.daemon(&format!("{}{rule}{more}", scene.state()))
@@ -31,7 +36,7 @@ fn known(scene: &Scene, runtime: Runtime, program: &'static str) -> Target {
     start.env("KLOG", &scene.path("log")).start()
 }
 
-/// The incident of a process that has this kind of evidence, as soon as there is one.
+/// Waits for an incident of a process that has this kind of evidence.
 fn incident(daemon: &Daemon, pid: u32, evidence: &str) -> Value {
     daemon.incident(pid, evidence, |one| !one[evidence].is_null())
 }
@@ -42,10 +47,10 @@ fn bursts(daemon: &Daemon) -> Vec<String> {
     metrics.lines().filter(is).map(str::to_owned).collect()
 }
 
-/// Scenario: a program that requests collections in a dozen ways, a rule that asks who does, bursts on.
-/// Guarantee: the incident has the sites that stopped it longest, each one of the program's own, with the call, counts
-/// and times, as a clause too; the metric has one burst.
-fn an_induced_incident_names_the_site(runtime: Runtime) {
+/// Scenario: a program requests collections in a dozen ways; a rule requests the callers, and bursts are on.
+/// Guarantee: the incident has the sites that stopped the program longest. Each site belongs to the program and has the
+/// call, counts and times, also as a clause; the metric counts one burst.
+fn induced_incident_names_site(runtime: Runtime) {
     let scene = Scene::begin();
     let target = known(&scene, runtime, "callers.dll");
     let daemon = daemon(&scene, "callers", "evidence: {bursts: on, burst_for: 3s}\n");
@@ -77,11 +82,11 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
     assert!(counted.iter().any(is_one), "{counted:?}");
 }
 
-/// Scenario: a program whose sites allocate known bytes, on .NET 10, and a rule that asks who allocates.
-/// Guarantee: the incident has types and sites of it with their intervals, and their flame graph is served as long as
-/// the incident names it; a profile of the process with the same bytes, the incident's id and the site arrives over
+/// Scenario: the sites of a program on .NET 10 allocate known bytes; a rule requests the allocating sites.
+/// Guarantee: the incident has types and sites with their confidence intervals, and their flame graph is served while
+/// the incident names it. A profile of the process with the same bytes, the incident's id and the site arrives over
 /// OTLP.
-fn an_incident_names_what_allocates(runtime: Runtime) {
+fn incident_names_allocating_sites(runtime: Runtime) {
     let scene = Scene::begin();
     let target = known(&scene, runtime, "allocations.dll");
     let executor = tokio::runtime::Runtime::new().unwrap();
@@ -149,10 +154,11 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
     assert_eq!(profile.profile_id.len(), 16);
 }
 
-/// Scenario: a process with many pinned objects, whose collections a Verbose session makes long, beside the daemon's
-/// standing session; who allocates is asked for. On .NET 8 with few enough pins, and with too many.
-/// Guarantee: with too many the incident says so and nothing was begun; after a burst pauses are what they were.
-fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
+/// Scenario: a process has many pinned objects, so that a Verbose session in addition to the daemon's session makes its
+/// collections long; a rule requests the allocating sites. On .NET 8, the number of pins is low enough or too high.
+/// Guarantee: with too many pins, the incident states this reason, and no burst is started; after a burst, the pauses
+/// are as long as before.
+fn automatic_burst_does_not_change_later_pauses(runtime: Runtime) {
     let samples = runtime.name == "net10.0.14";
     for (pins, is_refused) in [(9_000, false), (60_000, !samples)] {
         let scene = Scene::begin();
@@ -169,7 +175,7 @@ fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
             assert!(why.unwrap().contains("pinned objects"), "{context}: {why:?}");
         }
         let after = target.shortest_pause(9);
-        // What is left otherwise is seven times as long, or more.
+        // A burst that leaves its effects makes the pauses at least seven times as long.
         assert!(after <= before * 3, "{context}: {before} us before, {after} after");
     }
 }

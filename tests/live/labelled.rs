@@ -1,7 +1,7 @@
-//! Labelled runs: real processes, and which of the rules that ship fire on each.
+//! Labelled runs: the shipped rules that fire on real processes.
 //!
-//! What each run is a case of, with its figures, is in tests/recordings/rules; these recordings are judged in
-//! tests/rules. Here the processes are live. Rules that look at minutes are not in this table: a run takes seconds.
+//! tests/recordings/rules describes the case of each run with its figures; tests/rules evaluates these recordings. The
+//! processes of this module are live. Rules about minutes are not in this table, because a run takes seconds.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -14,23 +14,24 @@ use test_support::program::{command, records};
 use test_support::runtimes::{ALL, Runtime};
 use test_support::target::{PATIENCE, Start};
 
-/// One row.
+/// A row of the table.
 struct Run {
     mode: &'static str,
     knobs: &'static [(&'static str, &'static str)],
     env: &'static [(&'static str, &'static str)],
     seconds: u32,
-    /// The session is there before the work begins.
+    /// Whether the session is open before the work starts.
     from_start: bool,
     fits: fn(Runtime) -> bool,
-    /// One of these fires; which one of a group depends on what the runtime sends. None: nothing fires.
+    /// Rules of which one must fire, because the data that a runtime sends decides which rule of a group fires; empty
+    /// if no rule may fire.
     fires: &'static [&'static str],
-    /// Whether it came to what they are about, by the records of its collections: how long a pause is depends on the
-    /// host. If not, none of them fires.
+    /// Whether the collections reached the condition of these rules, because the duration of a pause depends on the
+    /// host. Otherwise none of the rules fires.
     provoked: fn(&[Value]) -> bool,
-    /// May fire, by the speed of the host; everything else must not.
+    /// Rules that may fire, depending on the speed of the host; other rules must not fire.
     may: &'static [&'static str],
-    /// Also without `GCWATCH_MATRIX=full`.
+    /// Whether the run is also part of the selection without `GCWATCH_MATRIX=full`.
     always: bool,
 }
 
@@ -188,14 +189,15 @@ const RUNS: &[Run] = &[
         mode: "burst",
         seconds: 30,
         from_start: true,
-        // While it reads, it allocates as fast as it can.
+        // During the reads, the program allocates at full speed.
         may: LONG,
         always: false,
         ..NORMAL
     },
 ];
 
-/// The rules that fire on a live process, with whether it is a warning or worse, and its collections.
+/// Returns the rules that fire on a live process, each with whether it is a warning or more severe, and the
+/// collections.
 fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>) {
     let mut start = Start::new(runtime, run.mode).knobs(run.knobs);
     if run.from_start {
@@ -215,11 +217,16 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
         .spawn()
         .unwrap();
     if run.from_start {
-        // The session is open when the file, which has its name only when it is complete, has its header.
+        // The session is open as soon as the partial file has a header; a complete file gets its final name.
         let partial = target.tmp().join("r.nettrace.partial");
         let since = Instant::now();
         while partial.metadata().map_or(0, |file| file.len()) == 0 {
-            assert!(since.elapsed() < PATIENCE, "{} {}: no session", runtime.name, run.mode);
+            assert!(
+                since.elapsed() < PATIENCE,
+                "{} {}: the session opens",
+                runtime.name,
+                run.mode
+            );
             assert!(
                 recorder.try_wait().unwrap().is_none(),
                 "{} {}: no session",
@@ -247,19 +254,21 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
     (fired, analyzed)
 }
 
-/// Scenario: a sick or healthy process on a runtime, recorded live; without GCWATCH_MATRIX=full a selection of them.
-/// Guarantee: the rules of the row fire, no other one from a warning on does, and on healthy ones none.
-fn rules_fire_on_what_they_should_and_on_nothing_else(runtime: Runtime, run: &Run) {
+/// Scenario: a faulty or healthy process on a runtime is recorded live; without GCWATCH_MATRIX=full, a selection of the
+/// runs is used.
+/// Guarantee: the rules of the row fire, and no other rule of severity warning or higher; on healthy processes, no such
+/// rule fires.
+fn only_expected_rules_fire(runtime: Runtime, run: &Run) {
     let (fired, gcs) = judged(runtime, run);
     let mut severe = fired.iter().filter(|(_, is_severe)| *is_severe);
     let beyond = severe.any(|(rule, _)| !run.fires.contains(&rule.as_str()) && !run.may.contains(&rule.as_str()));
-    assert!(!beyond, "others fire: {fired:?}");
+    assert!(!beyond, "only expected rules fire: {fired:?}");
     if !run.fires.is_empty() {
         let fires = fired.iter().any(|(rule, _)| run.fires.contains(&rule.as_str()));
         assert_eq!(
             fires,
             (run.provoked)(&gcs),
-            "left: fires, right: was provoked; {fired:?}"
+            "left: a rule fires, right: its condition was reached; {fired:?}"
         );
     }
 }
@@ -274,7 +283,7 @@ pub(crate) fn tests(tests: &mut Tests) {
             tests.add(
                 format!("{}::{}::{name}", module_path!(), runtime.name),
                 move || runtime.need(),
-                move || rules_fire_on_what_they_should_and_on_nothing_else(runtime, run),
+                move || only_expected_rules_fire(runtime, run),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The memory ledger of real processes in memory control groups: each has its memory in one known place.
+//! The memory ledger of real processes in memory control groups; each process has its memory in one known place.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -20,14 +20,14 @@ fn need() -> Need {
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 512 * MIB;
 
-/// A program with its memory in one place.
+/// A program whose memory is in one place.
 struct Case {
-    /// The verdict, and the line that has it.
+    /// The expected verdict and the ledger line that causes it.
     verdict: &'static str,
     line: &'static str,
-    /// The line has so much, from when on the verdict must be right.
+    /// Size of the line at which the verdict must be right.
     least: u64,
-    /// How it grows by then: the mode and its environment.
+    /// The mode and environment with which the line grows to this size.
     mode: &'static str,
     env: &'static [(&'static str, &'static str)],
     knobs: &'static [(&'static str, &'static str)],
@@ -58,7 +58,7 @@ const CASES: [Case; 5] = [
         env: &[],
         knobs: &[],
     },
-    // The collector gives most of it back.
+    // The collector releases most of this memory.
     Case {
         verdict: "committed-unused",
         line: "committed_unused",
@@ -67,7 +67,7 @@ const CASES: [Case; 5] = [
         env: &[],
         knobs: &[("GCRetainVM", "1")],
     },
-    // Room for the youngest objects that is far larger than what lives.
+    // The budget for the youngest objects is far larger than the live objects.
     Case {
         verdict: "committed-unused",
         line: "committed_unused",
@@ -78,7 +78,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// .NET 10 is always there; the others where they are.
+/// Returns .NET 10, which is always available, and the other runtimes if they are available.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     let others = ["net8.0.33", "net9.0.22", "net10.0.14"];
     let wanted = move |runtime: &Runtime| {
@@ -91,10 +91,11 @@ fn bytes(ledger: &Value, line: &str) -> u64 {
     ledger[line].as_u64().unwrap_or(0)
 }
 
-/// Scenario: a managed leak, a native leak, a heap with pinned objects between holes, one that keeps what a peak left,
-/// and one with much room for the youngest objects, each in a memory group with a limit of 512 MiB.
-/// Guarantee: each verdict is right once its line is large; the lines add up to the usage, within the limit; an
-/// incident of a rule that gathers the ledger has it, as a record and as a clause.
+/// Scenario: the processes are a managed leak, a native leak, a heap with pinned objects between holes, a heap that
+/// keeps the memory of a peak, and a heap with a large budget for the youngest objects, each in a memory group with a
+/// limit of 512 MiB.
+/// Guarantee: each verdict is right as soon as its line is large; the lines add up to the usage, and usage and headroom
+/// to the limit; an incident of a rule that requests the ledger contains it as a record and as a clause.
 fn verdicts_are_right() {
     for runtime in runtimes() {
         let scene = Scene::begin();
@@ -110,7 +111,7 @@ fn verdicts_are_right() {
                 }
                 let target = start.spawn();
                 group.take(target.pid());
-                // The group goes after the process that is in it.
+                // The tuple drops the group after the process in it.
                 (case, target, group)
             })
             .collect();
@@ -119,7 +120,7 @@ fn verdicts_are_right() {
         let daemon = scene.daemon(&scene.rule(true, rule));
         for (case, target, _) in &targets {
             let what = format!("{} {}", runtime.name, case.mode);
-            // Of what is kept, a part became old after the newest full collection.
+            // Some of the live objects became old after the newest full collection.
             let is_kept = case.line == "live";
             let of_case = |ledger: &Value| {
                 let later = if is_kept { bytes(ledger, "not_looked_at") } else { 0 };
@@ -151,7 +152,8 @@ fn verdicts_are_right() {
             let sum: u64 = lines.iter().map(|line| bytes(&ledger, line)).sum();
             assert_eq!(sum, bytes(&ledger, "usage"), "{what}: {ledger}");
             assert_eq!(sum + bytes(&ledger, "headroom"), LIMIT, "{what}: {ledger}");
-            // The kernel counts in batches for each CPU, and what ran before the process was in its group is elsewhere.
+            // The kernel counts in batches per CPU, and memory from before the process joined its group is counted
+            // elsewhere.
             assert!(bytes(&ledger, "unknown") < 16 * MIB, "{what}: {ledger}");
             let incident = daemon.incident(target.pid(), &what, |one| one["rule"] == "test.memory");
             assert_eq!(incident["evidence"][0]["name"], "ledger", "{incident}");

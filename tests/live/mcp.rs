@@ -1,4 +1,4 @@
-//! Agents: a client of the protocol that is not ours (`tests/mcp`), against a daemon that reads a real process.
+//! Agents: an independent client of the protocol (`tests/mcp`), with a daemon that reads a real process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,8 +13,8 @@ use test_support::scene::Scene;
 use test_support::target::Running;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let path = concat!(module_path!(), "::an_agent_finds_what_a_daemon_knows");
-    tests.add(path, || need(NET_10), || an_agent_finds_what_a_daemon_knows(NET_10));
+    let path = concat!(module_path!(), "::agent_gets_data_of_daemon");
+    tests.add(path, || need(NET_10), || agent_gets_data_of_daemon(NET_10));
 }
 
 fn need(runtime: Runtime) -> Need {
@@ -23,7 +23,7 @@ fn need(runtime: Runtime) -> Need {
     python().map(drop).map_err(Missing::Failed)
 }
 
-/// The interpreter that has the client.
+/// Returns the Python interpreter with the client library.
 fn python() -> Result<String, String> {
     let fetched = Command::new("tests/mcp/fetch").output().unwrap();
     if fetched.status.success() {
@@ -74,7 +74,7 @@ impl Agent {
         self.next()
     }
 
-    /// The answer of a tool.
+    /// Calls a tool and returns its answer.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut got = self.ask(&json!({ "tool": tool, "arguments": arguments }));
         assert_eq!(got["is_error"], false, "{tool} {arguments}: {got}");
@@ -82,12 +82,12 @@ impl Agent {
     }
 }
 
-/// Scenario: a program that allocates, a daemon that reads it, and a client of the protocol written by others: over
-/// HTTP and over standard input and output, with the newest protocol and with the handshake of older ones.
-/// Guarantee: it lists the tools and pages, finds the process, its collections and why they were; over standard input
-/// and output, with `--allow-bursts`, it finds the threads of the process after it was shown the price; at the listener
-/// it cannot.
-fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
+/// Scenario: a program allocates, a daemon reads it, and an independent client of the protocol connects: over HTTP and
+/// over standard input and output, with the newest protocol and with the handshake of older versions.
+/// Guarantee: the client lists the tools and pages, and finds the process, its collections and their causes. Over
+/// standard input and output with `--allow-bursts`, it gets the threads of the process after it was shown the price; at
+/// the listener, it cannot request them.
+fn agent_gets_data_of_daemon(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "steady").spawn();
     target.await_socket();
@@ -138,7 +138,7 @@ fn an_agent_finds_what_a_daemon_knows(runtime: Runtime) {
     stacks_after_their_price(program, pid, scene.folder());
 }
 
-/// The stacks of every thread, as an agent that was allowed to ask for them.
+/// Requests the stacks of every thread as an agent that may run bursts.
 fn stacks_after_their_price(program: &str, pid: u32, folder: &Path) {
     let mut agent = Agent::start(&["auto", program, "mcp", "--allow-bursts"]);
     let priced = agent.call("stacks", &json!({ "pid": pid }));

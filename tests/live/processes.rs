@@ -1,4 +1,4 @@
-//! `ps` and `record` on processes in every state.
+//! `ps` and `record` with processes in every state.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -17,9 +17,14 @@ use crate::analyzed::analyze;
 use crate::profiles::record;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, FETCHED; running_processes_are_listed, ctrl_c_ends_a_recording_in_order);
-    add_tests!(tests, need(&FETCHED); each_obstacle_has_its_reason);
-    add_tests!(tests, need(&[NET_10]); what_cannot_be_recorded_is_said, a_killed_process_leaves_a_recording, two_sessions_see_the_same);
+    add_tests_on!(tests, FETCHED; running_processes_are_listed, ctrl_c_ends_recording_cleanly);
+    add_tests!(tests, need(&FETCHED); obstacles_have_distinct_reasons);
+    add_tests!(
+        tests, need(&[NET_10]);
+        unrecordable_target_is_reported,
+        killed_process_leaves_readable_recording,
+        two_sessions_record_same_collections,
+    );
 }
 
 fn process(pid: u32) -> Option<Value> {
@@ -28,8 +33,8 @@ fn process(pid: u32) -> Option<Value> {
         .find(|record| record["pid"] == pid)
 }
 
-/// Scenario: running processes of both runtimes.
-/// Guarantee: both are listed as attachable, with name, socket and runtime.
+/// Scenario: a process runs on each of the runtimes.
+/// Guarantee: the process is listed as attachable, with name, socket and runtime.
 fn running_processes_are_listed(runtime: Runtime) {
     let target = Start::new(runtime, "idle").start();
     let listed = process(target.pid()).unwrap();
@@ -52,9 +57,9 @@ fn running_processes_are_listed(runtime: Runtime) {
     target.stop();
 }
 
-/// Scenario: diagnostics switched off, a process that is stopped, one that was killed and left its socket behind.
-/// Guarantee: each has its own reason and a sentence with what to do; the stopped one does not hold up the list.
-fn each_obstacle_has_its_reason() {
+/// Scenario: one process has diagnostics switched off, one is suspended, and one was killed and left its socket.
+/// Guarantee: each has its own reason and a sentence with a remedy; the suspended process does not block the list.
+fn obstacles_have_distinct_reasons() {
     let mut off = Start::new(test_support::runtimes::CORE_3_1, "idle")
         .env("COMPlus_EnableDiagnostics", "0")
         .spawn();
@@ -81,8 +86,8 @@ fn each_obstacle_has_its_reason() {
     let mut killed = Start::new(NET_10, "idle").start();
     let pid = killed.pid();
     killed.kill();
-    assert!(killed.socket().is_some(), "it leaves its socket behind");
-    // `ps` looks for abandoned sockets in /tmp and in its own TMPDIR.
+    assert!(killed.socket().is_some(), "the killed process leaves its socket");
+    // `ps` scans /tmp and its own TMPDIR for stale sockets.
     let mut ps = command();
     ps.args(["ps", "--format", "ndjson"]).env("TMPDIR", killed.tmp());
     let listed = records_of(&ps.output().unwrap());
@@ -92,27 +97,26 @@ fn each_obstacle_has_its_reason() {
         (&Value::Bool(false), Some("stale-socket")),
         "{listed}"
     );
-    // To record it is refused in one sentence.
+    // `record` refuses this process with a one-line error.
     let file = killed.tmp().join("r");
     let said = refused(pid, file.to_str().unwrap());
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(!file.exists());
 }
 
-/// What is said of a process that cannot be recorded.
+/// Returns the error for a process that cannot be recorded.
 fn refused(pid: u32, file: &str) -> String {
     let output = gcwatch(["record", "--pid", &pid.to_string(), "-o", file]);
     assert_eq!(output.status.code(), Some(1));
     stderr(&output)
 }
 
-/// Scenario: `record` on a process that is no .NET process, on one that is stopped, and into a folder that is not
-/// there.
-/// Guarantee: one sentence each, exit code 1, no file.
-fn what_cannot_be_recorded_is_said() {
+/// Scenario: `record` is called for a process without .NET, for a suspended process, and with a missing output folder.
+/// Guarantee: each call fails with a one-line error and exit code 1, and leaves no file.
+fn unrecordable_target_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("r.nettrace");
-    // It waits for input that does not come.
+    // This process waits for input that never arrives.
     let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
     let said = refused(other.id(), file.to_str().unwrap());
     assert!(
@@ -132,10 +136,10 @@ fn what_cannot_be_recorded_is_said() {
     target.stop();
 }
 
-/// Scenario: Ctrl-C during a recording, into a file and into a pipe.
-/// Guarantee: the session is stopped and drained: the stream ends with its end tag, exit code 0, and the process works
-/// on.
-fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
+/// Scenario: Ctrl-C is pressed during a recording into a file and into a pipe.
+/// Guarantee: the session is stopped and drained, so that the stream has its end tag; the exit code is 0, and the
+/// process continues to work.
+fn ctrl_c_ends_recording_cleanly(runtime: Runtime) {
     let mut target = Start::new(runtime, "steady").start();
     let mut gcwatch = command()
         .args(["record", "--pid", &target.pid().to_string(), "-o", "-"])
@@ -145,7 +149,7 @@ fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
         .unwrap();
     let mut stdout = gcwatch.stdout.take().unwrap();
     let mut stream = vec![0; 4096];
-    // Its first bytes: the session runs.
+    // The first bytes show that the session runs.
     stdout.read_exact(&mut stream).unwrap();
     kill_process(Pid::from_child(&gcwatch), Signal::INT).unwrap();
     stdout.read_to_end(&mut stream).unwrap();
@@ -160,10 +164,10 @@ fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
     target.stop();
 }
 
-/// Scenario: the process is killed while it is recorded.
-/// Guarantee: what had come is a recording whose collections are complete; it reports that it was cut short; exit code
-/// 0.
-fn a_killed_process_leaves_a_recording() {
+/// Scenario: a process is killed while it is recorded.
+/// Guarantee: the received data is a recording with complete collections; gcwatch reports that the process exited, with
+/// exit code 0.
+fn killed_process_leaves_readable_recording() {
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");
     let gcwatch = command()
@@ -172,7 +176,7 @@ fn a_killed_process_leaves_a_recording() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Enough was written that there are collections in it.
+    // Wait until the file is large enough to contain collections.
     let partial = target.tmp().join("r.nettrace.partial");
     await_bytes(&partial, 60_000);
     target.kill();
@@ -184,9 +188,9 @@ fn a_killed_process_leaves_a_recording() {
     assert!(analyzed.gcs.iter().filter(|gc| gc["complete"] == true).count() > 10);
 }
 
-/// Scenario: two recordings of one process at once.
-/// Guarantee: both see the same collections in the time that they share.
-fn two_sessions_see_the_same() {
+/// Scenario: two recordings of one process run at once.
+/// Guarantee: both contain the same collections for the time in which both run.
+fn two_sessions_record_same_collections() {
     let mut target = Start::new(NET_10, "steady").start();
     let second = target.tmp().join("second.nettrace");
     let other = command()
@@ -206,7 +210,7 @@ fn two_sessions_see_the_same() {
             .iter()
             .find(|other| other["number"] == gc["number"] && other["complete"] == true)
         {
-            // Each session stamps its own events: times differ by what writing one takes.
+            // Each session timestamps its own events, so the times differ by the duration of writing an event.
             for field in [
                 "generation",
                 "type",

@@ -33,15 +33,16 @@ fn recorded(runtime: Runtime, mode: &'static str, profile: &str) -> (Analyzed, S
 
 pub(crate) fn tests(tests: &mut Tests) {
     for runtime in FETCHED {
-        // It counts what the process says beside its clock: without CPU between the two they are of different moments.
+        // The test compares counters with the process's clock: without a CPU between the two reads, they are from
+        // different times.
         let path = format!("{}::gc::{}", module_path!(), runtime.name);
         tests.add_alone(path, move || runtime.need(), move || gc(runtime));
     }
     add_tests_on!(tests, FETCHED; gc_verbose, gc_handles, private);
 }
 
-/// Scenario: the default profile on an allocating process.
-/// Guarantee: collections match the process's own counters, every one whole but at the ends.
+/// Scenario: an allocating process is recorded with the default profile.
+/// Guarantee: the collections match the process's own counters, and all are complete except at the ends.
 fn gc(runtime: Runtime) {
     let (analyzed, context) = recorded(runtime, "threads", "gc");
     assert!(analyzed.gcs.len() > 20, "{context}: {}", analyzed.gcs.len());
@@ -59,8 +60,8 @@ fn gc(runtime: Runtime) {
     assert!(!analyzed.has_event("GCAllocationTick"), "{context}");
 }
 
-/// Scenario: the Verbose profile on processes that pin, finalize and put memory pressure on.
-/// Guarantee: allocation ticks, pins, finalized objects, memory pressure and joins are in the recording.
+/// Scenario: processes that pin, finalize and add memory pressure are recorded with the Verbose profile.
+/// Guarantee: the recording contains allocation ticks, pins, finalized objects, memory pressure and joins.
 fn gc_verbose(runtime: Runtime) {
     let (pin, context) = recorded(runtime, "pin", "gc-verbose");
     assert!(
@@ -88,10 +89,7 @@ fn gc_verbose(runtime: Runtime) {
                 .iter()
                 .any(|named| named["Name"] == "Slow" || named["Name"] == "Workload+Slow")
     };
-    assert!(
-        fin.events.iter().any(named),
-        "{context}: the finalized type has no name"
-    );
+    assert!(fin.events.iter().any(named), "{context}: the finalized type has a name");
     let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
     assert!(
         pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"),
@@ -102,12 +100,12 @@ fn gc_verbose(runtime: Runtime) {
         .knobs(&[("gcServer", "1"), ("GCgen0size", "0x1000000")])
         .start();
     let (server, _) = record(&mut target, &["--profile", "gc-verbose", "--duration", "3s"]);
-    assert!(server.has_event("GCJoin"), "{}: no GCJoin", runtime.name);
+    assert!(server.has_event("GCJoin"), "{}: the recording has GCJoin", runtime.name);
     target.stop();
 }
 
-/// Scenario: the handle profile on a process that makes and frees handles.
-/// Guarantee: both are in the recording.
+/// Scenario: a process that creates and frees handles is recorded with the handle profile.
+/// Guarantee: the recording contains both events.
 fn gc_handles(runtime: Runtime) {
     let (analyzed, context) = recorded(runtime, "handles", "gc-handles");
     assert!(
@@ -116,8 +114,8 @@ fn gc_handles(runtime: Runtime) {
     );
 }
 
-/// Scenario: the private profile on a process with background collections.
-/// Guarantee: their phases are in the recording.
+/// Scenario: a process with background collections is recorded with the private profile.
+/// Guarantee: the recording contains their phases.
 fn private(runtime: Runtime) {
     let (analyzed, context) = recorded(runtime, "bgc", "private");
     assert!(

@@ -1,4 +1,5 @@
-//! Requests from outside, against a web service that keeps its own account (`known/shop` of the folder of packs).
+//! Requests as an external observer sees them, with a web service that keeps its own log (`known/shop` in the folder of
+//! packs).
 
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
@@ -25,24 +26,25 @@ use test_support::target::{PATIENCE, Running};
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
         tests, runtimes();
-        a_request_lost_what_its_own_log_says, a_request_of_server_gc_lost_what_its_own_log_says,
-        a_pause_is_in_its_victims_trace,
-        tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling,
-        the_last_owner_of_the_filter_has_it, sources_count_where_an_sdk_is, jobs_of_a_hosted_worker_count, more_requests_than_the_limit_end_it
+        lost_time_of_requests_matches_service_log, lost_time_with_server_gc_matches_service_log,
+        pause_is_in_trace_of_its_request,
+        tracing_of_service_is_unchanged, kills_lose_no_request_and_change_no_sampling,
+        last_session_owns_filter, sources_are_counted_only_with_sdk, jobs_of_hosted_worker_are_counted,
+        too_many_requests_end_their_observation
     );
 }
 
-/// Runtimes with ASP.NET Core, where the service is there.
+/// Returns the runtimes with ASP.NET Core if the service is available.
 pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
     ASP.into_iter().filter(|_| KNOWN.is_there())
 }
 
-/// Between two requests of a client that is there so that there are requests.
+/// Pause between two requests of a client that only provides load.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The same where some a second are enough.
+/// Pause between requests if some per second are enough.
 const LONG_PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks the service for its figures until it is so.
+/// Requests the service's figures until `is` returns true.
 fn ask_until(shop: &Service, mut is: impl FnMut() -> bool) {
     while !is() {
         shop.get("/stats");
@@ -50,7 +52,7 @@ fn ask_until(shop: &Service, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Records its requests for so long.
+/// Records the requests of the service for `seconds`.
 fn record(shop: &Service, file: &str, seconds: u32) -> Child {
     let (pid, file) = (shop.pid.to_string(), shop.scene.path(file));
     program::command()
@@ -61,23 +63,24 @@ fn record(shop: &Service, file: &str, seconds: u32) -> Child {
         .unwrap()
 }
 
-/// Scenario: a service of which every request writes down what `GC.GetTotalPauseDuration()` was before and after it,
-/// under load.
-/// Guarantee: the time lost is within 0.25 ms of that for 999 of 1,000, and no request is lost that ended meanwhile.
-fn a_request_lost_what_its_own_log_says(runtime: Runtime) {
+/// Scenario: under load, a service logs `GC.GetTotalPauseDuration()` before and after each request.
+/// Guarantee: the lost time matches the log within 0.25 ms for 999 of 1,000 requests, and no request that ended during
+/// the recording is missing.
+fn lost_time_of_requests_matches_service_log(runtime: Runtime) {
     let paths = ["/json", "/alloc?kb=2000", "/cache", "/loh?mb=1", "/slow?ms=20", "/json"];
     lost_as_logged(runtime, &[], &paths, PAUSE, 250_000, 1000);
 }
 
-/// Scenario: the same with the server collector, two heaps and a small budget.
-/// Guarantee: the same within 1 ms, for 99 of 100: the runtime counts the pauses of this collector more coarsely.
-fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
+/// Scenario: the same service runs with the server collector, two heaps and a small budget.
+/// Guarantee: the lost time matches the log within 1 ms for 99 of 100 requests, because the runtime counts the pauses
+/// of this collector less precisely.
+fn lost_time_with_server_gc_matches_service_log(runtime: Runtime) {
     let knobs = [
         ("DOTNET_gcServer", "1"),
         ("DOTNET_GCHeapCount", "2"),
         ("DOTNET_GCgen0MaxBudget", "400000"),
     ];
-    // Its budget is larger, so that less would collect nothing; as many collections are induced.
+    // The budget is larger, so smaller requests would not cause collections; the same number of collections is induced.
     let paths = [
         "/json",
         "/alloc?kb=60000",
@@ -89,9 +92,10 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
     lost_as_logged(runtime, &knobs, &paths, PAUSE / 5, 1_000_000, 100);
 }
 
-/// Up to four recordings: where another program has the CPU between two reads of a clock, the service's own account is
-/// off, few requests are hit, and stops may be lost. None may be off by much; one has to agree but for one request of
-/// `of` and to know 99 of 100; and of more than a hundred requests in all more than ten are hit.
+/// Makes up to four recordings, because the service's own log deviates, few requests are hit, and stops may be lost if
+/// another program has the CPU between two reads of a clock. No recording may deviate for more than 5 % of the
+/// requests. One recording must match except for one request in `of`, know the lost time of 99 of 100, and contain more
+/// than 100 requests, more than 10 of which are hit.
 fn lost_as_logged(
     runtime: Runtime,
     env: &[(&str, &str)],
@@ -124,22 +128,22 @@ fn lost_as_logged(
     panic!("{}: {recordings:?}", runtime.name);
 }
 
-/// Requests of a recording beside those of the service's own log.
+/// Number of requests in the recording.
 #[derive(Debug)]
 struct HeldAgainstLog {
     /// Requests of the recording.
     all: usize,
-    /// Those of which it does not know the lost time.
+    /// Number of requests whose lost time the recording does not contain.
     unknown: usize,
-    /// Requests of the log whose lost time the recording knows.
+    /// Number of logged requests whose lost time the recording contains.
     known: usize,
-    /// Those that lost time by the log.
+    /// Number of logged requests that lost time.
     hit: usize,
-    /// Those of which the recording says something else.
+    /// Requests whose recorded time differs from the log.
     apart: Vec<String>,
 }
 
-/// Six seconds of a service under load, whose clients let it collect a few times a second.
+/// Records six seconds of a service under load, whose clients cause a few collections per second.
 fn held_against_log(
     runtime: Runtime,
     env: &[(&str, &str)],
@@ -148,7 +152,7 @@ fn held_against_log(
     within_ns: i64,
 ) -> HeldAgainstLog {
     let mut shop = Service::shop(runtime, 300, env);
-    // Once, so that everything is compiled.
+    // Request the path once, so that all code is compiled.
     shop.get("/json");
     let clients = Clients::start(&shop, [0, 3].map(|first| from(paths, first)), pause);
     let recorded = record(&shop, "requests.nettrace", 6).wait_with_output().unwrap();
@@ -162,8 +166,8 @@ fn held_against_log(
         .into_iter()
         .map(|request| (request["span_id"].as_str().unwrap().to_owned(), request))
         .collect();
-    // `GC.GetTotalPauseDuration` is taken before the threads run again, ours ends with RestartEEEnd: on a busy host that
-    // is milliseconds.
+    // `GC.GetTotalPauseDuration` is updated before the threads run again, and gcwatch's pause ends with RestartEEEnd:
+    // on a busy host, they differ by milliseconds.
     let resume_ns: BTreeMap<u64, i64> = of_kind(&all, "gc")
         .iter()
         .filter_map(|gc| {
@@ -182,14 +186,14 @@ fn held_against_log(
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
         let (begin, end) = (number(0), number(1));
         let Some(request) = requests.get(fields[5]) else {
-            // Long after the first one that was seen ended, and long before the last one did.
+            // Ignore requests close to the first and the last recorded request.
             missing += u32::from(begin > first && end < last - 100_000_000);
             continue;
         };
         let Some(stopped) = request["stopped_ns"].as_i64() else {
             continue;
         };
-        // The server answers before its program's first line runs, and after its last one.
+        // The server answers before the first and after the last line of the program runs.
         let at_the_edges: i64 = request["pauses"]
             .as_array()
             .unwrap()
@@ -229,11 +233,12 @@ fn held_against_log(
     }
 }
 
-/// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads it, and both export
-/// to one receiver. Guarantee: a request that lost much has a span for the pause in its own trace, inside of its own
-/// span, linked to the collection's trace, which says what the collection did to it. The page's records count it, and
-/// list it among those that lost most.
-fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
+/// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads the service, and both
+/// export to one receiver.
+/// Guarantee: a request that lost much time has a span for the pause in its own trace, inside its own span and linked
+/// to the collection's trace, which states the collection's effect on requests. The records of the page count the
+/// request and list it among those that lost most.
+fn pause_is_in_trace_of_its_request(runtime: Runtime) {
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -293,7 +298,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     let [pause, request, collection] = found.unwrap_or_else(|_| panic!("{names:?}"));
     assert_eq!(pause.name, "GC pause gen2 blocking");
     assert_eq!(pause.trace_id, request.trace_id);
-    // The SDK's times are those of the wall clock, in steps of 100 ns.
+    // The SDK uses wall-clock times in steps of 100 ns.
     assert!(
         pause.start_time_unix_nano + 1_000_000 >= request.start_time_unix_nano,
         "{pause:?} {request:?}"
@@ -304,7 +309,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     );
     assert!(pause.start_time_unix_nano < pause.end_time_unix_nano);
     assert!(collection.name.starts_with("GC gen2"), "{}", collection.name);
-    // The runtime takes the time of an event for each session anew, and may lose the CPU between.
+    // The runtime reads the time of an event separately for each session, and may lose the CPU in between.
     assert!(collection.start_time_unix_nano <= pause.start_time_unix_nano + 50_000_000);
     let has = |key: &str| collection.attributes.iter().any(|attribute| attribute.key == key);
     assert!(
@@ -313,7 +318,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     );
 }
 
-/// A daemon that reads the service, and has attached to it; it sends spans there.
+/// Starts a daemon that sends spans to `url`, and waits until it has attached to the service.
 fn daemon(shop: &Service, url: &str, config: &str) -> Daemon {
     let config =
         format!("otlp: {{endpoint: '{url}', metrics: {{enabled: false}}, logs: {{enabled: false}}}}\n{config}");
@@ -322,7 +327,7 @@ fn daemon(shop: &Service, url: &str, config: &str) -> Daemon {
     daemon
 }
 
-/// A pause, the request that it is in, and the collection that it is linked to, when all three have come.
+/// Returns a pause, its request, and the linked collection, or `None` until all three have arrived.
 fn whole(spans: &BTreeMap<Vec<u8>, Span>) -> Option<[Span; 3]> {
     let pauses = spans.values().filter(|span| span.name == "GC pause gen2 blocking");
     pauses
@@ -335,11 +340,11 @@ fn whole(spans: &BTreeMap<Vec<u8>, Span>) -> Option<[Span; 3]> {
         .next()
 }
 
-/// Scenario: a service without logging, with logging, and with the SDK's samplers calls itself; its callers send a
-/// sampled, an unsampled and no parent; before, while and after its requests are read.
-/// Guarantee: the headers that it sends on are alike.
-fn tracing_stays_as_it_is(runtime: Runtime) {
-    // Nothing listens there: the SDK drops what it cannot send.
+/// Scenario: a service calls itself without logging, with logging, and with different samplers of the SDK. Its callers
+/// send a sampled parent, an unsampled parent and no parent, before, during and after the observation of its requests.
+/// Guarantee: the forwarded headers have the same shape.
+fn tracing_of_service_is_unchanged(runtime: Runtime) {
+    // No receiver listens there, so the SDK drops its data.
     const SDK: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
     let variants: [&[(&str, &str)]; 5] = [
         &[("SLOGGING", "0")],
@@ -353,7 +358,7 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
         let sent_on = || sent_on(&shop);
         let before = sent_on();
         let reading = record(&shop, "while.nettrace", 2);
-        // Until the session is there: what is sent on meanwhile must not change either.
+        // Send requests while the session opens, because forwarded headers must not change during that time either.
         let mut during = Vec::new();
         let mut reading = Running(reading);
         while reading.0.try_wait().unwrap().is_none() {
@@ -371,10 +376,10 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
     }
 }
 
-/// Scenario: a service without an SDK answers five clients, each up to 200 requests a second, while a daemon that reads
-/// its requests is killed (SIGKILL) and started again, four times.
-/// Guarantee: every request is answered, and what the service sends on for a sampled, an unsampled and no parent is
-/// what it was before: with the daemon, right after it was killed, and at the end.
+/// Scenario: a service without an SDK answers five clients, each with up to 200 requests per second, while a daemon
+/// that observes its requests is killed (SIGKILL) and restarted four times.
+/// Guarantee: every request is answered. The headers that the service forwards for a sampled parent, an unsampled
+/// parent and no parent are unchanged: with the daemon, immediately after each kill, and at the end.
 fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let before = sent_on(&shop);
@@ -382,27 +387,28 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     for _ in 0..4 {
         let daemon = daemon(&shop, "http://127.0.0.1:9", "requests:\n  mode: diagnosticsource\n");
         for _ in 0..10 {
-            assert_eq!(sent_on(&shop), before, "with gcwatch");
+            assert_eq!(sent_on(&shop), before, "forwarded headers are unchanged with gcwatch");
             assert!(shop.get("/json?n=2").contains("customer-1"));
         }
         drop(daemon);
         for _ in 0..10 {
-            assert_eq!(sent_on(&shop), before, "after it was killed");
+            assert_eq!(sent_on(&shop), before, "forwarded headers are unchanged after a kill");
             assert!(shop.get("/json?n=2").contains("customer-1"));
         }
     }
     let answered = clients.stop();
     assert!(answered > 500, "{answered}");
-    // 8 looks of 10 at 3 parents, each of which asks twice, and those of before; and what each look asked for itself.
+    // Each of 8 of the 10 checks sends requests with 3 parents, which cause two requests each; add the checks before,
+    // and the requests of each check itself.
     let looks = 3 * 3 * (1 + 80) + 80;
-    // It counts a request after it was answered.
+    // The service counts a request after it has answered.
     let since = Instant::now();
     let counted = || -> u64 {
         let stats = shop.get("/stats");
         let counted = stats.split("requests ").nth(1).unwrap().split(' ').next().unwrap();
         counted.parse().unwrap()
     };
-    // Each look at the figures is a request, too.
+    // Reading the counters is itself a request.
     let mut asked = 0;
     while counted() < answered + looks + asked {
         asked += 1;
@@ -411,14 +417,14 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     assert_eq!(counted(), answered + looks + asked + 1);
 }
 
-/// The session of a tool that asks the provider for the paths of requests, read until it is stopped.
+/// A session of a tool that requests the paths of requests from the provider, read until it is stopped.
 struct Owner {
     stop: tokio::sync::oneshot::Sender<()>,
     reading: JoinHandle<Vec<u8>>,
 }
 
 impl Owner {
-    /// Begins, and returns when the stream has.
+    /// Starts the session and returns when its stream has started.
     fn begin(shop: &Service) -> Self {
         let process = Scan::host().inspect(shop.pid).unwrap();
         let client = Client::new(Endpoint::of(&process).unwrap());
@@ -459,28 +465,29 @@ impl Owner {
         Self { stop, reading }
     }
 
-    /// The stream.
+    /// Stops the session and returns its stream.
     fn end(self) -> Vec<u8> {
         self.stop.send(()).unwrap();
         self.reading.join().unwrap()
     }
 }
 
-/// How often a stream has a text.
+/// Returns the number of occurrences of a text in a stream.
 fn times(stream: &[u8], text: &str) -> usize {
     let wanted: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     stream.windows(wanted.len()).filter(|bytes| *bytes == wanted).count()
 }
 
-/// Scenario: a tool asks the provider for the paths of requests; gcwatch records requests beside it and ends. Then
-/// gcwatch's daemon reads requests, and the tool comes.
-/// Guarantee: what the documentation says of the one filter: the tool has its paths until gcwatch comes, none with it,
-/// none when it has gone; when the tool comes later it has them all, and the daemon says that another tool took over.
-fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
+/// Scenario: a tool requests the paths of requests from the provider; gcwatch records requests at the same time and
+/// stops. Later, gcwatch's daemon observes requests, and the tool starts a session.
+/// Guarantee: the provider's single filter behaves as documented: the tool gets its paths until gcwatch starts, none
+/// while gcwatch records, and none afterwards. If the tool starts later, it gets all paths, and the daemon reports that
+/// another tool took over.
+fn last_session_owns_filter(runtime: Runtime) {
     let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let twenty = |path: &str| (0..20).for_each(|_| drop(shop.get(path)));
     let owner = Owner::begin(&shop);
-    // The provider reads a filter a moment after the session began.
+    // The provider reads a filter shortly after the session has started.
     let since = Instant::now();
     ask_until(&shop, || since.elapsed() > Duration::from_secs(1));
     twenty("/seen");
@@ -500,11 +507,11 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     assert!(requests >= 20, "{requests}");
 
     let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
-    // What the provider says within two seconds of a session's beginning is about that one's own filter.
+    // During the first two seconds of a session, the provider reports about this session's own filter.
     let since = Instant::now();
     ask_until(&shop, || since.elapsed() > Duration::from_secs(4));
     let owner = Owner::begin(&shop);
-    await_that("the daemon says it", || {
+    await_that("the daemon reports the other tool", || {
         twenty("/seen");
         daemon.said().contains("another tool uses")
     });
@@ -514,7 +521,8 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     assert_eq!(times(&stream, "/hop"), 20);
 }
 
-/// Why the requests of a service are not read, by the page's record of it; `None`: they are.
+/// Returns the reason why the requests of a service are not observed, from the page's record, or `None` if they are
+/// observed.
 fn unread(shop: &Service, daemon: &Daemon) -> Option<String> {
     let record = daemon.process(shop.pid);
     let unseen = record["unseen"].as_array().unwrap().iter();
@@ -524,10 +532,10 @@ fn unread(shop: &Service, daemon: &Daemon) -> Option<String> {
     why
 }
 
-/// Scenario: a service answers more requests a second than the configuration allows.
-/// Guarantee: after ten seconds its requests are not read any more, and the log and the page say why; its collections
-/// are read on.
-fn more_requests_than_the_limit_end_it(runtime: Runtime) {
+/// Scenario: a service answers more requests per second than the configuration allows.
+/// Guarantee: after ten seconds, its requests are no longer observed, and the log and the page state the reason; its
+/// collections are still read.
+fn too_many_requests_end_their_observation(runtime: Runtime) {
     let shop = Service::shop(runtime, 300, &[("SLIVE", "1")]);
     let config = "requests: {mode: diagnosticsource, max_per_second: 5}\n";
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
@@ -536,7 +544,7 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     while !daemon.said().contains("requests.max_per_second") {
         shop.get("/json?n=1");
         std::thread::sleep(LONG_PAUSE);
-        assert!(since.elapsed() < PATIENCE, "the daemon does not say it");
+        assert!(since.elapsed() < PATIENCE, "the daemon reports the limit");
     }
     assert!(
         unread(&shop, &daemon)
@@ -554,7 +562,7 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     });
 }
 
-/// Requests of a class, by the daemon's metrics.
+/// Returns the number of requests of a class in the daemon's metrics.
 fn of_class(daemon: &Daemon, class: &str) -> u64 {
     let label = format!("gcwatch_request_route=\"{class}\"");
     let metrics = daemon.get("/metrics").1;
@@ -565,11 +573,11 @@ fn of_class(daemon: &Daemon, class: &str) -> u64 {
         .sum()
 }
 
-/// Scenario: the daemon is asked for outgoing calls as well; of a service with the SDK and three samplers, and of one
-/// without. Each calls itself twice in a request.
-/// Guarantee: where the SDK is, each call counts in a class of its own, beside the request; where it is not, none is
-/// asked for. What the service sends on is as before in each.
-fn sources_count_where_an_sdk_is(runtime: Runtime) {
+/// Scenario: the daemon also observes outgoing calls of services with the SDK and three samplers, and of a service
+/// without the SDK. Each service calls itself twice per request.
+/// Guarantee: with the SDK, each call counts in a separate class in addition to the request; without the SDK, the
+/// source is not enabled. The forwarded headers are unchanged in all cases.
+fn sources_are_counted_only_with_sdk(runtime: Runtime) {
     const SDK: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
     let config = "requests: {mode: diagnosticsource, sources: [System.Net.Http], routes: [{name: hop, path: /hop}]}\n";
     let variants: [&[(&str, &str)]; 4] = [
@@ -594,10 +602,10 @@ fn sources_count_where_an_sdk_is(runtime: Runtime) {
     }
 }
 
-/// Scenario: a hosted worker runs in a service with the SDK, which does not listen to its source; each of its jobs
-/// collects once. The daemon is asked for that source.
-/// Guarantee: its jobs count in a class of their own, with the time that collections took from each.
-fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
+/// Scenario: a hosted worker runs in a service with the SDK, which does not listen to the worker's source; each of its
+/// jobs causes one collection. The daemon is configured to observe this source.
+/// Guarantee: the jobs count in a separate class, with the time that collections took from each job.
+fn jobs_of_hosted_worker_are_counted(runtime: Runtime) {
     let worker = test_support::repository("tests/workload/known/jobs.dll");
     let env = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"),
@@ -622,7 +630,7 @@ fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
     assert!(jobs > 15.0 && lost_s > 0.0, "{jobs} {lost_s}");
 }
 
-/// What the service sends on for a sampled, an unsampled and no parent.
+/// Returns the headers that the service forwards for a sampled parent, an unsampled parent and no parent.
 fn sent_on(shop: &Service) -> [Vec<(bool, String)>; 3] {
     let parents = [
         Some("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"),
@@ -632,8 +640,8 @@ fn sent_on(shop: &Service) -> [Vec<(bool, String)>; 3] {
     parents.map(|parent| shape(shop, parent))
 }
 
-/// What of the headers that are sent on does not differ from request to request: whether they are there, whether the
-/// caller's trace goes on, the flags.
+/// Returns the parts of the forwarded headers that are the same for all requests: whether a header is present and
+/// continues the caller's trace, and its flags.
 fn shape(shop: &Service, parent: Option<&str>) -> Vec<(bool, String)> {
     let header = parent.map(|parent| ("traceparent", parent));
     let (_, answer) = shop.ask("/hop?n=2", header);

@@ -1,7 +1,7 @@
-//! A web service under load, through the daemon: rules judge it live, and the API says what they found.
+//! A web service under load that the daemon reads: rules evaluate it live, and the API reports the alerts.
 //!
-//! The service is a pack (`svc10.0.14`) that not every machine has; the whole matrix (`GCWATCH_MATRIX=full`) judges a
-//! sick one, too, which takes two minutes.
+//! The service is a pack (`svc10.0.14`) that not every machine has. The full matrix (`GCWATCH_MATRIX=full`) also
+//! evaluates a faulty service, which takes two minutes.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use test_support::service::{Clients, Service, from};
 use test_support::target::PATIENCE;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need(&[SERVICE]); a_service_under_load_is_healthy);
+    add_tests!(tests, need(&[SERVICE]); service_under_load_is_healthy);
     if crate::is_full() {
-        add_tests!(tests, need(&[SERVICE]); a_service_of_large_objects_is_not);
+        add_tests!(tests, need(&[SERVICE]); service_with_large_objects_is_not_healthy);
     }
 }
 
-/// The service, two clients that ask it, and a daemon that reads it alone.
+/// The service, two clients that send requests, and a daemon that reads only this service.
 struct Scene {
     daemon: Daemon,
     clients: Clients,
@@ -39,20 +39,20 @@ impl Scene {
         }
     }
 
-    /// Rules from a warning on that fire now.
+    /// Returns the firing rules of severity warning or higher.
     fn fires(&self) -> BTreeSet<String> {
         let alerts = self.daemon.list("/api/v1/alerts", "alerts").into_iter();
         let bad = alerts.filter(|alert| alert["severity"] != "info");
         bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Collections so far, all of them complete.
+    /// Returns the number of collections so far, all of them complete.
     fn collections(&self) -> u64 {
         let targets = self.daemon.json("/api/v1/targets");
         targets["targets"][0]["collections"].as_u64().unwrap_or(0)
     }
 
-    /// Looks until it is so.
+    /// Polls until `holds` returns true.
     fn until(&self, bound: Duration, what: &str, holds: impl Fn(&Self) -> bool) {
         let since = Instant::now();
         while !holds(self) {
@@ -62,7 +62,7 @@ impl Scene {
     }
 }
 
-/// Requests of an ordinary service: small answers, a cache, some garbage, some waiting.
+/// Requests to an ordinary service: small answers, a cache, some garbage, some waiting.
 const ORDINARY: &[&str] = &[
     "/json",
     "/cache",
@@ -77,9 +77,10 @@ const ORDINARY: &[&str] = &[
     "/cache",
 ];
 
-/// Scenario: an ASP.NET Core service under load, workstation and server GC, until twenty of its collections were read.
-/// Guarantee: no rule from a warning on fires.
-fn a_service_under_load_is_healthy() {
+/// Scenario: an ASP.NET Core service runs under load with workstation and server GC until 20 of its collections were
+/// read.
+/// Guarantee: no rule of severity warning or higher fires.
+fn service_under_load_is_healthy() {
     for server in [false, true] {
         let scene = Scene::new(server, ORDINARY);
         scene.until(PATIENCE, "collections", |scene| scene.collections() >= 20);
@@ -89,9 +90,9 @@ fn a_service_under_load_is_healthy() {
     }
 }
 
-/// Scenario: the same service answers with large arrays, for more than a minute.
-/// Guarantee: the rules report that large objects make it collect.
-fn a_service_of_large_objects_is_not() {
+/// Scenario: the same service answers with large arrays for more than one minute.
+/// Guarantee: the rules report that large objects cause its collections.
+fn service_with_large_objects_is_not_healthy() {
     let scene = Scene::new(true, &["/loh?mb=4", "/json"]);
     let wanted = ["churn.large-objects"];
     scene.until(Duration::from_secs(180), "alerts", |scene| {

@@ -1,4 +1,4 @@
-//! A process without a CPU: what its collections waited for one is in the account of its stopped time.
+//! A process without a CPU: its account of stopped time contains the time for which its collections waited for a CPU.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,19 +10,19 @@ use test_support::scene::Scene;
 use test_support::target::Target;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; waits_for_a_cpu_are_in_the_account);
+    add_tests!(tests, need; waits_for_cpu_are_accounted);
 }
 
 fn need() -> Need {
     NET_10.need()?;
-    let missing = |what: &str| Missing::Ignored(format!("this kernel does not count for how long {what}"));
+    let missing = |what: &str| Missing::Ignored(format!("this kernel does not measure how long {what}"));
     let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let waited = counts.split(' ').nth(1).and_then(|waited| waited.parse::<u64>().ok());
     waited.map(drop).ok_or_else(|| missing("threads wait for a CPU"))
 }
 
-/// Processes that use all CPUs, for a while at most. They come after everybody but the process that is to wait for
-/// them: other tests run beside this one.
+/// Processes that use all CPUs for a limited time. Their priority is lower than that of all processes except the
+/// starved process, because other tests run at the same time.
 struct Burners(Vec<Child>);
 
 impl Burners {
@@ -42,7 +42,7 @@ impl Burners {
 impl Drop for Burners {
     fn drop(&mut self) {
         for burner in &mut self.0 {
-            // `timeout` passes it on.
+            // `timeout` forwards the signal.
             let pid = burner.id().to_string();
             let _ended = Command::new("kill").arg(pid).status();
             let _reaped = burner.wait();
@@ -50,11 +50,11 @@ impl Drop for Burners {
     }
 }
 
-/// All of its threads come after everybody else's.
+/// Gives all threads of a process the lowest priority.
 fn renice(target: &Target) {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap();
     let tasks = tasks.map(|task| task.unwrap().file_name());
-    // One that ended meanwhile is none.
+    // `renice` skips threads that have exited.
     let _some = Command::new("renice")
         .args(["-n", "19", "-p"])
         .args(tasks)
@@ -62,28 +62,28 @@ fn renice(target: &Target) {
         .unwrap();
 }
 
-/// What of the account of its stopped time is without a CPU.
+/// Returns the part of the stopped time without a CPU.
 fn no_cpu(account: &Value) -> i64 {
     let mut parts = account["parts"].as_array().into_iter().flatten();
     let part = parts.find(|part| part["cause"] == "no-cpu");
     part.and_then(|part| part["value"].as_i64()).unwrap_or(0)
 }
 
-/// Scenario: a process that allocates, read by the daemon; then all CPUs get so much to do that is more important that
-/// its collections take long.
-/// Guarantee: a fifth and more of its stopped time is waiting for a CPU, as an estimate; all parts add up, and none is
-/// negative.
-fn waits_for_a_cpu_are_in_the_account() {
+/// Scenario: a daemon reads a process that allocates; then processes of higher priority use all CPUs, so that
+/// collections take long.
+/// Guarantee: at least one fifth of the stopped time is attributed to waiting for a CPU, as an estimate; the parts add
+/// up to the total, and each part is positive.
+fn waits_for_cpu_are_accounted() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").spawn();
     let daemon = scene.daemon("");
     let total = |account: &Value| account["total"].as_i64().unwrap_or(0);
-    daemon.await_process(target.pid(), "it is stopped for collections", |record| {
+    daemon.await_process(target.pid(), "the process is stopped for collections", |record| {
         total(&record["account"]) > 0
     });
     renice(&target);
     let burners = Burners::start();
-    let record = daemon.await_process(target.pid(), "it has no CPU", |record| {
+    let record = daemon.await_process(target.pid(), "the process has no CPU", |record| {
         let (account, no_cpu) = (&record["account"], no_cpu(&record["account"]));
         no_cpu > total(account) / 5 && no_cpu > 100_000_000
     });

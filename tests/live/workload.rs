@@ -1,16 +1,16 @@
-//! The committed programs are those whose sources are beside them.
+//! Checks that the committed programs were built from the committed sources.
 
 use sha2::{Digest, Sha256};
 use test_support::add_tests;
 use test_support::harness::Tests;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Ok(()); the_program_is_built_from_its_source, known_programs_have_their_sources);
+    add_tests!(tests, || Ok(()); program_matches_its_source, known_programs_match_their_sources);
 }
 
 /// Scenario: Workload.cs, Cases.cs or workload.dll was changed without the others.
-/// Guarantee: it is seen: all have the digests that the build wrote.
-fn the_program_is_built_from_its_source() {
+/// Guarantee: the change is detected, because the digests differ from those that the build wrote.
+fn program_matches_its_source() {
     assert_digests(
         "tests/workload",
         3,
@@ -18,11 +18,11 @@ fn the_program_is_built_from_its_source() {
     );
 }
 
-/// Scenario: a program of tests/workload/known, which the compiler of a .NET SDK has built (jobs.dll:
-/// tests/workload/build-jobs; layers.dll and its library: tests/workload/build-layers), or its source was changed
+/// Scenario: a program in tests/workload/known, built by the compiler of a .NET SDK (jobs.dll by
+/// tests/workload/build-jobs; layers.dll and its library by tests/workload/build-layers), or its source was changed
 /// without the other.
-/// Guarantee: it is seen.
-fn known_programs_have_their_sources() {
+/// Guarantee: the change is detected.
+fn known_programs_match_their_sources() {
     assert_digests(
         "tests/workload/known",
         26,

@@ -1,10 +1,10 @@
-"""A client that is not ours: does what standard input says, one JSON object a line, and prints what it got.
+"""An independent client: executes the commands on standard input, one JSON object per line, and prints the results.
 
     client.py MODE URL                http://HOST:PORT/mcp
     client.py MODE COMMAND WORD...    over standard input and output of that command
 
-MODE is `auto` (the newest protocol, without a handshake) or `legacy` (with one). A line is {"tool": NAME, "arguments": {}},
-{"read": URI} or {"list": "tools"}; it ends with its input.
+MODE is `auto` (the newest protocol, without a handshake) or `legacy` (with a handshake). A line is {"tool": NAME,
+"arguments": {}}, {"read": URI} or {"list": "tools"}; the client exits when its input ends.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def main():
         for line in sys.stdin:
             try:
                 got = await answer(client, json.loads(line))
-            except Exception as error:  # What a client makes of a refusal is an answer, too.
+            except Exception as error:  # The client's view of a refusal is also a result.
                 got = {"failed": f"{type(error).__name__}: {error}"}
             print(json.dumps(got), flush=True)
 

@@ -1,4 +1,4 @@
-//! A headless browser, driven over WebDriver: JSON over plain HTTP.
+//! A headless browser, controlled over WebDriver: JSON over plain HTTP.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use test_support::harness::{Missing, Need, unless_skipped};
 use test_support::repository;
 
-/// Limit on anything that the page does.
+/// Timeout for every action of the page.
 const WITHIN: Duration = Duration::from_secs(30);
 
 const DRIVER: &str = "chromedriver";
@@ -26,7 +26,7 @@ fn found(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Whether there is a browser.
+/// Returns whether a browser is available.
 pub(crate) fn need() -> Need {
     unless_skipped("browser")?;
     if found(DRIVER).is_some() && BROWSERS.iter().any(|name| found(name).is_some()) {
@@ -37,19 +37,19 @@ pub(crate) fn need() -> Need {
     ))
 }
 
-/// Whether an answer is an error's record.
+/// Returns whether an answer is an error record.
 fn is_refused(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The browser that no test has now: one serves them all, each in turn, at an address of its own.
+/// The browser, while no test uses it. All tests share one browser, one after the other, each with its own address.
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
-/// A test's browser. After a test that failed it is ended, whatever it was left with.
+/// The browser of a test. After a failed test, the browser is closed, because its state is unknown.
 pub(crate) struct Lent(Option<Browser>);
 
 impl Lent {
-    /// As a new one is: no size was set, and what it complained about is forgotten.
+    /// Returns a browser in its initial state: without a set size and without earlier log entries.
     pub(crate) fn new() -> Self {
         let resting = RESTING.lock().unwrap().take();
         let browser = resting.inspect(|browser| {
@@ -83,7 +83,7 @@ impl Drop for Lent {
     }
 }
 
-/// Ends the browser of the tests.
+/// Closes the shared browser.
 pub(crate) fn end() {
     drop(RESTING.lock().map(|mut resting| resting.take()));
 }
@@ -131,7 +131,7 @@ impl Browser {
         browser
     }
 
-    /// One command of the protocol: what it gives, or an error's record.
+    /// Sends a command of the protocol. Returns its result or an error record.
     fn answer(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(WITHIN * 2)).unwrap();
@@ -143,7 +143,7 @@ impl Browser {
             body.len()
         )
         .unwrap();
-        // It leaves the connection open.
+        // The driver leaves the connection open.
         let mut answer = BufReader::new(stream);
         let (mut line, mut length) = (String::new(), 0);
         while answer.read_line(&mut line).unwrap() > 2 {
@@ -158,7 +158,7 @@ impl Browser {
         body["value"].take()
     }
 
-    /// One command that must not be refused.
+    /// Sends a command that must succeed.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let value = self.answer(method, path, body);
         assert!(!is_refused(&value), "{method} {path}: {value}");
@@ -173,7 +173,8 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
-    /// Opens an address and waits until it is loaded: until then a new hash would replace the entry in the history.
+    /// Opens an address and waits until the page is loaded, because a new hash before that would replace the history
+    /// entry.
     pub(crate) fn open(&self, url: &str) {
         self.command("url", &json!({ "url": url }));
         self.until("document.readyState === 'complete'");
@@ -183,7 +184,7 @@ impl Browser {
         self.command("back", &json!({}));
     }
 
-    /// What a script returns.
+    /// Returns the result of a script.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.command("execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -204,8 +205,8 @@ impl Browser {
         }
     }
 
-    /// Clicks in the middle of the first element that a selector finds, as a person does: as soon as it is there, and
-    /// nothing that is still being drawn covers or replaces it.
+    /// Clicks in the middle of the first element that matches a selector, like a user: as soon as the element exists
+    /// and no element that is still being drawn covers or replaces it.
     pub(crate) fn click(&self, selector: &str) {
         let end = Instant::now() + WITHIN;
         loop {
@@ -215,7 +216,7 @@ impl Browser {
             };
             assert!(
                 Instant::now() < end,
-                "not clicked within {WITHIN:?}: {selector}: {refusal}"
+                "clickable within {WITHIN:?}: {selector}: {refusal}"
             );
             thread::sleep(Duration::from_millis(100));
         }
@@ -232,7 +233,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Types on the keyboard, whatever has the focus.
+    /// Types on the keyboard into the focused element.
     pub(crate) fn keys(&self, keys: &str) {
         let presses = keys.chars().flat_map(|key| {
             [
@@ -247,7 +248,7 @@ impl Browser {
         );
     }
 
-    /// The size of the window, and which theme the system has.
+    /// Sets the size of the window and the theme of the system.
     pub(crate) fn shape(&self, width: u32, height: u32, dark: bool) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", metrics);
@@ -256,14 +257,14 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// What is seen as `target/page/NAME.png`, for people who look: only where `GCWATCH_PAGE_PICTURES` asks for it.
+    /// Writes a screenshot to `target/page/NAME.png` for a visual check, only if `GCWATCH_PAGE_PICTURES` is set.
     pub(crate) fn picture(&self, name: &str, most_height: u32) {
         if env::var_os("GCWATCH_PAGE_PICTURES").is_some() {
             self.screenshot(&repository(&format!("target/page/{name}.png")), most_height);
         }
     }
 
-    /// Writes what is seen, whole, but for what is below so many pixels.
+    /// Writes a screenshot of the complete page, down to `most_height` pixels.
     pub(crate) fn screenshot(&self, file: &Path, most_height: u32) {
         let size = self.run("return [innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]");
         let height = size[1].as_u64().unwrap().min(most_height.into());
@@ -274,7 +275,7 @@ impl Browser {
         fs::write(file, base64(image["data"].as_str().unwrap())).unwrap();
     }
 
-    /// What the browser complained about since the last call: scripts that failed, policies that were broken.
+    /// Returns the browser's log entries since the last call: failed scripts and violated policies.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.command("se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().unwrap().iter();
@@ -289,7 +290,7 @@ impl Drop for Browser {
         if !self.session.is_empty() && !thread::panicking() {
             self.ask("DELETE", &format!("/session/{}", self.session), &json!({}));
         }
-        // It may have ended by itself.
+        // The driver may have exited by itself.
         let _ended = self.driver.kill();
         let _status = self.driver.wait();
     }

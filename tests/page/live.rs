@@ -1,4 +1,4 @@
-//! The page over a daemon that reads real processes.
+//! The page of a daemon that reads real processes.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -12,11 +12,11 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; live_processes_are_followed);
 }
 
-/// Scenario: a daemon, and a browser on its page before there is a process; then a program begins that collects all the
-/// time, and one that is well. Later the first is killed.
-/// Guarantee: without a reload both are in the overview, the sick one above, with its name, its pauses and its
-/// incident; its page has a mark for each collection and the same figures as the record; when it is killed, its page
-/// says so.
+/// Scenario: a browser shows the page of a daemon before any process exists; then one program that collects
+/// continuously and one healthy program start. Later, the first program is killed.
+/// Guarantee: both appear in the overview without a reload, the faulty process first, with its name, pauses and
+/// incident. Its page has a mark for each collection and the same figures as its record; after the kill, its page
+/// reports the exit.
 fn live_processes_are_followed() {
     let scene = Scene::begin();
     let daemon = scene.daemon("");

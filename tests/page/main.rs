@@ -1,8 +1,8 @@
-//! The page in a real browser: Debian's chromium, driven through chromedriver.
+//! The page in a real browser: Debian's chromium, controlled through chromedriver.
 //!
-//! `apt-get install chromium chromium-driver` brings both; where one is missing, the tests are `ignored`, with the
-//! reason. After a change of the page, look at it: `GCWATCH_PAGE_PICTURES=1 cargo test --test page` writes screenshots
-//! of every view, narrow and wide, light and dark, to `target/page/`.
+//! `apt-get install chromium chromium-driver` installs both; if either is missing, the tests are `ignored`, with the
+//! reason. After a change of the page, check it visually: `GCWATCH_PAGE_PICTURES=1 cargo test --test page` writes
+//! screenshots of every view, narrow and wide, light and dark, to `target/page/`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod browser;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use test_support::harness::Tests;
 
 fn main() -> ExitCode {
-    // For people: the scene of the tests to click through, until this is stopped.
+    // For manual checks: serve the scene of the tests until the program is stopped.
     if let Some(more) = std::env::var("GCWATCH_PAGE_SERVE")
         .ok()
         .and_then(|more| more.parse().ok())
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     views::tests(&mut tests);
     report::tests(&mut tests);
     live::tests(&mut tests);
-    // They have one browser.
+    // All tests share one browser.
     let code = tests.run(1);
     browser::end();
     code

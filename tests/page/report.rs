@@ -1,4 +1,4 @@
-//! `gcwatch analyze --html`: a file that is opened without a server.
+//! `gcwatch analyze --html`: a file that opens without a server.
 
 use std::fs;
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::browser::{Lent, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need;
-        a_report_opens_alone,
+        report_opens_without_server,
         several_recordings_are_compared,
-        collections_of_two_processes_are_apart,
-        a_name_in_a_report_is_text,
+        collections_of_two_processes_are_distinct,
+        name_in_report_is_text,
     );
 }
 
-/// The report of recordings, as an address.
+/// Returns the URL of a report about recordings.
 fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
     let file = folder.join("report.html");
     let mut args: Vec<&Path> = vec!["analyze".as_ref(), "--html".as_ref(), &file];
@@ -33,13 +33,13 @@ fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
     format!("file://{}", file.display())
 }
 
-/// Scenario: a recording of a web service with requests, and one of a process out of memory, as files; each at three
-/// widths, light and dark; a collection is clicked.
-/// Guarantee: all charts are drawn, what rules found and could not judge is shown, as is the collection in full;
-/// everything fits, and the browser has no complaint.
-fn a_report_opens_alone() {
+/// Scenario: the reports are files: one of a web service with requests, one of a process that runs out of memory; each
+/// is opened at three widths, light and dark, and a collection is clicked.
+/// Guarantee: all charts are drawn; alerts, rules without a result, and the complete collection are shown; the content
+/// fits the width, and the browser logs no error.
+fn report_opens_without_server() {
     let browser = Lent::new();
-    // The first is too short for many rules, which is no all-clear.
+    // The first recording is too short for many rules, so their silence is not an all-clear.
     for (name, recording, verdict) in [
         (
             "report-shop",
@@ -79,10 +79,10 @@ fn a_report_opens_alone() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Scenario: a page of three recordings; the second one is chosen, a collection of it opened, and the browser goes back
-/// twice.
-/// Guarantee: each recording is a line with its figures, everything fits at each width, what is chosen is shown, and
-/// the way back leads to the first one.
+/// Scenario: a report has three recordings; the second recording is selected, one of its collections is opened, and the
+/// browser goes back twice.
+/// Guarantee: each recording is a line with its figures, the content fits each width, the selection is shown, and going
+/// back leads to the first recording.
 fn several_recordings_are_compared() {
     let names = ["net10-steady", "net10-lohoos", "requests/net8-shop"];
     let files = names.map(|name| repository(&format!("tests/recordings/{name}.nettrace.gz")));
@@ -112,10 +112,11 @@ fn several_recordings_are_compared() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Scenario: a recording of two processes, each with collections of the same numbers and other pauses; one of the
-/// second process is opened.
-/// Guarantee: it is the second one's, also by its address alone, and the browser's way back leads to where one was.
-fn collections_of_two_processes_are_apart() {
+/// Scenario: a recording has two processes whose collections have the same numbers and different pauses; a collection
+/// of the second process is opened.
+/// Guarantee: the collection of the second process is shown, also if only its address is opened, and going back leads
+/// to the previous view.
+fn collections_of_two_processes_are_distinct() {
     let mut source = Source::open(&repository("tests/recordings/net10-lohoos.nettrace.gz")).unwrap();
     let mut recording = Recording::read(&mut source, Scope::Collections, |_| ());
     let (first, history) = &recording.processes[0];
@@ -163,9 +164,9 @@ fn collections_of_two_processes_are_apart() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Scenario: a recording whose name is HTML that ends the element of the data.
-/// Guarantee: the name is text: no element is made of it, nothing is run.
-fn a_name_in_a_report_is_text() {
+/// Scenario: the name of a recording is HTML that closes the element of the data.
+/// Guarantee: the name is shown as text: it creates no element and runs no script.
+fn name_in_report_is_text() {
     let folder = tempfile::tempdir().unwrap();
     let name = "<script>window.harm=1<\u{2044}script><img src=x onerror=window.harm=1>.nettrace.gz";
     let recording = folder.path().join(name);

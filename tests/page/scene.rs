@@ -1,4 +1,4 @@
-//! What the page is shown: processes that are recordings, played for half an hour up to now.
+//! The content of the page: recordings played as processes for the last 30 minutes.
 
 use std::net::SocketAddr;
 
@@ -25,12 +25,12 @@ use web::options::WebOptions;
 const MINUTE_NS: u64 = 60_000_000_000;
 const MIB: u64 = 1 << 20;
 
-/// A name that would do harm where it were taken for HTML, and one that is long.
+/// A name that would have an effect if it were interpreted as HTML, and a long name.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=\"document.title='broken'\">&amp;\"'";
 pub(crate) const LONG: &str =
     "a-service-with-a-name-that-somebody-generated-and-that-nobody-would-ever-want-to-read-to-its-end";
 
-/// The outcomes of a recording, and how long it is.
+/// The outcomes of a recording, and its duration.
 struct Recording {
     outcomes: Vec<Outcome>,
     length_ns: u64,
@@ -39,7 +39,7 @@ struct Recording {
 impl Recording {
     fn read(name: &str) -> Self {
         let outcomes = outcomes(name);
-        // An idle process has none.
+        // An idle process has no outcomes.
         let last = outcomes.iter().filter_map(complete_at).max().unwrap_or(10_000_000_000);
         Self {
             outcomes,
@@ -49,7 +49,8 @@ impl Recording {
 }
 
 impl Recording {
-    /// Requests as a service could have had: each collection stopped one, and two of three were not stopped.
+    /// Returns plausible requests of a service: each collection stopped one request, and two of three requests were not
+    /// stopped.
     fn requests(&self) -> Vec<Request> {
         let stops = self.outcomes.iter().filter_map(|outcome| match outcome {
             Outcome::Collection(collection) => {
@@ -94,7 +95,7 @@ impl Recording {
     }
 }
 
-/// A service, with what its container has.
+/// A service and the properties of its container.
 struct Role {
     service: &'static str,
     recording: &'static str,
@@ -132,7 +133,7 @@ const ROLES: [Role; 8] = [
     role(LONG, "net9-aggressive", 5),
 ];
 
-/// The daemon's parts without a daemon, and processes that are played.
+/// The parts of the daemon without a daemon, and played processes.
 pub(crate) struct Scene {
     pub(crate) services: Services,
     feeds: Vec<Feed>,
@@ -177,7 +178,7 @@ fn identity(pid: u32, service: &str, pod: Option<&str>) -> Identity {
 }
 
 impl Scene {
-    /// A host without processes.
+    /// Creates a host without processes.
     pub(crate) async fn empty() -> Self {
         let services = Services::open(&options()).await.unwrap();
         services.set_ready(true);
@@ -185,7 +186,7 @@ impl Scene {
         Self { services, feeds }
     }
 
-    /// Eight services of different health, and `more` that are well.
+    /// Creates eight services with different states of health, and `more` healthy services.
     pub(crate) async fn new(more: u32) -> Self {
         let mut scene = Self::empty().await;
         for (place, role) in (0u32..).zip(&ROLES) {
@@ -230,7 +231,7 @@ impl Scene {
         scene
     }
 
-    /// Plays a recording over and over for so many minutes, up to now.
+    /// Plays a recording repeatedly for the given number of minutes up to now.
     fn act(&mut self, identity: Identity, recording: &Recording, minutes: u64, limit_mib: Option<u64>) {
         let mut feed = self.services.pipeline.open(identity).unwrap();
         let now = now_unix_ns();
@@ -300,20 +301,20 @@ impl Scene {
         self.feeds.push(feed);
     }
 
-    /// A process begins that is sick at once. Returns its pid.
+    /// Starts a process that is faulty from the beginning. Returns its pid.
     pub(crate) fn fall_ill(&mut self) -> u32 {
         let recording = Recording::read("net10b-nearlimit");
         self.act(identity(7777, "fell-ill", None), &recording, 6, Some(320));
         7777
     }
 
-    /// A process exits.
+    /// Ends a process.
     pub(crate) fn exit(&mut self, pid: u32) {
         let place = self.feeds.iter().position(|feed| feed.run().key().pid == pid).unwrap();
         self.feeds.remove(place).end();
     }
 
-    /// The address of the page.
+    /// Returns the address of a page.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.services.address().unwrap())
     }

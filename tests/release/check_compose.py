@@ -1,7 +1,8 @@
-"""deploy/compose with a Docker engine: what it shows within a minute.
+"""deploy/compose with a Docker engine: its content after one minute.
 
-The images of Prometheus and of the services are made here, from Debian's Prometheus and a runtime of the tests' cache, under the names that
-compose.yaml has. Tempo and Grafana cannot be made here: their files are checked by tests/e2e and tests/deploy.
+The images of Prometheus and of the services are built here, from Debian's Prometheus and a runtime of the tests' cache,
+under the names in compose.yaml. Images of Tempo and Grafana cannot be built here; tests/e2e and tests/deploy check
+their files.
 """
 
 import json
@@ -35,7 +36,7 @@ class Compose(unittest.TestCase):
         self.addCleanup(self.room.close)
 
     def gcwatch(self):
-        """gcwatch's image as it is released; of a program that is not static, one with the libraries of this machine."""
+        """Returns gcwatch's image as released, or with the libraries of this machine if the program is not static."""
         if b"ld-linux" in X86.read_bytes()[:4096]:
             at = self.top / "gcwatch.tar"
             images.program(at, f"localhost/gcwatch:{VERSION}", X86)
@@ -46,7 +47,7 @@ class Compose(unittest.TestCase):
         return next(dist.glob("*-oci-amd64.tar"))
 
     def service(self):
-        """`gcwatch-shop`: the program of shop.Containerfile on a runtime of the cache."""
+        """Builds `gcwatch-shop`: the program of shop.Containerfile on a runtime of the cache."""
         source = images.runtimes() / RUNTIME
         if not (source / ".complete").exists():
             left_out(f"the runtime {RUNTIME} is not in the cache: tests/runtimes/fetch")
@@ -60,17 +61,18 @@ class Compose(unittest.TestCase):
         return at
 
     def prometheus(self, name):
-        """The image that compose.yaml names, from this machine's Prometheus."""
+        """Builds the image that compose.yaml names from this machine's Prometheus."""
         path = shutil.which("prometheus")
         if not path:
-            left_out("Debian's prometheus is not here")
+            left_out("Debian's prometheus is missing")
         at = self.top / "prometheus.tar"
         images.program(at, name, pathlib.Path(path))
         return at
 
     def test_within_a_minute(self):
-        """Scenario: `up` of gcwatch, Prometheus and both services. Guarantee: both services are attached to under their names, `search` has an
-        incident, and Prometheus has the pauses of both with their own labels; nothing of it is seen outside of the engine."""
+        """Scenario: `up` starts gcwatch, Prometheus and both services.
+        Guarantee: both services are attached to under their names, `search` has an incident, and Prometheus has the
+        pauses of both with their own labels; nothing is visible outside the engine."""
         docker = self.room.engine()
         plugin = subprocess.run([docker, "compose", "version"], capture_output=True, env=self.room.environment).returncode == 0
         compose = [docker, "compose"] if plugin else [room.program("docker-compose")]

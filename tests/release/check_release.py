@@ -1,4 +1,5 @@
-"""A release from programs to what a user pulls: the commands of .github/workflows/release.yml and of docs/install.md."""
+"""A release, from the programs to the artifacts that a user pulls: the commands of .github/workflows/release.yml and
+docs/install.md."""
 
 import gzip
 import hashlib
@@ -24,7 +25,8 @@ PORT = 5000
 
 
 def other_machine(top):
-    """The program for aarch64, and whether it is one: else this machine's under the other machine's number."""
+    """Returns the program for aarch64 and True, or this machine's program with the machine number of aarch64 and
+    False."""
     if os.environ.get("GCWATCH_AARCH64"):
         return pathlib.Path(os.environ["GCWATCH_AARCH64"]), True
     data = bytearray(X86.read_bytes())
@@ -35,7 +37,7 @@ def other_machine(top):
 
 
 class Release(unittest.TestCase):
-    """One release for all tests; they read what it published."""
+    """Creates one release for all tests, which read the published artifacts."""
 
     @classmethod
     def setUpClass(cls):
@@ -46,7 +48,7 @@ class Release(unittest.TestCase):
         cls.addClassCleanup(cls.room.close)
         cls.registry = cls.room.registry(PORT) + "/team/gcwatch"
         cls.environment = {"GCWATCH_REGISTRY": cls.registry, "GCWATCH_REPOSITORY": "https://git.test/team/gcwatch", "GCWATCH_PACKAGES": "http://127.0.0.1:5001/feed"}
-        # Compilers and caches are the user's own.
+        # Compilers and caches are the user's.
         cls.environment |= {"CARGO_HOME": os.environ.get("CARGO_HOME") or f"{os.environ['HOME']}/.cargo", "RUSTUP_HOME": os.environ.get("RUSTUP_HOME") or f"{os.environ['HOME']}/.rustup"}
         cls.arm, cls.arm_runs = other_machine(cls.top)
         cls.out = cls.top / "dist"
@@ -62,14 +64,15 @@ class Release(unittest.TestCase):
 
     @staticmethod
     def outputs(text):
-        """As GitHub reads them."""
+        """Parses outputs like GitHub."""
         return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
     def skopeo(self, *words):
         return self.room.run("skopeo", *words)
 
     def documented(self, name):
-        """A block of commands of docs/install.md that has this word, for a shell with the release's variables."""
+        """Returns the block of commands of docs/install.md that contains this word, for a shell with the release's
+        variables."""
         blocks = re.findall(r"```sh\n(.*?)```", (PROJECT / "docs/install.md").read_text(), re.DOTALL)
         (block,) = [block for block in blocks if name in block]
         return block
@@ -79,7 +82,9 @@ class Release(unittest.TestCase):
         return self.room.run("bash", "-euo", "pipefail", "-c", script, env=variables, **more)
 
     def test_image_in_registry(self):
-        """Scenario: the image is pushed. Guarantee: one name leads to both machines, under the printed digest, and each has its program."""
+        """Scenario: the image is pushed.
+        Guarantee: one name leads to the images of both machines under the printed digest, and each image has its
+        program."""
         self.assertEqual(self.image["name"], f"{self.registry}/gcwatch")
         name = f"docker://{self.registry}/gcwatch"
         for tag in (VERSION, "latest"):
@@ -100,7 +105,8 @@ class Release(unittest.TestCase):
             self.assertEqual(config["config"]["Labels"]["org.opencontainers.image.source"], "https://git.test/team/gcwatch")
 
     def test_aarch64_runs(self):
-        """Scenario: the program for aarch64 under qemu, with a recording. Guarantee: it reports what the one for x86_64 reports."""
+        """Scenario: the program for aarch64 reads a recording under qemu.
+        Guarantee: its report equals the report of the program for x86_64."""
         if not self.arm_runs:
             left_out("there is no program for aarch64: cargo xtask build with zig, or GCWATCH_AARCH64")
         emulator = room.program("qemu-aarch64-static")
@@ -110,8 +116,9 @@ class Release(unittest.TestCase):
         self.assertEqual(self.room.run(emulator, self.arm, *words), self.room.run(X86, *words))
 
     def test_image_runs(self):
-        """Scenario: the lines of docs/install.md, with a Docker engine that pulls from the registry.
-        Guarantee: the demo shows incidents at the published port; the daemon sees the processes of the host; `doctor` runs in it."""
+        """Scenario: the commands of docs/install.md run with a Docker engine that pulls from the registry.
+        Guarantee: the demo shows incidents at the published port; the daemon sees the processes of the host; `doctor`
+        runs in the container."""
         if b"ld-linux" in X86.read_bytes()[:4096]:
             left_out("the program is not static, and the image has no libraries")
         docker = self.room.engine()
@@ -130,8 +137,10 @@ class Release(unittest.TestCase):
         self.assertNotIn("ERROR", log.stdout + log.stderr)
 
     def test_chart(self):
-        """Scenario: the chart is pushed, pulled, and installed as docs/install.md says, against an API that answers discovery.
-        Guarantee: its image is the pushed one without a setting; it names the repository; a dry run renders the DaemonSet."""
+        """Scenario: the chart is pushed, pulled, and installed as docs/install.md describes, with an API that answers
+        discovery.
+        Guarantee: without any setting, the chart uses the pushed image; it names the repository; a dry run renders the
+        DaemonSet."""
         helm = room.program("helm")
         chart = self.outputs(self.xtask("publish", "chart", "--out", self.out, env=room.on_path(helm)))
         self.assertEqual(chart["name"], f"{self.registry}/charts/gcwatch")
@@ -145,8 +154,8 @@ class Release(unittest.TestCase):
         line = next(line for line in self.documented("helm install").splitlines() if line.startswith("helm install"))
         with Discovery() as api:
             line = line.replace("helm ", f"{helm} ") + f" --dry-run=client --kubeconfig {api.configuration(self.top)}"
-            # The API is on the machine's own loopback, the registry in the room: what was pulled is installed. It has no schemas of objects:
-            # tests/deploy and tests/kubernetes check those.
+            # The API is on the machine's own loopback, the registry in the room, so the pulled chart is installed. The
+            # API has no schemas of objects; tests/deploy and tests/kubernetes validate them.
             line = line.replace("oci://$REGISTRY/charts/gcwatch --version $VERSION", str(pulled)) + " --disable-openapi-validation"
             variables = {**self.room.environment, "VERSION": VERSION, "REGISTRY": self.registry}
             done = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, env=variables, timeout=120)
@@ -157,7 +166,8 @@ class Release(unittest.TestCase):
         self.assertIn(f"image: {self.registry}/gcwatch:{VERSION}\n", with_registry)
 
     def test_archive_installs(self):
-        """Scenario: `curl | tar` of docs/install.md, from a server that has the files of the release. Guarantee: the program runs; digests agree."""
+        """Scenario: `curl | tar` of docs/install.md downloads from a server with the files of the release.
+        Guarantee: the program runs, and the digests match."""
         top = self.top / "download"
         release = top / f"team/gcwatch/releases/download/v{VERSION}"
         release.parent.mkdir(parents=True)
@@ -176,7 +186,8 @@ class Release(unittest.TestCase):
         self.room.run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=self.out)
 
     def test_signatures(self):
-        """Scenario: digests and image are signed with a key. Guarantee: cosign verifies both, and refuses what was changed."""
+        """Scenario: digests and image are signed with a key.
+        Guarantee: cosign verifies both, and rejects modified files."""
         cosign = room.program("cosign")
         room_ = self.top / "keys"
         room_.mkdir()
@@ -195,8 +206,9 @@ class Release(unittest.TestCase):
         self.assertIn("has no digest", self.xtask("sign", f"{self.image['name']}:{VERSION}", status=1))
 
     def test_what_is_only_printed(self):
-        """Scenario: feeds, forges and crates that are not on loopback, as a dry run. Guarantee: every file of the release is uploaded; the tool's
-        pointer comes after what it points to; crates after what they need; no key is shown."""
+        """Scenario: feeds, forges and crates that are not on loopback are released in a dry run.
+        Guarantee: every file of the release is uploaded; the tool's pointer package comes after its target; crates come
+        after their dependencies; no key is printed."""
         def printed(*words):
             command = [*XTASK, "publish", *words, "--dry-run", "--out", str(self.out)]
             environment = {**self.room.environment, **self.environment, "NUGET_API_KEY": "key-of-the-feed"}
@@ -215,17 +227,19 @@ class Release(unittest.TestCase):
         self.assertEqual(set(order), published)
 
     def test_refused(self):
-        """Scenario: tags and addresses that are not ready. Guarantee: each is refused with what to do."""
+        """Scenario: tags and addresses are not ready for a release.
+        Guarantee: each is refused with a remedy."""
         self.assertIn("is not v", self.xtask("check", "--tag", "v99.0.0", status=1))
         placeholder = {"GCWATCH_REGISTRY": "host.example/team", "GCWATCH_PACKAGES": "https://host.example/feed"}
         self.assertIn("no registry", self.xtask("publish", "image", "--out", self.out, status=1, env=placeholder))
-        # What a project may do without is left out.
+        # Optional parts of a project are skipped.
         self.assertEqual(self.xtask("publish", "tool", "--out", self.out, env=placeholder), "")
         self.assertEqual(self.xtask("publish", "crates", "--out", self.out, env={"CARGO_REGISTRY_TOKEN": ""}), "")
 
 
 class Discovery:
-    """What helm asks an API server before a dry run: version, groups, and which kinds there are. No object is there."""
+    """Answers helm's questions to an API server before a dry run: version, groups, and resource kinds. It has no
+    objects."""
 
     KINDS = {
         "v1": [("serviceaccounts", "ServiceAccount", True), ("configmaps", "ConfigMap", True), ("services", "Service", True)],

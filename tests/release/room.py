@@ -1,4 +1,5 @@
-"""A network namespace with a registry and a Docker engine in it: ports, bridges and filters of this machine stay as they are."""
+"""A network namespace with a registry and a Docker engine, so that ports, bridges and filters of this machine are not
+changed."""
 
 import contextlib
 import http.server
@@ -14,14 +15,14 @@ import unittest
 import warnings
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-# Bound on one command.
+# Timeout for one command.
 PATIENCE = 600
 USER, PASSWORD = "publisher", "not a secret"
 SAID = set()
 
 
 def left_out(reason):
-    """Ends a test that cannot be made here; a failure where everything has to be checked. Each reason is said once."""
+    """Skips a test that cannot run here, or fails it if every test is required. Each reason is printed once."""
     if os.environ.get("GCWATCH_RELEASE_ALL"):
         raise AssertionError(reason)
     if reason not in SAID:
@@ -30,27 +31,27 @@ def left_out(reason):
     raise unittest.SkipTest(reason)
 
 
-# What tests/deploy/build makes of the programs that are needed here, by its names.
+# Programs that tests/deploy/build provides, by name.
 BUILT = {"helm": "helm", "cosign": "cosign", "docker-compose": "compose"}
 
 
 def program(name):
-    """Of the tests' own version, or the machine's."""
+    """Returns the tests' own version of a program, or the machine's."""
     base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
     cached = sorted(pathlib.Path(base, "tools").glob(f"{BUILT[name]}-*/.complete")) if name in BUILT else []
     found = str(cached[-1].with_name(name)) if cached else shutil.which(name)
     if not found:
-        left_out(f"{name} is not here" + (f": tests/deploy/build {BUILT[name]}" if name in BUILT else ""))
+        left_out(f"{name} is missing" + (f": tests/deploy/build {BUILT[name]}" if name in BUILT else ""))
     return found
 
 
 def on_path(path):
-    """The environment in which a program is found by its name."""
+    """Returns an environment in which a program is found by its name."""
     return {"PATH": f"{os.path.dirname(path)}:{os.environ['PATH']}"}
 
 
 def eventually(what, seconds=60):
-    """The first true answer."""
+    """Polls until the first true result, and returns it."""
     until = time.monotonic() + seconds
     while True:
         answer = what()
@@ -62,7 +63,7 @@ def eventually(what, seconds=60):
 
 
 class Room:
-    """Everything that is started in it ends with it."""
+    """A room; all programs that are started in it end with it."""
 
     def __init__(self, top):
         self.top, self.ends = top, contextlib.ExitStack()
@@ -81,7 +82,7 @@ class Room:
         self.ends.close()
 
     def run(self, *command, status=0, **more):
-        """Standard output of a command in the room, which has to end with this status."""
+        """Runs a command in the room and returns its standard output. The command must exit with this status."""
         environment = self.environment | more.pop("env", {})
         words = [*self.inside, *(str(word) for word in command)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, env=environment, **more)
@@ -90,7 +91,8 @@ class Room:
         return done.stdout if status == 0 else done.stdout + done.stderr
 
     def start(self, name, *command, alone=False):
-        """A program that runs until the room ends; alone: with process numbers of its own, so that it sees none of this machine's."""
+        """Starts a program that runs until the room ends. With alone, the program is in its own pid namespace and sees
+        no process of this machine."""
         log = open(self.top / f"{name}.log", "wb")
         around = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child"] if alone else []
         words = [*self.inside, *around, *(str(word) for word in command)]
@@ -114,13 +116,13 @@ class Room:
         return process
 
     def get(self, url, user=None):
-        """Body of an answer; None while nothing answers."""
+        """Returns the body of an answer, or None if there is no answer."""
         words = ["curl", "--silent", "--fail", "--max-time", "5", *(["--user", user] if user else []), url]
         done = subprocess.run([*self.inside, *words], capture_output=True, text=True, timeout=30)
         return done.stdout if done.returncode == 0 else None
 
     def registry(self, port):
-        """A registry that wants a password, as those of releases do. Returns HOST:PORT."""
+        """Starts a registry with a password, like the registries of releases. Returns HOST:PORT."""
         server = program("docker-registry")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -142,7 +144,7 @@ class Room:
         return f"127.0.0.1:{port}"
 
     def engine(self):
-        """`docker`, with an engine that has networks and processes of its own; left out where none runs."""
+        """Returns `docker` with an engine that has its own networks and processes. Skips the test if no engine runs."""
         if not self.is_root:
             left_out("a Docker engine takes root")
         docker, daemon = program("docker"), program("dockerd")
@@ -161,7 +163,7 @@ class Room:
 
 
 def serve(folder):
-    """Files over HTTP on loopback; a server, and its address."""
+    """Serves files over HTTP on loopback. Returns the server and its address."""
     handler = lambda *given: Quiet(*given, directory=str(folder))  # noqa: E731
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

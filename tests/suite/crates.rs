@@ -1,8 +1,7 @@
 //! Rules for the crates of the workspace: allowed edges, unused dependencies, sizes, and one file per type.
 //!
-//! `tests/crates.txt` is the data: a line per crate with its maximum number of product lines and the crates of the
-//! workspace that it may depend on. A crate that needs a further edge, or more lines, needs a line in the commit message
-//! that says why.
+//! `tests/crates.txt` contains one line per crate with its maximum number of product lines and the workspace crates on
+//! which it may depend. A commit that adds an edge or raises a maximum states the reason in its message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,11 +10,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A crate, as `cargo metadata` describes it.
+/// A crate as described by `cargo metadata`.
 struct Package {
     name: String,
     folder: PathBuf,
-    /// Names of normal dependencies, with the name under which code imports each.
+    /// Names of normal dependencies, each with the name under which code imports it.
     dependencies: Vec<(String, String)>,
 }
 
@@ -62,7 +61,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Code of a file without comments and without its tests.
+/// Returns the code of a file without comments and without its tests.
 fn product_code(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -86,8 +85,8 @@ fn table() -> BTreeMap<String, (usize, BTreeSet<String>)> {
     .collect()
 }
 
-/// Scenario: the dependencies of every crate on other crates of the workspace.
-/// Guarantee: each edge is listed in `tests/crates.txt`, and no listed edge is missing.
+/// Scenario: the dependencies between all crates of the workspace are compared with `tests/crates.txt`.
+/// Guarantee: the file lists each edge, and each listed edge exists.
 #[test]
 fn crate_edges_are_allowed() {
     let packages = packages();
@@ -102,8 +101,8 @@ fn crate_edges_are_allowed() {
     assert_eq!(actual, allowed);
 }
 
-/// Scenario: a change in `delivery` or `strict-yaml`, and the crates that are built again because of it.
-/// Guarantee: 3 and 5 crates at most.
+/// Scenario: `delivery` or `strict-yaml` changes, and the dependent crates are counted.
+/// Guarantee: at most 3 and 5 crates are rebuilt.
 #[test]
 fn changes_rebuild_few_crates() {
     let table = table();
@@ -124,8 +123,8 @@ fn changes_rebuild_few_crates() {
     assert!(rebuilt("strict-yaml") <= 5, "{}", rebuilt("strict-yaml"));
 }
 
-/// Scenario: the product lines of every crate, without comments, blank lines and tests.
-/// Guarantee: no crate has more than its budget in `tests/crates.txt`.
+/// Scenario: the product lines of every crate are counted without comments, blank lines and tests.
+/// Guarantee: no crate exceeds its maximum in `tests/crates.txt`.
 #[test]
 fn crates_stay_within_their_line_budgets() {
     let table = table();
@@ -145,8 +144,8 @@ fn crates_stay_within_their_line_budgets() {
 /// Dependencies that no line of code names.
 const UNNAMED: &[(&str, &str)] = &[];
 
-/// Scenario: the normal dependencies of every crate.
-/// Guarantee: the code of the crate names each of them.
+/// Scenario: the normal dependencies of every crate are compared with its code.
+/// Guarantee: the code of the crate names each dependency.
 #[test]
 fn no_dependency_is_unused() {
     let mut unused = Vec::new();
@@ -171,7 +170,7 @@ fn no_dependency_is_unused() {
     assert!(unused.is_empty(), "{unused:#?}");
 }
 
-/// The name of the type of an inherent `impl` at the start of a line.
+/// Returns the name of the type of an inherent `impl` at the start of a line.
 fn inherent_impl(line: &str) -> Option<&str> {
     let mut rest = line.strip_prefix("impl")?;
     if let Some(generics) = rest.strip_prefix('<') {
@@ -190,8 +189,8 @@ fn inherent_impl(line: &str) -> Option<&str> {
     rest[..end].rsplit("::").next()
 }
 
-/// Scenario: the inherent `impl` blocks of every crate.
-/// Guarantee: each is in the file that defines its type, but for the listed exceptions.
+/// Scenario: the files of the inherent `impl` blocks of every crate are compared with the files of their types.
+/// Guarantee: each block is in the file that defines its type, except for the listed exceptions.
 #[test]
 fn types_are_implemented_where_they_are_defined() {
     let mut elsewhere = BTreeSet::new();
@@ -223,9 +222,8 @@ fn types_are_implemented_where_they_are_defined() {
     assert_eq!(elsewhere, listed);
 }
 
-/// Scenario: every character.
-/// Guarantee: `base` and the published `dotnet-diagnostics`, which depends on no other crate, agree on whether it is
-/// safe to display.
+/// Scenario: `base` and the published `dotnet-diagnostics`, which depends on no other crate, classify every character.
+/// Guarantee: both agree on whether the character is safe to display.
 #[test]
 fn characters_are_plain_in_both_crates() {
     for c in '\0'..=char::MAX {

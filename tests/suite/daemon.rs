@@ -1,6 +1,7 @@
-//! The daemon as a program: how it begins, what it reports to its supervisor, how it ends.
+//! The daemon as a program: startup, notifications to the service supervisor, and shutdown.
 //!
-//! These daemons attach to nothing: their configuration leaves every process out. Real targets are in tests/live.
+//! These daemons attach to no process: their configuration excludes every process. Tests with real targets are in
+//! tests/live.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
@@ -11,29 +12,30 @@ use test_support::daemon::{self, ANY, Daemon, marked};
 use test_support::program::{self, gcwatch, stderr, written};
 use test_support::scene::Scene;
 
-/// Bound on everything that is awaited.
+/// Timeout for everything that the tests wait for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Scenario: SIGTERM, as systemd and Kubernetes send it.
-/// Guarantee: it ends in order, says so, and its exit code is 0.
+/// Scenario: the daemon receives SIGTERM, as systemd and Kubernetes send it.
+/// Guarantee: the daemon shuts down gracefully, logs that nothing was lost, and exits with code 0.
 #[test]
-fn sigterm_ends_it_in_order() {
+fn sigterm_shuts_down_gracefully() {
     let said = Scene::begin().daemon("").end();
     assert!(said.contains("nothing lost"), "{said}");
 }
 
-/// A receiver that never answers: it takes connections, and what comes on them is never read.
+/// Returns a receiver that accepts connections, but never reads from them or answers.
 fn mute() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
 }
 
-/// Scenario: log records and spans of the daemon's own go to a receiver that takes connections and never answers, or to
-/// one that is down, over gRPC and over HTTP; the daemon has logged already; SIGTERM.
-/// Guarantee: it ends in order within ten seconds, and says that something was lost.
+/// Scenario: the daemon sends its own log records and spans over gRPC and over HTTP, to a receiver that accepts
+/// connections and never answers, or to a receiver that is down. After the daemon has logged something, it receives
+/// SIGTERM.
+/// Guarantee: the daemon shuts down gracefully within 10 s and reports lost items.
 #[test]
-fn own_telemetry_never_delays_the_end() {
+fn own_telemetry_does_not_delay_shutdown() {
     for protocol in ["grpc", "http/protobuf"] {
         let (listener, address) = mute();
         for listener in [Some(listener), None] {
@@ -49,7 +51,7 @@ fn own_telemetry_never_delays_the_end() {
             if down {
                 daemon.await_line("cannot reach the OTLP endpoint");
             } else {
-                // The first request is on its way.
+                // The first request has been sent.
                 open.push(listener.as_ref().unwrap().accept().unwrap());
             }
             let begun = Instant::now();
@@ -61,10 +63,10 @@ fn own_telemetry_never_delays_the_end() {
     }
 }
 
-/// Scenario: a service supervisor listens on NOTIFY_SOCKET and asks for a watchdog.
-/// Guarantee: it receives READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
+/// Scenario: a service supervisor listens on NOTIFY_SOCKET and requests watchdog notifications.
+/// Guarantee: the supervisor receives READY=1, then repeated WATCHDOG=1 within the limit, and finally STOPPING=1.
 #[test]
-fn the_service_supervisor_is_notified() {
+fn service_supervisor_is_notified() {
     let scene = Scene::begin();
     let path = scene.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -74,10 +76,12 @@ fn the_service_supervisor_is_notified() {
     let mut daemon = Daemon::start(command);
     let mut next = || {
         let mut buffer = [0; 256];
-        let n = socket.recv(&mut buffer).expect("the supervisor receives something");
+        let n = socket
+            .recv(&mut buffer)
+            .expect("the supervisor receives a notification");
         String::from_utf8_lossy(&buffer[..n]).trim().to_owned()
     };
-    // The first look takes its time: the supervisor is to know meanwhile that the daemon lives.
+    // The first scan takes a while. During the scan, the watchdog notifications show that the daemon is alive.
     let first = std::iter::repeat_with(&mut next).find(|reported| reported != "WATCHDOG=1");
     assert_eq!(first.as_deref(), Some("READY=1"));
     assert_eq!(next(), "WATCHDOG=1");
@@ -88,10 +92,10 @@ fn the_service_supervisor_is_notified() {
     assert!(daemon.await_end().success());
 }
 
-/// Scenario: the port is taken by something else.
-/// Guarantee: exit code 1, and the sentence names the address and the way out.
+/// Scenario: another program listens on the configured port.
+/// Guarantee: the daemon exits with code 1, and its error names the address and `--listen none`.
 #[test]
-fn a_taken_port_ends_it() {
+fn occupied_port_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = Scene::begin().command_at(&address, "").output().unwrap();
@@ -100,10 +104,10 @@ fn a_taken_port_ends_it() {
     assert!(said.contains(&address) && said.contains("--listen none"), "{said}");
 }
 
-/// Scenario: a configuration with three mistakes.
-/// Guarantee: the daemon does not begin, exit code 1, and each mistake is said with its place.
+/// Scenario: the configuration has three mistakes.
+/// Guarantee: the daemon exits with code 1 and reports each mistake with its position.
 #[test]
-fn a_wrong_configuration_is_said_whole() {
+fn invalid_configuration_is_reported_completely() {
     let scene = Scene::begin();
     let wrong = "targts: {}\nmetrics:\n  interval: soon\nspans:\n  ratio: 7\n";
     let mut command = daemon::command(program::command(), scene.folder(), ANY, wrong);
@@ -116,10 +120,11 @@ fn a_wrong_configuration_is_said_whole() {
     assert!(said.contains("targets"), "the nearest known key: {said}");
 }
 
-/// Scenario: SIGHUP with a wrong file, then the file is put right.
-/// Guarantee: the old configuration stays in force and that is said; then the change itself is enough for the new one.
+/// Scenario: the daemon receives SIGHUP after its file became invalid; then the file is corrected.
+/// Guarantee: the daemon logs that the old configuration stays in force. The corrected file is loaded without another
+/// signal.
 #[test]
-fn a_wrong_reload_keeps_the_old_configuration() {
+fn invalid_reload_keeps_old_configuration() {
     let scene = Scene::begin();
     let file = scene.path("gcwatch.yaml");
     let mut daemon = scene.daemon("");
@@ -132,7 +137,7 @@ fn a_wrong_reload_keeps_the_old_configuration() {
     daemon.end();
 }
 
-/// A rule file with one rule, or with a mistake in its fifth line.
+/// Returns a rule file with one rule. If `condition` is invalid, the mistake is in line 6.
 fn rule(id: &str, condition: &str) -> String {
     format!(
         "apiVersion: gcwatch/v1\nrules:\n  - id: {id}\n    title: A rule\n    on: gc\n    when: {condition}\n    severity: info\n    summary: It is\n    \
@@ -140,12 +145,14 @@ fn rule(id: &str, condition: &str) -> String {
     )
 }
 
-/// Scenario: a folder of rule files as Kubernetes mounts a ConfigMap: links into `..data`, which is a link that is
-/// swapped; first to a wrong file, then to a right one with another file beside it. Then SIGHUP without a change.
-/// Guarantee: without any signal the swap is noticed. The wrong file is said with line and column, the old rule stays
-/// in force, and the API says both; the right ones come into force, the new file too. What is the same is no reload.
+/// Scenario: a folder of rule files is mounted like a Kubernetes ConfigMap: its links lead into `..data`, which is
+/// itself a link. The link is switched to an invalid file, then to a valid file with an additional file. Finally, the
+/// daemon receives SIGHUP without any change.
+/// Guarantee: the daemon notices each switch without a signal. It reports the invalid file with line and column, the
+/// old rule stays in force, and the API shows both. Valid files come into force, including the additional file.
+/// Unchanged rules are not reloaded.
 #[test]
-fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
+fn swapped_rule_folder_is_reloaded_only_if_valid() {
     use std::os::unix::fs::symlink;
     let scene = Scene::begin();
     let rules = scene.folder().join("rules");
@@ -155,7 +162,7 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
         for (file, text) in files {
             std::fs::write(data.join(file), text).unwrap();
         }
-        // The new link is made beside the old one and renamed over it, as the kubelet does.
+        // The kubelet also creates the new link next to the old link and renames it over the old link.
         symlink(name, rules.join("..data_tmp")).unwrap();
         std::fs::rename(rules.join("..data_tmp"), rules.join("..data")).unwrap();
     };
@@ -203,11 +210,11 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     assert!(said.matches("rules are in force").count() <= 3, "{said}");
 }
 
-/// Scenario: the rule file is wrong at the start, and is put right while the daemon runs.
-/// Guarantee: the mistake is said with its place, the rules that ship are in force meanwhile, and the file's own as
-/// soon as it is right.
+/// Scenario: the rule file is invalid when the daemon starts, and is corrected while the daemon runs.
+/// Guarantee: the daemon reports the position of the mistake. The shipped rules are in force until the file is
+/// corrected; then its own rules are in force as well.
 #[test]
-fn wrong_rules_at_the_start_leave_those_that_ship() {
+fn shipped_rules_apply_until_invalid_file_is_corrected() {
     let scene = Scene::begin();
     let file = scene.path("rules.yaml");
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
@@ -227,10 +234,11 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     daemon.end();
 }
 
-/// Scenario: the demonstration, one round of it, with nobody named to send to.
-/// Guarantee: each of its processes is in the table, every collection of the recordings was reported, exit code 0.
+/// Scenario: the demonstration plays one round and has no receiver.
+/// Guarantee: the table contains each of its processes, every collection of the recordings is reported, and the exit
+/// code is 0.
 #[test]
-fn the_demonstration_plays_its_recordings() {
+fn demonstration_plays_all_recordings() {
     let output = gcwatch(["demo", "--rounds", "1", "--listen", ANY]);
     let said = stderr(&output);
     let table = written(output);
@@ -247,7 +255,7 @@ fn the_demonstration_plays_its_recordings() {
             "{service}:\n{table}"
         );
     }
-    // 93, 290, 114, 497, 154 and 97, as their tables in tests/recordings say.
+    // 93, 290, 114, 497, 154 and 97 collections, according to the tables in tests/recordings.
     assert!(said.contains("played 1245 collections"), "{said}");
     assert!(!said.contains("OTLP"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! `callers` and `allocations` of kept bursts: tests/workload/known on real runtimes.
+//! `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
 
 use serde_json::Value;
 use test_support::program::{gcwatch, of_kind, records, written};
@@ -8,10 +8,11 @@ fn recording(name: &str) -> String {
     recordings::file(&format!("evidence/{name}"))
 }
 
-/// Scenario: bursts of .NET 8, whose rundown is the whole one, and of 10, with filter and small rundown.
-/// Guarantee: the same callers in both; every request is somebody's; sums are those of the first record.
+/// Scenario: one burst is from .NET 8 with a full rundown, the other from .NET 10 with a filter and a small rundown.
+/// Guarantee: both name the same callers, every request has a caller, and the callers add up to the totals of the first
+/// record.
 #[test]
-fn callers_of_a_recording_are_named() {
+fn callers_of_recording_are_named() {
     for name in ["net8-callers", "net10-callers"] {
         let all = records(["callers", &recording(name), "--format", "ndjson"]);
         let (first, callers) = all.split_first().unwrap();
@@ -38,7 +39,7 @@ fn callers_of_a_recording_are_named() {
                 assert!(!caller["api"].is_null(), "{name}: {caller}");
             }
         }
-        // The rundown of .NET 8 says which modules there are; that of 10 was asked for methods alone.
+        // The rundown of .NET 8 lists the modules; the rundown of .NET 10 was restricted to methods.
         let library = |caller: &&Value| {
             caller["site"]
                 .as_str()
@@ -62,8 +63,8 @@ fn callers_of_a_recording_are_named() {
     }
 }
 
-/// Scenario: a recording with stacks and without a rundown.
-/// Guarantee: its requests are counted, their frames are addresses, and nothing is made up.
+/// Scenario: a recording has stacks, but no rundown.
+/// Guarantee: its requests are counted, their frames are addresses, and no names are invented.
 #[test]
 fn requests_without_names_are_counted() {
     let file = recordings::file("net10-nogc");
@@ -87,10 +88,11 @@ fn requests_without_names_are_counted() {
     assert_eq!(counted, triggers);
 }
 
-/// Scenario: a burst of samples, in each form.
-/// Guarantee: the total is the sum of the types and of the sites, within its interval; each form can be read.
+/// Scenario: a burst of samples is printed in each format.
+/// Guarantee: the total equals the sum over the types and over the sites and lies in its interval; each format is
+/// valid.
 #[test]
-fn allocations_of_a_recording_in_every_form() {
+fn allocations_are_printed_in_every_format() {
     let file = recording("net10-allocations");
     let all = records(["allocations", &file, "--format", "ndjson"]);
     let first = &all[0];
@@ -102,7 +104,7 @@ fn allocations_of_a_recording_in_every_form() {
     for kind in ["allocation_type", "allocation_site"] {
         let of_kind = of_kind(&all, kind);
         let sum: i64 = of_kind.iter().map(|record| number(record, "estimate")).sum();
-        // Each is rounded.
+        // Each estimate is rounded.
         assert!(
             (sum - number(first, "estimate")).abs() <= of_kind.len() as i64,
             "{kind}"
@@ -124,10 +126,10 @@ fn allocations_of_a_recording_in_every_form() {
     assert_eq!(pprof[..2], [0x1f, 0x8b]);
 }
 
-/// Scenario: an output against itself.
-/// Guarantee: nothing changed, and nothing is called a change.
+/// Scenario: `allocations diff` compares an output with itself.
+/// Guarantee: no record has changed.
 #[test]
-fn an_output_does_not_differ_from_itself() {
+fn output_has_no_changes_against_itself() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("a.ndjson");
     let out = out.to_str().unwrap();

@@ -1,13 +1,13 @@
-//! gcwatch as a library and as a program, without processes of .NET: recordings, simulated runtimes and scripted
+//! gcwatch as a library and as a program, without .NET processes: recordings, simulated runtimes and scripted
 //! receivers.
 //!
-//! Tests share one process: none changes its environment, its folder or its log. What needs that runs `gcwatch` as a
-//! child.
+//! All tests share one process, so no test changes its environment, its folder or its log. Tests that need such a
+//! change run `gcwatch` as a child process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it does"
+    reason = "a test fails by panicking, and prints its steps"
 )]
 
 mod alerts;

@@ -1,4 +1,4 @@
-//! Answers for agents: at the listener, and over standard input and output with questions that people ask.
+//! The MCP server: at the listener, and over standard input and output with typical questions of users.
 
 mod questions;
 mod stdio;
@@ -13,11 +13,11 @@ use web::options::{Mcp, Protects};
 
 use crate::web::{json as record, options, services_of, services_with};
 
-/// What a client sends beside its question.
+/// Headers that a client sends with its question.
 const HEADERS: &str = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
                        MCP-Protocol-Version: 2025-06-18\r\n";
 
-/// The status, the head in lower case and the body of an answer.
+/// Sends a request. Returns the status, the head in lower case and the body of the answer.
 async fn asked(address: SocketAddr, method: &str, headers: &str, body: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
@@ -29,7 +29,7 @@ async fn asked(address: SocketAddr, method: &str, headers: &str, body: &str) -> 
     let head =
         format!("{method} /mcp HTTP/1.1\r\n{host}Content-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-    // It may refuse before it has read everything.
+    // The server may reject the request before it has read the whole body.
     let _refused = stream.write_all(body.as_bytes()).await;
     let mut answer = Vec::new();
     let _reset_after_the_answer = stream.read_to_end(&mut answer).await;
@@ -52,7 +52,7 @@ fn initialize() -> String {
     question("initialize", &client)
 }
 
-/// The answer of a tool, and whether it is one.
+/// Calls a tool. Returns its answer, and whether the call succeeded.
 async fn answered(address: SocketAddr, headers: &str, tool: &str, arguments: Value) -> (Value, bool) {
     let (status, head, body) = asked(address, "POST", &format!("{HEADERS}{headers}"), &call(tool, &arguments)).await;
     assert_eq!(status, 200, "{body}");
@@ -60,20 +60,24 @@ async fn answered(address: SocketAddr, headers: &str, tool: &str, arguments: Val
     let answer: Value = serde_json::from_str(&body).unwrap();
     let result = &answer["result"];
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(text, result["structuredContent"], "as text the same");
+    assert_eq!(
+        text, result["structuredContent"],
+        "the text equals the structured content"
+    );
     (text, result["isError"] != true)
 }
 
-/// Scenario: a client asks the listener on loopback which tools there are, for each of them, and for those that cost a
-/// process something.
-/// Guarantee: seven that read, whose figures are those of the API; no other one, whatever its arguments.
+/// Scenario: a client asks the listener on loopback for its list of tools, and calls each of them and the tools that
+/// run a burst.
+/// Guarantee: the listener offers seven tools, which only read, and their figures match the API. Calls of other tools
+/// fail with any arguments.
 #[tokio::test]
-async fn the_listener_answers_agents() {
+async fn listener_offers_read_only_tools() {
     let (services, address, stage) = services_with("svc8-workstation").await;
     let (status, head, body) = asked(address, "POST", HEADERS, &initialize()).await;
     assert!(
         status == 200 && !head.contains("mcp-session-id"),
-        "nothing is kept: {head}"
+        "the listener has no sessions: {head}"
     );
     let answer: Value = serde_json::from_str(&body).unwrap();
     let instructions = answer["result"]["instructions"].as_str().unwrap();
@@ -168,11 +172,11 @@ async fn the_listener_answers_agents() {
     services.close().await;
 }
 
-/// Scenario: pages of other origins, and of loopback, ask in a browser; by another name of the host; questions of too
-/// many bytes, of no type, and none at all; a stream is asked for, and the end of a session.
-/// Guarantee: none is answered; each refusal is the protocol's status.
+/// Scenario: requests come from browser pages of other origins and of loopback, and under another host name; their
+/// bodies are too large, have no content type, or are missing; a client requests a stream or the end of a session.
+/// Guarantee: the listener rejects every request with the status that the protocol defines.
 #[tokio::test]
-async fn a_browser_and_what_is_no_question_are_refused() {
+async fn browser_and_malformed_requests_are_rejected() {
     let (services, address, stage) = services_with("net10-steady").await;
     let own = format!("http://{address}");
     for origin in ["https://evil.example", "http://localhost", "null", &own] {
@@ -193,7 +197,10 @@ async fn a_browser_and_what_is_no_question_are_refused() {
     }
     let mut answer = vec![0; 12];
     stream.read_exact(&mut answer).await.unwrap();
-    assert_eq!(answer, b"HTTP/1.1 413", "its length is not known before");
+    assert_eq!(
+        answer, b"HTTP/1.1 413",
+        "a chunked body without a known length is rejected"
+    );
     let of_no_type = "Accept: application/json, text/event-stream\r\n";
     assert_eq!(asked(address, "POST", of_no_type, &initialize()).await.0, 415);
     assert_eq!(
@@ -212,11 +219,11 @@ async fn a_browser_and_what_is_no_question_are_refused() {
     services.close().await;
 }
 
-/// Scenario: half of the places of the listener are held by questions that do not come to their end; somebody else asks
-/// for a record, and an agent asks.
-/// Guarantee: both are answered: a body is awaited before its turn, and takes nobody else's.
+/// Scenario: requests whose bodies stay incomplete occupy half of the listener's slots while another client requests a
+/// record and an agent calls a tool.
+/// Guarantee: both get an answer, because a request takes a slot only after its body has arrived.
 #[tokio::test]
-async fn a_slow_question_holds_nobody_up() {
+async fn slow_request_does_not_block_other_clients() {
     let (services, address, stage) = services_with("net10-steady").await;
     let mut slow = Vec::new();
     for _ in 0..32 {
@@ -232,12 +239,12 @@ async fn a_slow_question_holds_nobody_up() {
     services.close().await;
 }
 
-/// Scenario: a listener that is not on loopback, as it is and with `web.mcp: on`; one on loopback with `off`; one where
-/// everything needs a login; questions with the token, without, and through a proxy.
-/// Guarantee: off elsewhere than on loopback unless it is configured; what may hold secrets is refused to whom the API
-/// refuses it; with the token it is answered.
+/// Scenario: one listener is not on loopback, with and without `web.mcp: on`; one is on loopback with `off`; one
+/// requires a login for everything. Clients send the token, no token, or come through a proxy.
+/// Guarantee: MCP is off outside loopback unless it is configured. Tools that may return secrets refuse the clients
+/// that the API refuses. Clients with the token get an answer.
 #[tokio::test]
-async fn the_rules_of_who_may_see_what_are_those_of_the_api() {
+async fn access_rules_match_api() {
     let status = async |options| {
         let (services, address, stage) = services_of(&options, "net10-steady").await;
         let to = SocketAddr::from(([127, 0, 0, 1], address.port()));
@@ -255,7 +262,7 @@ async fn the_rules_of_who_may_see_what_are_those_of_the_api() {
     off.web.mcp = Mcp::Off;
     assert_eq!(status(off).await, 404);
 
-    // A process whose requests are not observed is not known there: who may see is refused before that.
+    // The requests of this process are not observed, but the access check comes before that check.
     let is_refused = |refusal: &Value| refusal["error"].as_str().unwrap().contains("may hold secrets");
     let (services, address, stage) = services_of(&elsewhere, "net10-steady").await;
     let to = SocketAddr::from(([127, 0, 0, 1], address.port()));

@@ -1,4 +1,4 @@
-//! The pipeline from outcomes to what leaves, fed with recordings of real processes.
+//! The pipeline from outcomes to output, fed with recordings of real processes.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ use test_support::recordings;
 use test_support::replay::{outcomes, stage};
 use web::Views as _;
 
-/// Keeps what leaves.
+/// Stores the output.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) spans: Mutex<Vec<Span>>,
@@ -73,11 +73,11 @@ fn identity(pid: u32) -> Identity {
     Identity::new(RunKey { pid, start_time: 7 }, format!("process-{pid}"))
 }
 
-/// The points of a sum.
+/// Returns the points of a sum.
 pub(crate) fn points<'m>(metrics: &'m [Metric], name: &str) -> &'m [NumberDataPoint] {
     let metric = metrics.iter().find(|metric| metric.name == name).unwrap();
     let Some(Data::Sum(sum)) = &metric.data else {
-        panic!("{metric:?} is no sum");
+        panic!("{metric:?} is not a sum");
     };
     &sum.data_points
 }
@@ -85,20 +85,20 @@ pub(crate) fn points<'m>(metrics: &'m [Metric], name: &str) -> &'m [NumberDataPo
 pub(crate) fn count(point: &NumberDataPoint) -> i64 {
     match point.value {
         Some(Value::AsInt(value)) => value,
-        ref other => panic!("{other:?} is no count"),
+        ref other => panic!("{other:?} is not a count"),
     }
 }
 
-/// The sum over the points of `dotnet.gc.collections`.
+/// Returns the sum over the points of `dotnet.gc.collections`.
 fn collections(metrics: &[Metric]) -> i64 {
     points(metrics, "dotnet.gc.collections").iter().map(count).sum()
 }
 
-/// Scenario: each recording, replayed through the pipeline as a live process would be.
-/// Guarantee: as many root spans as `analyze` reports collections, the same numbers, one last export of the metrics,
-/// and the run is gone.
+/// Scenario: each recording is replayed through the pipeline like a live process.
+/// Guarantee: the numbers of root spans and collections match `analyze`, the metrics are exported a last time, and the
+/// run is removed.
 #[test]
-fn a_recording_leaves_whole() {
+fn recording_leaves_no_run_behind() {
     for name in [
         "net10-steady",
         "svc8-workstation",
@@ -143,10 +143,10 @@ fn a_recording_leaves_whole() {
     }
 }
 
-/// Scenario: a session ends and another one begins in the same run of a process.
-/// Guarantee: collections, events and losses go on from where they were, and so does the start of the totals.
+/// Scenario: a session ends, and another session starts in the same run of a process.
+/// Guarantee: the counters of collections, events and losses continue, and the totals keep their start time.
 #[test]
-fn totals_go_on_over_a_new_session() {
+fn totals_continue_in_new_session() {
     let (pipeline, _kept) = pipeline(settings());
     let outcomes = outcomes("net10-steady");
     let half = outcomes.len() / 2;
@@ -172,16 +172,16 @@ fn totals_go_on_over_a_new_session() {
     }
     let view = Records::of(&pipeline).targets().pop().unwrap();
     assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
-    assert_eq!(view.state, "detached", "its feed is gone");
+    assert_eq!(view.state, "detached", "the feed is dropped");
     let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
     assert_eq!(collections(&metrics).cast_unsigned(), view.collections);
     assert!(view.collections > half as u64);
     starts.dedup();
-    assert_eq!(starts.len(), 1, "one start for all: {starts:?}");
+    assert_eq!(starts.len(), 1, "all points have one start time: {starts:?}");
 }
 
-/// Scenario: more processes than the limit, then one of them ends.
-/// Guarantee: the one too many is refused and counted; afterwards there is room.
+/// Scenario: there are more processes than the limit; then one of them exits.
+/// Guarantee: the excess process is refused and counted; after the exit, another process is accepted.
 #[test]
 fn runs_are_bounded() {
     let (pipeline, _kept) = pipeline(PipelineSettings {
@@ -196,10 +196,10 @@ fn runs_are_bounded() {
     assert!(pipeline.open(identity(3)).is_ok());
 }
 
-/// Scenario: a process that cannot be attached to, then can, then is gone.
-/// Guarantee: it is shown once, with its newest state, and not after it is gone.
+/// Scenario: a process cannot be attached to, then is attached, then exits.
+/// Guarantee: the process is listed once with its newest state, and not listed after its exit.
 #[test]
-fn a_process_is_shown_with_its_newest_state() {
+fn process_is_listed_with_its_newest_state() {
     let (pipeline, _kept) = pipeline(settings());
     let unattachable = RunState::Unattachable {
         reason: "silent".to_owned(),
@@ -217,22 +217,28 @@ fn a_process_is_shown_with_its_newest_state() {
     assert!(Records::of(&pipeline).targets().is_empty());
 }
 
-/// Returns what it is given.
+/// Surroundings that return the given attributes.
 #[derive(Debug, Default)]
 struct Says(Mutex<Vec<KeyValue>>);
 
 impl Surroundings for Says {
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
-        assert_eq!(container.container_id.as_deref(), Some("c1"), "asked by what was found");
+        assert_eq!(
+            container.container_id.as_deref(),
+            Some("c1"),
+            "the lookup uses the detected container"
+        );
         self.0.lock().unwrap().clone()
     }
 }
 
-/// Scenario: a process whose pod becomes known late, then better, is attached to again, and whose pod is forgotten.
-/// Guarantee: what is said of the pod is in its resource from then on, over what was found and under what the process
-/// says about itself; a new session takes nothing of it away, and what was known last stays.
+/// Scenario: the pod of a process becomes known late, then in more detail; the process is attached to again, and the
+/// pod is forgotten.
+/// Guarantee: the attributes of the pod enter the resource when they become known; they override detected attributes
+/// and are overridden by the attributes that the process sets. A new session removes none of them, and the last known
+/// attributes stay.
 #[test]
-fn metadata_that_comes_late_is_reported() {
+fn late_metadata_is_reported() {
     let live = PipelineSettings {
         clock: Clock::Live,
         ..settings()
@@ -276,7 +282,7 @@ fn metadata_that_comes_late_is_reported() {
     assert_eq!(
         pipeline.surroundings_changed(Moment::from_ns(2)),
         0,
-        "the same again is no news"
+        "unchanged attributes are not a change"
     );
     let is_known = || {
         assert_eq!(shown("service.name").as_deref(), Some("web"));
@@ -284,7 +290,7 @@ fn metadata_that_comes_late_is_reported() {
         assert_eq!(shown("k8s.pod.name").as_deref(), Some("web-1"));
     };
     is_known();
-    // Attached to again: the same is found.
+    // A second session detects the same attributes.
     feed.learned(Some("10.0.0".to_owned()), found);
     is_known();
     assert_eq!(shown("k8s.node.name"), None);
@@ -296,11 +302,13 @@ fn metadata_that_comes_late_is_reported() {
     is_known();
 }
 
-/// Scenario: a container's figures are read, and then cannot be read; those of a process in no container are read.
-/// Guarantee: they are metrics of the process, counters from the first reading on; what is unknown is no point, and
-/// afterwards there is none. The process in no container has none.
+/// Scenario: the figures of a container are read, then a reading fails; figures of a process without a container are
+/// read.
+/// Guarantee: the figures become metrics of the process, whose counters start with the first reading. Unknown values
+/// have no points, and after the failed reading there are no points at all. The process without a container does not
+/// have these metrics.
 #[test]
-fn figures_of_a_container_are_metrics() {
+fn container_figures_are_metrics() {
     let (pipeline, _kept) = pipeline(settings());
     let contained = Identity {
         resource: vec![attribute("container.id", "c")],

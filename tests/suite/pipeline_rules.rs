@@ -1,4 +1,4 @@
-//! Rules in the pipeline: what they say on spans, in notices and in metrics; open collections; other rules.
+//! Rules in the pipeline: their effects on spans, notices and metrics; open collections; changes of the rules.
 
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -122,13 +122,13 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
     }
 }
 
-/// Scenario: a recording with background collections; spans are only for pauses of an hour, and none but anomalies are
-/// so.
-/// Guarantee: the collections on which a rule holds are reported, and of the others one a second while an incident is
-/// open; each root names its rules, has an event for
-/// each, the error status with the worst rule's title; children have none of it.
+/// Scenario: a recording has background collections; only pauses of an hour or more qualify for spans, so only
+/// anomalies are selected.
+/// Guarantee: each collection on which a rule holds is reported, and of the other collections one per second while an
+/// incident is open. Each root span names its rules, has an event for each, and has the error status with the title of
+/// the most severe rule. Child spans have none of these.
 #[test]
-fn anomalies_are_reported_on_spans_whatever_the_selection() {
+fn anomalies_are_reported_regardless_of_selection() {
     let spans = SpanOptions {
         min_pause: Duration::from_secs(3600),
         max_per_second: 1,
@@ -151,7 +151,7 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
     let (roots, children): (Vec<&Span>, Vec<&Span>) = reported.iter().partition(|span| span.parent_span_id.is_empty());
     let is_anomalous = |root: &&Span| root.attributes.iter().any(|pair| pair.key == "gcwatch.anomaly.rules");
     let (roots, others): (Vec<&Span>, Vec<&Span>) = roots.into_iter().partition(is_anomalous);
-    // One a second of the others, while an incident is open.
+    // One other collection per second while an incident is open.
     let second = |root: &&Span| root.start_time_unix_nano / 1_000_000_000;
     let seconds: std::collections::BTreeSet<u64> = reported.iter().map(|span| second(&span)).collect();
     assert!(others.len() <= seconds.len(), "{}", others.len());
@@ -177,7 +177,11 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
         let times = root.start_time_unix_nano..=root.end_time_unix_nano;
         assert!(root.events.iter().all(|event| times.contains(&event.time_unix_nano)));
         let status = root.status.as_ref().filter(|_| *background);
-        assert_eq!(root.status.is_some(), *background, "{number}: a warning is no error");
+        assert_eq!(
+            root.status.is_some(),
+            *background,
+            "{number}: a warning does not set the error status"
+        );
         if let Some(status) = status {
             assert_eq!(
                 (status.code, status.message.as_str()),
@@ -190,19 +194,19 @@ fn anomalies_are_reported_on_spans_whatever_the_selection() {
             .iter()
             .all(|child| child.events.is_empty() && child.status.is_none())
     );
-    // Where an alert began, the event has its sentence.
+    // The event of a new alert contains the alert's summary.
     let first = roots.iter().find(|root| root.status.is_some()).unwrap();
     let number = number(&first.attributes, "gcwatch.gc.number").unwrap();
     let summary = text(&first.events[0].attributes, "gcwatch.anomaly.summary");
     assert_eq!(summary, Some(format!("Background collection {number}").as_str()));
 }
 
-/// Scenario: the same recording to its end.
-/// Guarantee: each alert begins and ends once; both records have the ids of the span of the collection on which it
-/// began, severity, body and number; the last ends with the process; the counter says how many began, and nothing fires
-/// any more.
+/// Scenario: the same recording is played to its end.
+/// Guarantee: each alert starts and ends once. Both records have the ids of the span of the collection that started the
+/// alert, and its severity, body and number. The last alert ends with the process. The counter equals the number of
+/// alerts, and no alert fires any longer.
 #[test]
-fn notices_have_the_ids_of_the_collections_span() {
+fn notices_have_ids_of_collection_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
     for outcome in outcomes("svc8-workstation") {
@@ -212,7 +216,7 @@ fn notices_have_the_ids_of_the_collections_span() {
     assert_eq!(
         (firing[0].alert.rule.as_str(), firing[0].pid),
         ("test.background", 7),
-        "the worst first"
+        "the most severe alert comes first"
     );
     assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
     let (_, metrics) = Records::of(&pipeline).collect(BASE).pop().unwrap();
@@ -273,7 +277,7 @@ fn notices_have_the_ids_of_the_collections_span() {
             }
         }
     }
-    assert!(open.is_empty(), "what begins ends: {open:?}");
+    assert!(open.is_empty(), "every alert ends: {open:?}");
     let last = notices.last().unwrap();
     assert!(
         matches!(last.transition, Transition::Ended(_, Ending::ProcessEnded)),
@@ -288,11 +292,11 @@ fn notices_have_the_ids_of_the_collections_span() {
     );
 }
 
-/// Scenario: a recording with ten collections a second, all of which become spans; a rule on the process holds once
-/// there were some young ones.
-/// Guarantee: its alert begins at a full second, and has the ids of the span of the collection that it names.
+/// Scenario: a recording has ten collections per second, all of which become spans; a rule on the process holds after
+/// some young collections.
+/// Guarantee: its alert starts at a full second and has the ids of the span of the collection that the alert names.
 #[test]
-fn an_alert_between_collections_has_the_ids_of_the_newest_ones_span() {
+fn alert_between_collections_has_ids_of_newest_span() {
     const OFTEN: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -336,12 +340,12 @@ rules:
     assert_eq!(at_seconds, 1, "{notices:?}");
 }
 
-/// Scenario: a live process whose collection begins and does not end; no byte comes any more, only time passes. Then it
-/// is restarted.
-/// Guarantee: within seconds the rule fires, and says since when; once the collection is over, it ends. While the
-/// process is not read nothing is said of it.
+/// Scenario: a collection of a live process starts and does not finish; no further byte arrives, and only time passes.
+/// Then the process is no longer read.
+/// Guarantee: the rule fires within seconds and reports the start time; its alert ends with the collection. While the
+/// process is not read, no alert about it is reported.
 #[test]
-fn a_collection_that_does_not_end_is_reported_by_time_alone() {
+fn unfinished_collection_is_reported_when_time_passes() {
     let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
     let mut feed = feed(&pipeline);
     let now = clocks();
@@ -354,7 +358,7 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     for second in 0..=4 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
-    assert!(kept.notices().is_empty(), "a collection may take its time");
+    assert!(kept.notices().is_empty(), "a short collection does not fire");
     for second in 5..=8 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
@@ -398,14 +402,11 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     for second in 13..=60 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
-    assert!(
-        kept.notices().is_empty(),
-        "of a process that is not read nothing is known"
-    );
+    assert!(kept.notices().is_empty(), "a process that is not read causes no alerts");
 }
 
-/// Scenario: three processes exit: the stream of the first breaks off, the runtime closed that of the second, and of
-/// the third it is unknown.
+/// Scenario: three processes exit: the stream of the first breaks off, the runtime closed the stream of the second, and
+/// it is unknown how the stream of the third ended.
 /// Guarantee: a rule on `process.exit` holds for the first process only, in the evaluation after the exit.
 #[test]
 fn abrupt_exit_is_known_to_rules() {
@@ -441,12 +442,12 @@ rules:
     }
 }
 
-/// Scenario: the same, while the wall clock is set by an hour, forward or back, a second after the collection began: by
-/// NTP, or because the machine was suspended.
-/// Guarantee: the rule fires as late as without that, and says how long the collection is under way by the time that
-/// passed; it ends when the collection does.
+/// Scenario: a collection does not finish, and one second after its start the wall clock is set forward or back by an
+/// hour, by NTP or because the machine was suspended.
+/// Guarantee: the rule fires as if the clock had not been set, and reports the elapsed time as the duration of the
+/// collection; the alert ends with the collection.
 #[test]
-fn a_wall_clock_that_is_set_is_no_time_that_passes() {
+fn wall_clock_change_does_not_count_as_elapsed_time() {
     const HOUR: i64 = 3_600_000_000_000;
     for by_ns in [HOUR, -HOUR] {
         let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
@@ -479,7 +480,7 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
             "{}",
             alert.summary
         );
-        // And is shown by the clock as it is set now.
+        // The start time is displayed by the clock as it is set now.
         let began = i128::from(pipeline.wall().unix_ns(alert.started)) - now.unix_ns;
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
         let shown = Records::of(&pipeline).alerts()[0].since.clone();
@@ -496,11 +497,11 @@ fn a_wall_clock_that_is_set_is_no_time_that_passes() {
     }
 }
 
-/// Scenario: other rules while an alert fires: first the same with one more, then without that of the alert.
-/// Guarantee: the alert goes on over the first and ends with the second, each rule is shown with its state, and what
-/// was evaluated stays counted.
+/// Scenario: the rules change while an alert fires: first a rule is added, then the rule of the alert is removed.
+/// Guarantee: the alert survives the first change and ends with the second, each rule is listed with its state, and
+/// evaluations stay counted.
 #[test]
-fn other_rules_keep_what_is_the_same() {
+fn rule_change_keeps_unchanged_rules() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
     let mut feed = feed(&pipeline);
     for outcome in outcomes("svc8-workstation") {
@@ -533,7 +534,11 @@ fn other_rules_keep_what_is_the_same() {
             .get("firing")
             .copied()
     };
-    assert_eq!((firing(7), firing(8)), (Some(1), None), "of one process, or of none");
+    assert_eq!(
+        (firing(7), firing(8)),
+        (Some(1), None),
+        "one process fires the first rule, none the second"
+    );
     assert!(views[0].location.starts_with("test.yaml:3:"), "{}", views[0].location);
 
     pipeline.set_rules(Arc::default(), Moment::from_ns(BASE));
@@ -549,11 +554,11 @@ fn other_rules_keep_what_is_the_same() {
     );
 }
 
-/// Scenario: the environment of a process names a limit of the heap; its collections leave more committed than that, or
+/// Scenario: the environment of a process sets a heap limit; its collections leave more committed than the limit, or
 /// less; then the limit is read again.
-/// Guarantee: a limit that is not in force is none for the rules, from the first such collection on.
+/// Guarantee: the rules ignore a limit that is not in force, starting with the first collection that exceeds it.
 #[test]
-fn a_limit_that_the_heap_exceeds_is_none() {
+fn limit_that_heap_exceeds_is_ignored() {
     const LIMITED: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -589,13 +594,12 @@ rules:
     assert_ne!(fired(1 << 40), 0);
 }
 
-/// Scenario: a process whose control group has a limit of 450 MiB, in which three quarters of that look like the limit
-/// of its heap; its runtime sends its settings, without a limit, or with one; one of them is configured to assume a
-/// size of the memory.
-/// Guarantee: the runtime's word counts for the rules and for people: what it does not see is said with what to do, by
-/// its version, and three quarters of it are no limit.
+/// Scenario: the control group of a process has a limit of 450 MiB, so that three quarters of it seem to be the heap
+/// limit. The runtime sends its settings, with or without a limit; one process is configured to assume a memory size.
+/// Guarantee: rules and views use the settings that the runtime reports. If the runtime does not see the container's
+/// limit, a note contains the remedy for its version, and three quarters of the limit do not count as heap limit.
 #[test]
-fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
+fn container_limit_unseen_by_runtime_is_ignored() {
     const LIMIT: u64 = 450 << 20;
     let seen = |runtime: &str, settings: &[(&str, Value)]| {
         let (pipeline, _kept) = pipeline(Clock::Recorded, SpanOptions::default());
@@ -621,7 +625,11 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
     let sent = ("gcwatch.gc.settings.large_pages", Value::BoolValue(false));
     let limit = ("gcwatch.gc.settings.hard_limit", Value::IntValue(96 << 20));
     let assumed = ("gcwatch.gc.settings.physical_memory", Value::IntValue(1 << 30));
-    assert_eq!(seen("10.0.10", &[]), (Some(LIMIT / 4 * 3), None), "not said yet");
+    assert_eq!(
+        seen("10.0.10", &[]),
+        (Some(LIMIT / 4 * 3), None),
+        "the runtime has not sent its settings"
+    );
     assert_eq!(seen("10.0.10", &[sent.clone(), limit]), (Some(96 << 20), None));
     assert_eq!(seen("10.0.10", &[sent.clone(), assumed]), (None, None));
     let note = "the runtime does not see the container's limit of 450 MiB: ";
@@ -642,7 +650,7 @@ fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
     }
 }
 
-/// Ends all incidents from another thread while the first beginning is on its way.
+/// An outlet that lets another thread end all incidents while it delivers the first start.
 #[derive(Debug, Default)]
 struct Overtaking {
     pipeline: OnceLock<Pipeline>,
@@ -651,7 +659,7 @@ struct Overtaking {
     changes: Mutex<Vec<&'static str>>,
 }
 
-/// Something that happens once.
+/// An event that happens once.
 #[derive(Debug, Default)]
 struct Event(Mutex<bool>, Condvar);
 
@@ -683,7 +691,7 @@ impl Outlet for Overtaking {
                         let pipeline = self.pipeline.get().unwrap().clone();
                         *ending = Some(std::thread::spawn(move || pipeline.unwatch_all(clocks().moment())));
                         drop(ending);
-                        // It may not happen now, so that nothing can be awaited but time.
+                        // The other thread must not finish now, so there is no event to wait for, only time.
                         self.ended.wait(Duration::from_millis(300));
                     }
                     self.changes.lock().unwrap().push("began");
@@ -698,10 +706,10 @@ impl Outlet for Overtaking {
     }
 }
 
-/// Scenario: an incident begins; while its beginning is on its way to the receivers, another thread ends all incidents.
-/// Guarantee: receivers get the beginning first.
+/// Scenario: while the start of an incident is being delivered to the receivers, another thread ends all incidents.
+/// Guarantee: receivers get the start first.
 #[test]
-fn an_end_does_not_overtake_a_beginning() {
+fn end_does_not_overtake_start() {
     let outlet = Arc::new(Overtaking::default());
     let settings = PipelineSettings {
         clock: Clock::Live,

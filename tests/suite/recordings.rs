@@ -1,8 +1,9 @@
-//! The rules that ship on every recording, for twelve minutes.
+//! The shipped rules on every recording, extended to twelve minutes.
 //!
-//! A recording of seconds is repeated until it is twelve minutes long: longer than any window that judges a rate. What
-//! fires then, from when to when, and how often it changed, is in `tests/rules/recordings.alerts.txt`, one file for all
-//! recordings. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+//! A recording of a few seconds is repeated until it lasts twelve minutes, which exceeds every window of a rule about
+//! rates. `tests/rules/recordings.alerts.txt` lists the alerts of all recordings: the first and last time at which each
+//! rule fires and its number of transitions. After an intended change, run with `GCWATCH_UPDATE_GOLDEN=1` and read the
+//! difference.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,12 +26,12 @@ use test_support::{golden, recordings};
 const SECOND: i64 = 1_000_000_000;
 const LENGTH: i64 = 12 * 60 * SECOND;
 
-/// How often one rule may begin to fire within the twelve minutes. The second time is for a rule that gave way to a
-/// more severe one of its group and is the most severe again.
+/// Maximum number of times that a rule starts to fire within twelve minutes. The second time is for a rule that yielded
+/// to a more severe rule of its group and later is the most severe again.
 const MOST_ALERTS: usize = 2;
 
-/// Repeated recordings with more collections than this are cut to as many rounds as stay below it: at hundreds of
-/// collections a second, the longest windows are full of the same long before twelve minutes are over.
+/// Maximum number of collections of a repeated recording; the number of rounds is reduced to stay below it. At hundreds
+/// of collections per second, the content of the longest windows stops changing long before twelve minutes have passed.
 const MOST_COLLECTIONS: usize = 60_000;
 
 fn paths() -> Vec<PathBuf> {
@@ -44,7 +45,7 @@ fn paths() -> Vec<PathBuf> {
     paths
 }
 
-/// One recording: its lines, and the rules that flap.
+/// Evaluates one recording. Returns its lines, and the rules that flap.
 fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
     let name = path.strip_prefix(recordings::folder()).unwrap().to_str().unwrap();
     let name = name.strip_suffix(".nettrace.gz").unwrap();
@@ -79,7 +80,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
     (text, flapping)
 }
 
-/// A rule with the first and the last time at which it fired, and the number of its transitions.
+/// Formats a rule with the first and last time at which it fired, and its number of transitions.
 fn line(rule: &str, alerts: &[&Reviewed], base: TimeBase) -> String {
     let offset = |at: Moment| seconds(i64::try_from(at.since(base.moment(0))).unwrap());
     let (first, last) = (alerts[0], alerts[alerts.len() - 1]);
@@ -108,11 +109,10 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / SECOND as f64
 }
 
-/// Scenario: every recording of a real process, healthy or sick, repeated to twelve minutes.
-/// Guarantee: exactly the committed alerts fire, each at the committed times, and no rule fires and clears again and
-/// again.
+/// Scenario: every recording of a real process, healthy or faulty, is extended to twelve minutes.
+/// Guarantee: exactly the committed alerts fire at the committed times, and no rule repeatedly fires and clears.
 #[test]
-fn every_recording_has_exactly_its_alerts() {
+fn recording_fires_exactly_its_committed_alerts() {
     let rules = Arc::new(load(&shipped()).unwrap().rules);
     let paths = paths();
     assert!(paths.len() >= 85, "recordings are missing");
@@ -134,5 +134,5 @@ fn every_recording_has_exactly_its_alerts() {
     let text: String = found.values().map(|(text, _)| text.as_str()).collect();
     let flapping: Vec<&String> = found.values().flat_map(|(_, flapping)| flapping).collect();
     golden::compare("tests/rules/recordings.alerts.txt", &text);
-    assert!(flapping.is_empty(), "these flap: {flapping:#?}");
+    assert!(flapping.is_empty(), "rules flap: {flapping:#?}");
 }

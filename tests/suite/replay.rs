@@ -20,10 +20,10 @@ fn replay(arguments: &[&str]) -> Command {
     command
 }
 
-/// Scenario: a proxy is named by the usual variable, and the receiver's host is known to the proxy alone.
-/// Guarantee: OTLP over HTTP goes to the proxy, with the receiver's address in full.
+/// Scenario: the usual environment variable names a proxy, and only the proxy can resolve the receiver's host.
+/// Guarantee: OTLP over HTTP goes to the proxy, with the full URL of the receiver.
 #[test]
-fn http_goes_through_the_proxy_of_the_environment() {
+fn http_uses_proxy_of_environment() {
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let arguments = [
@@ -43,16 +43,16 @@ fn http_goes_through_the_proxy_of_the_environment() {
     let (stream, _) = proxy.accept().unwrap();
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
-    // It would try again for a minute.
+    // The program would retry for a minute.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(line, "POST http://collector.invalid:4318/v1/traces HTTP/1.1\r\n");
 }
 
-/// Scenario: all signals are switched off, and nothing listens.
-/// Guarantee: it does not pretend to do something: exit code 1 and the reason.
+/// Scenario: all signals are switched off, and there is no listener.
+/// Guarantee: the command exits with code 1 and states the reason.
 #[test]
-fn nowhere_to_replay_to_is_said() {
+fn replay_without_destination_is_refused() {
     let output = replay(&NOWHERE).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -60,10 +60,10 @@ fn nowhere_to_replay_to_is_said() {
 }
 
 /// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
-/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the incident
-/// ends with the process, and nobody is called.
+/// Guarantee: each change is one line of JSON with the contract's names and the recording's times, the incident ends
+/// with the process, and neither the Alertmanager nor the webhook is called.
 #[test]
-fn alerts_of_a_recording_are_lines_and_call_nobody() {
+fn alerts_of_recording_are_printed_but_not_sent() {
     let folder = tempfile::TempDir::new().unwrap();
     let rules = folder.path().join("rules.yaml");
     let text = "apiVersion: gcwatch/v1\nrules:\n  - id: test.induced\n    title: A collection was asked for\n    on: gc\n    \
@@ -110,13 +110,13 @@ fn alerts_of_a_recording_are_lines_and_call_nobody() {
         fired["since"].as_str().unwrap() < ended["until"].as_str().unwrap()
             && fired["since"].as_str().unwrap().starts_with("202")
     );
-    assert!(pager.accept().is_err(), "somebody was called");
+    assert!(pager.accept().is_err(), "no receiver is called");
 }
 
-/// Scenario: a file that is no recording, after one that is.
-/// Guarantee: the good one is replayed, the bad one is said, exit code 1.
+/// Scenario: one of two files is not a recording.
+/// Guarantee: the valid recording is replayed, the other file is reported, and the exit code is 1.
 #[test]
-fn a_bad_file_does_not_stop_the_others() {
+fn invalid_file_does_not_stop_others() {
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let arguments = [&NOWHERE[..], &["--listen", "127.0.0.1:0", bad]].concat();
     let output = replay(&arguments).output().unwrap();

@@ -18,7 +18,7 @@ fn analyze(arguments: &[&str]) -> Output {
     gcwatch([&["analyze"], arguments].concat())
 }
 
-/// The recordings in a page.
+/// Returns the recordings in a page.
 fn records(page: &str) -> Vec<Value> {
     let (_, rest) = page.split_once("id=\"record\">").unwrap();
     let (json, _) = rest.split_once("</script>").unwrap();
@@ -26,20 +26,20 @@ fn records(page: &str) -> Vec<Value> {
     serde_json::from_value(record["recordings"].take()).unwrap()
 }
 
-/// The only one of a page.
+/// Returns the only recording in a page.
 fn record(page: &str) -> Value {
     let mut all = records(page);
     assert_eq!(all.len(), 1);
     all.remove(0)
 }
 
-/// The page of a recording.
+/// Returns the page of a recording.
 fn page_of(recording: &Recording, base: UnixBase) -> String {
     let one = view::recorded(recording, base, None, false, 1);
     web::report::page(&view::page(vec![one])).unwrap()
 }
 
-/// What the process that renders the recording of an incident makes of these bytes.
+/// Runs the subprocess that renders the recording of an incident, with these bytes as input.
 fn rendered(bytes: &[u8]) -> Output {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(bytes).unwrap();
@@ -52,12 +52,12 @@ fn rendered(bytes: &[u8]) -> Output {
         .unwrap()
 }
 
-/// Scenario: the process that renders recordings of incidents gets a whole one, one that was cut, and bytes that are
-/// none.
-/// Guarantee: a page of what is whole, by the shipped rules, named as the recording is; of the last no byte, but a
-/// sentence.
+/// Scenario: the process that renders recordings of incidents gets a complete recording, a truncated one, and bytes
+/// that are not a recording.
+/// Guarantee: each recording becomes a page with the alerts of the shipped rules and the name of the recording. Invalid
+/// bytes produce no output, but an error message.
 #[test]
-fn the_recording_of_an_incident_is_rendered() {
+fn incident_recording_is_rendered() {
     let plain = recordings::bytes("net10-lohoos");
     for bytes in [&plain[..], &plain[..plain.len() / 2]] {
         let record = record(&written(rendered(bytes)));
@@ -72,10 +72,10 @@ fn the_recording_of_an_incident_is_rendered() {
     }
 }
 
-/// Scenario: that process waits for its input.
-/// Guarantee: memory and CPU are bounded before it has read a byte.
+/// Scenario: the rendering process waits for its input.
+/// Guarantee: its memory and CPU time are limited before it has read a byte.
 #[test]
-fn what_renders_recordings_is_bounded() {
+fn rendering_process_is_limited() {
     let mut waiting = program::command()
         .args(["recording-page", "a.nettrace"])
         .stdin(Stdio::piped())
@@ -91,16 +91,16 @@ fn what_renders_recordings_is_bounded() {
         cpu.contains("20").then_some(of("Max address space")?)
     });
     assert!(!bounded.contains("unlimited"), "{bounded}");
-    // Without input it ends.
+    // The process exits when its input ends.
     drop(waiting.stdin.take());
     assert!(!waiting.wait().unwrap().success());
 }
 
-/// Scenario: a recording as a page, and its records.
-/// Guarantee: the figures are those of the records, every collection is in it, the charts add up to the sums, nothing
-/// is fetched from anywhere, and it says what a recording does not know.
+/// Scenario: a recording is printed as a page and as records.
+/// Guarantee: the figures match the records, the page contains every collection, the charts add up to the totals, the
+/// page loads no resource, and it lists the facts that a recording does not contain.
 #[test]
-fn a_page_has_the_figures_of_the_records() {
+fn page_has_figures_of_records() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     let source = recording("net10-lohoos");
@@ -126,7 +126,7 @@ fn a_page_has_the_figures_of_the_records() {
         .map(|(_, counts)| sum(counts))
         .sum();
     assert_eq!(all, process["summary"]["count"].as_i64().unwrap());
-    // What lies before the session's beginning is not in the charts.
+    // The charts do not include the time before the session started.
     let stopped = process["summary"]["stopped_ns"].as_i64().unwrap();
     assert!(
         stopped - sum(&history["stopped_ns"]) < 100_000_000,
@@ -138,22 +138,22 @@ fn a_page_has_the_figures_of_the_records() {
         of_kind(&lines, "incident").len()
     );
     assert!(!record["unseen"].as_array().unwrap().is_empty());
-    // The name of SVG's elements is none that is fetched.
+    // The SVG namespace is a name and is not loaded.
     let fetched = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!fetched.contains("http://") && !fetched.contains("src=") && !fetched.contains("@import"));
     let links = page.matches("https://").count();
     assert_eq!(
         links,
         page.matches("\"runbook_url\":\"https://").count(),
-        "of rules alone"
+        "only rules have links"
     );
 }
 
-/// Scenario: the page exists already, is a directory, or is of too many recordings; rules are not wanted.
-/// Guarantee: nothing is overwritten but with --force, each refusal says what to do; without rules nothing is said of
-/// incidents.
+/// Scenario: the page exists already, is a directory, or has too many recordings; rules are switched off.
+/// Guarantee: an existing file is only overwritten with --force, and each refusal contains a remedy. Without rules, the
+/// page has no incidents.
 #[test]
-fn a_page_is_not_overwritten() {
+fn page_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     fs::write(&file, "mine").unwrap();
@@ -174,7 +174,7 @@ fn a_page_is_not_overwritten() {
         "at most 32 recordings; 33 are named",
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-    // A link under the name of what is not complete leads to somebody's file.
+    // A link with the name of the temporary file leads to a file of another user.
     let (link, theirs) = (folder.path().join(".report.html.new"), folder.path().join("theirs"));
     fs::write(&theirs, "theirs").unwrap();
     std::os::unix::fs::symlink(&theirs, &link).unwrap();
@@ -186,10 +186,11 @@ fn a_page_is_not_overwritten() {
     );
 }
 
-/// Scenario: a page of three recordings, one of which is none.
-/// Guarantee: it has the two others, in their order, each with its own figures, and the command fails for the third.
+/// Scenario: a page is built from three files, one of which is not a recording.
+/// Guarantee: the page contains the two recordings in the given order, each with its own figures, and the command fails
+/// because of the third file.
 #[test]
-fn several_recordings_are_one_page() {
+fn several_recordings_share_one_page() {
     let folder = tempfile::tempdir().unwrap();
     let (file, none) = (folder.path().join("report.html"), folder.path().join("none.nettrace"));
     fs::write(&none, "no recording").unwrap();
@@ -208,11 +209,11 @@ fn several_recordings_are_one_page() {
     }
 }
 
-/// Scenario: a recording of the processes of a whole machine: four thousand, each with collections of the same numbers.
-/// Guarantee: the page has those that were stopped longest, says how many it leaves out, and is not larger than it may
-/// be.
+/// Scenario: a recording contains 4,000 processes of one machine, which have collections with the same numbers.
+/// Guarantee: the page contains the processes with the longest stopped time, states how many processes are omitted, and
+/// stays within its maximum size.
 #[test]
-fn a_whole_machine_is_bounded() {
+fn page_of_whole_machine_is_bounded() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();
     let mut whole = Recording::read(&mut source, Scope::Collections, |_| ());
     let (subject, history) = whole.processes.pop().unwrap();
@@ -223,7 +224,7 @@ fn a_whole_machine_is_bounded() {
             ..ProcessHistory::default()
         };
         process.collections.iter().for_each(|one| process.totals.add(one));
-        // The last one is stopped longest.
+        // The last process has the longest stopped time.
         process.totals.stopped_ns += pid;
         let subject = Subject {
             pid: Some(pid.unsigned_abs()),
@@ -246,10 +247,10 @@ fn a_whole_machine_is_bounded() {
     assert!(unseen.iter().any(|one| one["what"] == left_out.as_str()), "{unseen:?}");
 }
 
-/// Scenario: a recording with its command line, as a page with and without `--with-command-line`.
-/// Guarantee: the process has its name in both; its arguments are in the page only where that was asked for.
+/// Scenario: a recording that contains its command line becomes a page with and without `--with-command-line`.
+/// Guarantee: both pages contain the process name; only the page with the option contains the arguments.
 #[test]
-fn arguments_are_shown_only_when_asked_for() {
+fn arguments_are_shown_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     let (source, to) = (recording("net10-lohoos"), file.to_str().unwrap());
@@ -260,18 +261,17 @@ fn arguments_are_shown_only_when_asked_for() {
     let without = page(&[]);
     let name = record(&without)["processes"][0]["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("Dosai-linux-amd64, pid "), "{name}");
-    assert!(!without.contains("--help"), "an argument is in it");
+    assert!(!without.contains("--help"), "the page contains no argument");
     assert_eq!(record(&without)["command_line"], Value::Null);
     let with = record(&page(&["--with-command-line"]));
     assert!(with["command_line"].as_str().unwrap().ends_with(" --help"));
 }
 
-/// Scenario: a recording of a hundred thousand collections: one of a few hundred, again and again, each pause of
-/// another length.
-/// Guarantee: its page has all of them, in at most 10 MB; of the heap it has fewer points than collections, and says
-/// of how many.
+/// Scenario: a recording has 100,000 collections: a few hundred collections are repeated with different pauses.
+/// Guarantee: its page contains all of them in at most 10 MB. The heap chart has fewer points than collections, and the
+/// page states the number of collections that the points represent.
 #[test]
-fn a_hundred_thousand_collections_fit() {
+fn page_holds_100_000_collections() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();
     let mut long = Recording::read(&mut source, Scope::Collections, |_| ());
     let (_, history) = &mut long.processes[0];
@@ -301,7 +301,7 @@ fn a_hundred_thousand_collections_fit() {
     }
     let page = page_of(&long, UnixBase::at(1_700_000_000_000_000_000));
     if let Some(to) = std::env::var_os("GCWATCH_REPORT_TO") {
-        // For people: how long a browser takes for it.
+        // Keep the file, so that the rendering time can be measured in a browser.
         fs::write(to, &page).unwrap();
     }
     assert!(page.len() <= 10_000_000, "{}", page.len());

@@ -1,4 +1,4 @@
-//! Requests of a recording: `record --profile requests` of a web service on .NET 8.
+//! Requests of a recording by `record --profile requests` of a web service on .NET 8.
 
 use serde_json::Value;
 use test_support::program::{gcwatch, of_kind, records, written};
@@ -10,18 +10,21 @@ fn of(format: &str) -> [String; 7] {
     words.map(str::to_owned)
 }
 
-/// Scenario: 1.5 s of a service that answers, fails and collects when asked to.
-/// Guarantee: every request has its ids, lost at most its length, and exactly what its pauses add up to; a pause is of
-/// a collection of the same recording.
+/// Scenario: the recording covers 1.5 s of a service that answers, fails and collects on request.
+/// Guarantee: every request has its ids. Its stopped time is at most its duration and equals the sum of its pauses.
+/// Each pause belongs to a collection of the same recording.
 #[test]
-fn requests_of_a_recording_lost_what_their_pauses_add_up_to() {
+fn stopped_time_of_requests_equals_their_pauses() {
     let all = records(of("ndjson"));
     let requests = of_kind(&all, "request");
     let (mut hit, mut failed) = (0, 0);
     for request in &requests {
         assert_eq!(request["trace_id"].as_str().unwrap().len(), 32, "{request}");
         assert_eq!(request["span_id"].as_str().unwrap().len(), 16, "{request}");
-        assert_eq!(request["sampled"], false, "nobody listens: {request}");
+        assert_eq!(
+            request["sampled"], false,
+            "no activity listener samples the request: {request}"
+        );
         let ns = |record: &Value, field: &str| record[field].as_i64().unwrap();
         let pauses = request["pauses"].as_array().unwrap();
         let sum: i64 = pauses
@@ -46,8 +49,8 @@ fn requests_of_a_recording_lost_what_their_pauses_add_up_to() {
     );
 }
 
-/// Scenario: the same as a table.
-/// Guarantee: it is the committed one, which people have read.
+/// Scenario: the same recording is printed as a table.
+/// Guarantee: the table matches the committed text, which a person has reviewed.
 #[test]
 fn requests_are_shown_as_bars() {
     let text = written(gcwatch(of("table")));

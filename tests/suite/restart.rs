@@ -1,4 +1,4 @@
-//! Open incidents over restarts of gcwatch: what a webhook learns of them.
+//! Open incidents across restarts of gcwatch, as a webhook sees them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use test_support::replay::{FULL, play, process};
 
 const MINUTE: u64 = 60_000_000_000;
 
-/// Where one daemon after the other runs, and the webhook that they notify.
+/// The folder in which successive daemons run, and the webhook that they notify.
 struct Host {
     webhook: Receiver,
     folder: TempDir,
@@ -63,7 +63,7 @@ impl Host {
         Services::open(&options).await.unwrap()
     }
 
-    /// The message of an incident that begins; then the daemon ends.
+    /// Runs a daemon until an incident starts, then stops the daemon. Returns the message about the incident.
     async fn incident(&mut self) -> Value {
         let services = self.start().await;
         let mut feed = process(&services.pipeline);
@@ -84,7 +84,7 @@ fn began(message: &Value) -> &Value {
     &message["alerts"][0]
 }
 
-/// The end of an incident with the labels and the beginning of `began`.
+/// Asserts that a message ends the incident of `began`, with the same labels and start time.
 fn is_end_of(message: &Value, began: &Value, ending: &str) {
     let ended = &message["alerts"][0];
     assert_eq!(message["status"], "resolved", "{message}");
@@ -95,15 +95,19 @@ fn is_end_of(message: &Value, began: &Value, ending: &str) {
     assert_eq!(ended["annotations"]["incident"], began["annotations"]["incident"]);
 }
 
-/// Scenario: gcwatch is stopped during an incident and started again; the rule holds again; then it is removed.
-/// Guarantee: the webhook gets one message at the beginning and one at the end, of the same incident.
+/// Scenario: gcwatch is stopped during an incident and started again; the rule holds again; then the rule is removed.
+/// Guarantee: the webhook gets one message about the start and one about the end of the same incident.
 #[tokio::test]
-async fn an_incident_goes_on_over_a_restart() {
+async fn incident_survives_restart() {
     let mut host = Host::new(true).await;
     let first = host.incident().await;
     let services = host.start().await;
     let waiting = Records::of(&services.pipeline).incidents();
-    assert_eq!(waiting.len(), 1, "it is shown before its process is attached to");
+    assert_eq!(
+        waiting.len(),
+        1,
+        "the incident is listed before its process is attached"
+    );
     let mut feed = process(&services.pipeline);
     play(&mut feed);
     let open = Records::of(&services.pipeline).incidents();
@@ -115,11 +119,12 @@ async fn an_incident_goes_on_over_a_restart() {
     assert!(host.webhook.try_next().is_none());
 }
 
-/// Scenario: gcwatch is stopped during an incident, and its process exits before it is started again; or the process
-/// is there, and the rule does not hold again.
-/// Guarantee: the webhook gets the end: of the process a quarter of an hour later, as ever; of the rule as unknown.
+/// Scenario: gcwatch is stopped during an incident, and before it starts again, the process exits; or the process still
+/// runs, but the rule no longer holds.
+/// Guarantee: the webhook gets the end: after the usual 15 minutes if the process has exited, and as unknown if the
+/// rule no longer holds.
 #[tokio::test]
-async fn what_ends_meanwhile_is_reported() {
+async fn end_during_downtime_is_reported() {
     for (is_there, ending) in [(false, "process-ended"), (true, "unknown")] {
         let mut host = Host::new(true).await;
         let first = host.incident().await;
@@ -140,11 +145,12 @@ async fn what_ends_meanwhile_is_reported() {
     }
 }
 
-/// Scenario: the webhook is unavailable when an incident begins and until gcwatch has ended; then it is back.
-/// Guarantee: it gets the beginning from the next gcwatch, the same bytes, and the end after it; a third one sends
-/// nothing.
+/// Scenario: the webhook is unavailable when an incident starts and until gcwatch has exited; then it is available
+/// again.
+/// Guarantee: the next gcwatch instance sends the start with the same bytes, and the end after it; a third instance
+/// sends nothing.
 #[tokio::test]
-async fn a_webhook_that_was_down_gets_the_beginning_later() {
+async fn unavailable_webhook_gets_start_later() {
     let mut host = Host::new(true).await;
     host.webhook.then(Reply::http(503, &[]));
     let refused = host.incident().await;
@@ -162,20 +168,20 @@ async fn a_webhook_that_was_down_gets_the_beginning_later() {
     assert!(host.webhook.try_next().is_none());
 }
 
-/// Scenario: gcwatch is stopped during an incident and has no place for what outlives it.
-/// Guarantee: the webhook learns that nobody watches any more.
+/// Scenario: gcwatch is stopped during an incident and has no state directory.
+/// Guarantee: the webhook learns that the process is no longer monitored.
 #[tokio::test]
-async fn without_a_place_incidents_end_with_the_daemon() {
+async fn incidents_without_state_directory_end_with_daemon() {
     let mut host = Host::new(false).await;
     let first = host.incident().await;
     is_end_of(&host.message().await, began(&first), "unwatched");
     assert!(host.webhook.try_next().is_none());
 }
 
-/// Scenario: the file of the open incidents is damaged, of another version, and of the boot before.
-/// Guarantee: gcwatch starts; of another boot, all incidents ended.
+/// Scenario: the file of the open incidents is damaged, has another version, or is from the previous boot.
+/// Guarantee: gcwatch starts. If the file is from another boot, all incidents have ended.
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_none() {
+async fn unusable_incident_file_is_ignored() {
     let mut host = Host::new(true).await;
     let first = host.incident().await;
     let path = host.folder.path().join("state/incidents.json");

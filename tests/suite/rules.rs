@@ -1,8 +1,9 @@
-//! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
+//! Rule files: errors of invalid files, the loaded form of valid files, the commands, and the files generated from the
+//! types.
 //!
-//! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md`
-//! and the schemas in `rules/`.
+//! `tests/rules/errors.txt` contains invalid files and their errors. After an intended change, run with
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same run writes `docs/rules-reference.md` and the schemas in
+//! `rules/`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +21,7 @@ mod commands;
 mod loaded;
 mod texts;
 
-/// A file in the tests' folder.
+/// Returns the example file of the tests.
 fn example() -> String {
     fs::read_to_string(root().join("tests/rules/example.yaml")).unwrap()
 }
@@ -40,18 +41,18 @@ fn lines(problems: &[Problem]) -> String {
     })
 }
 
-/// Loads files that are right, and not even odd.
+/// Loads files that must have no errors and no warnings.
 fn fine(files: &[SourceFile]) -> Loaded {
     let loaded = load(files).unwrap_or_else(|problems| panic!("{}", lines(&problems)));
     assert_eq!(lines(&loaded.warnings), "");
     loaded
 }
 
-/// Scenario: files with every kind of mistake.
-/// Guarantee: all mistakes of a file are said at once, by line, each with its place and with what to do, in the
-/// committed words.
+/// Scenario: files contain every kind of mistake.
+/// Guarantee: all mistakes of a file are reported at once and sorted by line, with the committed texts, which contain
+/// position and remedy.
 #[test]
-fn errors_are_reported_in_the_committed_words() {
+fn errors_have_committed_texts() {
     let name = "tests/rules/errors.txt";
     let committed = fs::read_to_string(root().join(name)).unwrap();
     let mut report = String::new();
@@ -61,7 +62,7 @@ fn errors_are_reported_in_the_committed_words() {
         let (text, _) = rest.split_once("--- ").unwrap();
         let problems = match load(&[file("rules.yaml", text)]) {
             Ok(loaded) => {
-                assert!(title.starts_with("odd"), "a wrong file was taken: {title}");
+                assert!(title.starts_with("odd"), "an invalid file is rejected: {title}");
                 loaded.warnings
             }
             Err(problems) => problems,
@@ -75,8 +76,8 @@ fn errors_are_reported_in_the_committed_words() {
     golden::compare(name, &report);
 }
 
-/// Scenario: the reference page and the schemas.
-/// Guarantee: the committed files are what the types, the tables and the shipped rules say.
+/// Scenario: the reference page and the schemas are generated.
+/// Guarantee: the committed files match the types, the tables and the shipped rules.
 #[test]
 fn page_and_schema_are_current() {
     golden::compare("rules/gcwatch-rules.schema.json", &schema::text());
@@ -84,10 +85,11 @@ fn page_and_schema_are_current() {
     golden::compare("docs/rules-reference.md", &page::text());
 }
 
-/// Scenario: the attributes of the resource that rules know, and those that gcwatch sets.
-/// Guarantee: they are the same, and strings are read by their names in brackets, others are not.
+/// Scenario: the resource attributes that rules can read are compared with the attributes that gcwatch sets.
+/// Guarantee: both lists are the same; attributes with string values are read by their names in brackets, others are
+/// not.
 #[test]
-fn rules_know_the_attributes_of_the_resource() {
+fn resource_attributes_are_known_to_rules() {
     let own = |name: &str| name.starts_with("dotnet.") || name.starts_with("gcwatch.");
     let rows = resource::ALL.iter().map(|row| row.attribute);
     let defined: Vec<(&str, bool)> = rows
@@ -98,10 +100,10 @@ fn rules_know_the_attributes_of_the_resource() {
     assert_eq!(known.to_vec(), defined);
 }
 
-/// Scenario: the rules that ship, and the files in `rules/`.
-/// Guarantee: each file of rules is among those that ship, and they load without a word.
+/// Scenario: the shipped rules are compared with the files in `rules/`.
+/// Guarantee: every rule file is shipped, and all files load without a warning.
 #[test]
-fn the_rules_that_ship_are_those_in_the_folder() {
+fn shipped_rules_match_folder() {
     let shipped = shipped();
     let mut names: Vec<&str> = shipped.iter().map(|file| file.name.as_str()).collect();
     names.sort_unstable();
@@ -113,17 +115,14 @@ fn the_rules_that_ship_are_those_in_the_folder() {
         .map(|name| format!("rules/{name}"))
         .collect();
     files.sort();
-    assert_eq!(
-        names, files,
-        "src/rules/load/shipped.rs lists others than there are in rules/"
-    );
+    assert_eq!(names, files, "src/rules/load/shipped.rs lists the files in rules/");
     fine(&shipped);
 }
 
-/// Scenario: the number of rules that the README names.
-/// Guarantee: so many ship.
+/// Scenario: the README states the number of rules.
+/// Guarantee: this number of rules is shipped.
 #[test]
-fn the_readme_counts_the_rules() {
+fn readme_states_number_of_rules() {
     let rules = load(&shipped()).unwrap().rules.rules.len();
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.contains(&format!("{rules} rules in YAML")), "{rules} ship");

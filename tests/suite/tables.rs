@@ -1,15 +1,15 @@
-//! What gcwatch makes of every recording, as people read it.
+//! The table that gcwatch prints for every recording.
 //!
-//! `tests/recordings/NAME.nettrace.gz` was sent by a real runtime; `NAME.txt` beside it is the table of `gcwatch
-//! analyze`. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+//! A real runtime sent `tests/recordings/NAME.nettrace.gz`; `NAME.txt` is the table that `gcwatch analyze` prints for
+//! it. After an intended change, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
 use test_support::program::{command, written};
 use test_support::{golden, recordings};
 
-/// Scenario: `analyze --format table` on every recording.
-/// Guarantee: its output is the committed text beside it.
+/// Scenario: `analyze --format table` runs on every recording.
+/// Guarantee: its output matches the committed text.
 #[test]
-fn tables_are_as_committed() {
+fn tables_match_committed_texts() {
     let folder = recordings::folder();
     let mut differ = Vec::new();
     for name in recordings::names() {

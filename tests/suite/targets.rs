@@ -1,5 +1,5 @@
-//! The supervisor against a simulated runtime, which does what real ones do rarely or never: ends sessions, sends
-//! damage, does not stop.
+//! The supervisor with a simulated runtime that does what real runtimes do rarely or never: it ends sessions, sends
+//! damaged data, and ignores a stop command.
 
 mod fake;
 
@@ -18,7 +18,7 @@ use test_support::supervised::{Run, Supervised};
 
 use self::fake::{Fake, Stream};
 
-/// A supervisor for the simulated runtime alone. It stands for this very process.
+/// Starts a supervisor that attaches only to the simulated runtime, which poses as the test process itself.
 fn supervise(leases: &tempfile::TempDir) -> Supervised {
     let program = std::env::current_exe().unwrap();
     let name = program.file_name().unwrap().to_str().unwrap().to_owned();
@@ -38,10 +38,11 @@ fn times(run: &Run, fits: impl Fn(&RunState) -> bool) -> usize {
     run.states.iter().filter(|state| fits(state)).count()
 }
 
-/// Scenario: the runtime ends each session by itself, as after another tool's StopTracing, and lives on.
-/// Guarantee: it is attached to again, and what it reported before goes on in the same run.
+/// Scenario: the runtime ends each session by itself, as after StopTracing by another tool, and the process continues
+/// to run.
+/// Guarantee: the supervisor attaches again, and the same run continues.
 #[tokio::test]
-async fn a_session_that_the_runtime_ended_is_begun_again() {
+async fn session_ended_by_runtime_is_restarted() {
     let whole = recording("net31-fin");
     let fake = Fake::start(move |_| Stream::Whole(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
@@ -58,17 +59,17 @@ async fn a_session_that_the_runtime_ended_is_begun_again() {
     let collections = run.collections.len();
     assert!(
         collections >= 2 && collections.is_multiple_of(2),
-        "{collections}: each session has the same"
+        "{collections}: each session reports the same collections"
     );
     assert!(run.bases.len() >= 2);
     assert_eq!(supervised.stop().await, Unfinished::default());
     drop(fake);
 }
 
-/// Scenario: a stream that is damaged after some collections, and keeps coming; then a good one.
-/// Guarantee: what came before the damage is reported; the session is stopped, and the next one is read.
+/// Scenario: a stream is damaged after some collections and does not end; the next stream is valid.
+/// Guarantee: the collections before the damage are reported; the session is stopped, and the next session is read.
 #[tokio::test]
-async fn a_damaged_stream_ends_its_session_alone() {
+async fn damaged_stream_ends_only_its_session() {
     let whole = recording("net31-fin");
     let mut damaged = whole.clone();
     let half = damaged.len() / 2;
@@ -92,10 +93,10 @@ async fn a_damaged_stream_ends_its_session_alone() {
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: a runtime that takes StopTracing and goes on.
-/// Guarantee: the end does not wait for it longer than its bound, and reports that the session did not end.
+/// Scenario: a runtime accepts StopTracing and continues to send.
+/// Guarantee: the supervisor stops within its timeout and reports that the session did not end.
 #[tokio::test]
-async fn a_session_that_does_not_stop_is_reported() {
+async fn session_that_does_not_stop_is_reported() {
     let whole = recording("net31-fin");
     let fake = Fake::start(move |_| Stream::Stubborn(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
@@ -110,7 +111,7 @@ async fn a_session_that_does_not_stop_is_reported() {
     drop(fake);
 }
 
-/// The beginning of a recording, cut where a blocking collection is under way, and what is open there.
+/// Returns the start of a recording, cut during a blocking collection, and the collection that is open there.
 fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
     let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
     let mut read = 0;
@@ -128,12 +129,12 @@ fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
     panic!("no block of the recording ends in a collection");
 }
 
-/// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte
-/// comes any more.
-/// Guarantee: that the threads are suspended and the collection is under way is reported, with the times of their
-/// beginning, by timers alone; once the session is over nothing is open.
+/// Scenario: the runtime's stream pauses in the middle of a blocking collection; the process still runs, but no further
+/// byte arrives.
+/// Guarantee: timers alone make the supervisor report the suspended threads and the open collection with their start
+/// times; after the session, neither is open.
 #[tokio::test]
-async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
+async fn unfinished_collection_is_reported_without_further_bytes() {
     let (cut, open) = cut_in_a_collection(&recording("net10-steady"));
     let fake = Fake::start(move |_| Stream::Open(cut.clone())).await;
     let leases = tempfile::tempdir().unwrap();
@@ -149,7 +150,7 @@ async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
         .await;
     assert!(
         run.collections.iter().any(|gc| !gc.is_complete()),
-        "what was half seen is reported as that"
+        "the incomplete collection is reported as incomplete"
     );
     drop(fake);
 }

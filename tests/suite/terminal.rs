@@ -1,4 +1,4 @@
-//! Commands in a pseudo terminal.
+//! Commands in a pseudoterminal.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,14 +11,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// For a machine with much else to do; an incident comes within a few seconds.
+/// Timeout for a busy machine; an incident starts within a few seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Scenario: `gcwatch demo` on a terminal of 80x24, until an incident is shown; then Ctrl-Z and `fg`; then `q`.
-/// Guarantee: it is `top` over the recorded processes with the page's address in its head and the incident of the
-/// process that is out of space; the terminal is as it was while it is stopped and after its end.
+/// Scenario: `gcwatch demo` runs on a terminal of 80x24 until an incident is shown; then the test sends Ctrl-Z, `fg`
+/// and `q`.
+/// Guarantee: the program shows `top` for the recorded processes, with the page's address in its head and the incident
+/// of the process that has exhausted its memory. The terminal is restored while the program is stopped and after it has
+/// exited.
 #[test]
-fn the_demonstration_is_top_on_a_terminal() {
+fn demonstration_runs_in_terminal() {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -34,7 +36,8 @@ fn the_demonstration_is_top_on_a_terminal() {
     let mut demo = test_support::program::command()
         .args(["demo", "--listen", "127.0.0.1:0"])
         .env("TERM", "xterm-256color")
-        // A group whose parent is of another one: without a shell that could continue it, Ctrl-Z would do nothing.
+        // A group whose parent is in another group: without a shell that could continue the group, Ctrl-Z would have no
+        // effect.
         .process_group(0)
         .stdin(theirs.try_clone().unwrap())
         .stdout(theirs.try_clone().unwrap())
@@ -44,7 +47,7 @@ fn the_demonstration_is_top_on_a_terminal() {
     let mut keys = File::from(ours.try_clone().unwrap());
     let mut screen = File::from(ours);
     let (sender, drawn) = mpsc::channel();
-    // Reading blocks; it ends with the program, whose terminal is closed then.
+    // Reading blocks. It ends with the program, because the terminal is then closed.
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
@@ -55,7 +58,7 @@ fn the_demonstration_is_top_on_a_terminal() {
     });
     let end = Instant::now() + PATIENCE;
     let mut seen = Vec::new();
-    // Until each was drawn so often.
+    // Wait until each part was drawn at least this many times.
     let mut until = |times: usize, parts: &[&str]| {
         loop {
             let text = String::from_utf8_lossy(&seen).into_owned();
@@ -84,7 +87,7 @@ fn the_demonstration_is_top_on_a_terminal() {
     until(1, &["\u{1b}[?1049l"]);
     let stat = format!("/proc/{}/stat", demo.id());
     while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
-        assert!(Instant::now() < end, "it does not stop");
+        assert!(Instant::now() < end, "the program stops in time");
         std::thread::sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_child(&demo), Signal::CONT).unwrap();

@@ -1,4 +1,4 @@
-//! `gcwatch top`: what it draws, and what keys do.
+//! The frames of `gcwatch top`, and the effects of its keys.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -27,10 +27,12 @@ fn frame(state: &Screen, width: u16, height: u16) -> String {
     rows.map(|row| format!("{}\n", row.trim_end())).collect()
 }
 
-/// Scenario: the overview and a process on small and large terminals, with help, with everything, without an answer.
-/// Guarantee: the committed frames: the sick one first, unknown values as a dash, no control character of a name.
+/// Scenario: the overview and a process are drawn on small and large terminals, with help, with all columns, and
+/// without an answer.
+/// Guarantee: the frames match the committed ones: the faulty process comes first, unknown values are a dash, and no
+/// control character of a name is printed.
 #[test]
-fn frames_are_the_committed_ones() {
+fn frames_match_committed_frames() {
     let mut all = String::new();
     let mut add = |title: &str, state: &Screen, width, height| {
         all += &format!("=== {title}, {width} x {height}\n{}", frame(state, width, height));
@@ -60,10 +62,10 @@ fn frames_are_the_committed_ones() {
     golden::compare("tests/top/frames.txt", &all);
 }
 
-/// Scenario: keys: move, sort, filter, open, back, quit.
-/// Guarantee: each does what the foot says; the chosen process stays chosen when the order changes.
+/// Scenario: keys move, sort, filter, open, go back and quit.
+/// Guarantee: each key does what the footer states; the selected process stays selected when the order changes.
 #[test]
-fn keys_do_what_they_say() {
+fn keys_match_footer_texts() {
     let mut state = state();
     let names = |state: &Screen| {
         let text = frame(state, 80, 24);
@@ -71,17 +73,17 @@ fn keys_do_what_they_say() {
         (place("checkout"), place("<b>evil"))
     };
     let (checkout, evil) = names(&state);
-    assert!(checkout < evil, "the one that is stopped longest is first");
+    assert!(checkout < evil, "the process with the longest stopped time is first");
     state.key(KeyCode::Down);
     state.key(KeyCode::Char('n'));
     let (checkout, evil) = names(&state);
-    assert!(evil < checkout, "by name");
+    assert!(evil < checkout, "sorted by name");
     assert_eq!(
         (state.key(KeyCode::Enter), state.view),
         (Action::Ask, View::Process(99))
     );
     assert_eq!((state.key(KeyCode::Esc), state.view), (Action::Ask, View::Overview));
-    // The first incident is open, the second is over.
+    // The first incident is open, the second has ended.
     assert_eq!(state.key(KeyCode::Char('2')), Action::Draw);
     assert_eq!(
         (state.key(KeyCode::Char('1')), state.view),
@@ -93,17 +95,17 @@ fn keys_do_what_they_say() {
     }
     let (checkout, evil) = names(&state);
     assert!(checkout.is_some() && evil.is_none());
-    // While a filter is typed, q is a letter.
+    // While the user types a filter, q is a letter.
     assert_eq!(state.key(KeyCode::Char('q')), Action::Draw);
     state.key(KeyCode::Esc);
     assert!(names(&state).1.is_some());
     assert_eq!(state.key(KeyCode::Char('q')), Action::Quit);
 }
 
-/// Scenario: records of a daemon that is older or newer: fields are missing, null, unknown.
-/// Guarantee: they are drawn as far as they are known.
+/// Scenario: an older or newer daemon sends records with missing, null or unknown fields.
+/// Guarantee: the known values are drawn.
 #[test]
-fn other_versions_are_drawn() {
+fn records_of_other_versions_are_drawn() {
     let mut state = state();
     for text in [
         "{}",

@@ -1,7 +1,8 @@
-//! Ten questions that people ask, with the calls that an agent needs: at most three each.
+//! Ten typical questions of users, and the calls with which an agent answers them: at most three per question.
 //!
-//! The listener is a stub with what a daemon answered about five web services (`tests/mcp/state.json.gz`, recorded by
-//! `tests/mcp/record`), so that every answer is the same each time. Calls and answers are in `tests/mcp/questions.txt`.
+//! The listener is a stub with the recorded answers of a daemon about five web services (`tests/mcp/state.json.gz`,
+//! recorded by `tests/mcp/record`), so that every answer is reproducible. `tests/mcp/questions.txt` contains the calls
+//! and answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use super::stdio::Client;
 /// Answers of the API by path.
 type State = BTreeMap<String, Value>;
 
-/// Serves what was recorded; the address. It ends with the tests.
+/// Serves the recorded answers until the test process exits. Returns the address.
 fn listener() -> String {
     let file = File::open("tests/mcp/state.json.gz").unwrap();
     let state: Arc<State> = Arc::new(serde_json::from_reader(GzDecoder::new(file)).unwrap());
@@ -39,7 +40,7 @@ fn answer(mut stream: TcpStream, state: &State) {
         .map_while(Result::ok);
     while let Some(first) = lines.next() {
         let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        // The rest of the head.
+        // Skip the rest of the head.
         while lines.next().is_some_and(|line| !line.is_empty()) {}
         let (status, body) = match state.get(&path) {
             Some(record) => ("200 OK", record.to_string()),
@@ -55,10 +56,10 @@ fn answer(mut stream: TcpStream, state: &State) {
     }
 }
 
-/// A call: a tool and its arguments. A string `$N/a/b` is the value at `/a/b` of the answer of the Nth call.
+/// A call: a tool and its arguments. A string `$N/a/b` stands for the value at `/a/b` in the answer of call N.
 type Call = (&'static str, Value);
 
-/// A question, its calls, and where in the answer of the last one it is answered.
+/// A question, its calls, and the path of the result in the last answer.
 struct Question {
     asked: &'static str,
     calls: Vec<Call>,
@@ -152,7 +153,7 @@ fn questions() -> Vec<Question> {
     ]
 }
 
-/// The arguments with what earlier answers say.
+/// Returns the arguments with references replaced by values of earlier answers.
 fn resolved(value: &Value, answers: &[Value]) -> Value {
     match value {
         Value::String(text) => match text.strip_prefix('$').and_then(|path| path.split_once('/')) {
@@ -173,7 +174,7 @@ fn resolved(value: &Value, answers: &[Value]) -> Value {
     }
 }
 
-/// An answer for people: a line for each field, and for each value of a list.
+/// Formats an answer with one line per field and per list item.
 fn shown(answer: &Value) -> String {
     let mut lines = String::new();
     for (name, value) in answer.as_object().unwrap() {
@@ -191,11 +192,11 @@ fn shown(answer: &Value) -> String {
     lines
 }
 
-/// Bytes of a token, about.
+/// Approximate number of bytes per token.
 const BYTES_OF_A_TOKEN: usize = 4;
 
-/// Scenario: ten questions, asked with the calls of an agent over standard input and output.
-/// Guarantee: each is answered by at most three calls, of a few hundred tokens each; calls and answers are those of the
+/// Scenario: an agent asks ten questions over standard input and output.
+/// Guarantee: at most three calls answer each question, with a few hundred tokens per call; calls and answers match the
 /// golden file.
 #[test]
 fn ten_questions_are_answered() {

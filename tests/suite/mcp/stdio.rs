@@ -1,4 +1,4 @@
-//! `gcwatch mcp` as a program: its client speaks to it, and a listener answers it.
+//! `gcwatch mcp` as a program, with a client and a listener.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Stdio};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use test_support::program;
 use test_support::target::Running;
 
-/// The program, and a client of it.
+/// The program and its client.
 pub(super) struct Client {
     child: Running,
     questions: Option<ChildStdin>,
@@ -16,7 +16,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Begins it with these arguments, and shakes hands.
+    /// Starts the program with these arguments and completes the handshake.
     pub(super) fn start(arguments: &[&str]) -> Self {
         let mut child = program::command()
             .arg("mcp")
@@ -48,22 +48,25 @@ impl Client {
         questions.flush().unwrap();
     }
 
-    /// The message that answers a question.
+    /// Sends a request and returns its answer.
     pub(super) fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.id += 1;
         self.send(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
         loop {
             let mut line = String::new();
-            assert!(self.answers.read_line(&mut line).unwrap() > 0, "it ended");
+            assert!(
+                self.answers.read_line(&mut line).unwrap() > 0,
+                "the program is still running"
+            );
             let answer: Value = serde_json::from_str(&line).unwrap();
-            // One to a line that was no question has no id.
+            // Errors for lines that are not requests have no id.
             if answer["id"] == self.id {
                 return answer;
             }
         }
     }
 
-    /// The answer of a tool, and whether it is one and no refusal.
+    /// Calls a tool. Returns its answer, and whether the call succeeded.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> (Value, bool) {
         let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
         let result = &answer["result"];
@@ -77,19 +80,19 @@ impl Client {
         tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Its standard input ends. Whether it ended well.
+    /// Closes the standard input. Returns whether the program exited successfully.
     pub(super) fn end(mut self) -> bool {
         drop(self.questions.take());
         self.child.0.wait().unwrap().success()
     }
 }
 
-/// Scenario: a server that was begun with a recording; its tools, the recording by its name, a file that was not named,
-/// one in full, and a line of two megabytes.
-/// Guarantee: recordings alone; what `gcwatch analyze` says of it; other files are not read; the line is dropped and
-/// the next question answered; at the end of its input it ends.
+/// Scenario: the server is started with a recording. The client lists the tools, calls the recording by its name, calls
+/// a file that the server was not given, requests one collection in full, and sends a line of 2 MB.
+/// Guarantee: the server offers only recordings, and its answer matches `gcwatch analyze`. It does not read other
+/// files. It drops the long line, answers the next question, and exits when its input ends.
 #[test]
-fn recordings_alone_need_no_daemon() {
+fn recordings_need_no_daemon() {
     let mut client = Client::start(&["tests/recordings/net10-lohoos.nettrace.gz"]);
     assert_eq!(client.tools(), ["recording"]);
     let (known, _) = client.call("recording", &json!({}));
@@ -115,11 +118,12 @@ fn recordings_alone_need_no_daemon() {
     assert!(client.end());
 }
 
-/// Scenario: no daemon listens; a recording, standard input, a folder and a pipe are asked for as files; bursts are not
-/// allowed.
-/// Guarantee: a refusal says what to do; the recording is analyzed; what is no regular file is not opened.
+/// Scenario: no daemon listens. The client requests a recording, standard input, a folder and a pipe as files. Bursts
+/// are not allowed.
+/// Guarantee: each refusal contains a remedy. The recording is analyzed. Paths that are not regular files are not
+/// opened.
 #[test]
-fn without_a_daemon_it_says_what_to_do() {
+fn refusal_without_daemon_contains_remedy() {
     let mut client = Client::start(&["--connect", "http://127.0.0.1:1"]);
     assert_eq!(client.tools().len(), 7);
     let (refusal, is_answer) = client.call("incidents", &json!({}));
@@ -138,12 +142,13 @@ fn without_a_daemon_it_says_what_to_do() {
     assert!(client.end());
 }
 
-/// Scenario: `--allow-bursts`: callers of a process that is none of .NET, priced, confirmed with another pid,
-/// confirmed; `--allow-bursts` with the listener of another host.
-/// Guarantee: the first call says the price and the command; a confirmation is for its command and once; what the
-/// command says is the refusal. Pids of another host are not asked here.
+/// Scenario: with `--allow-bursts`, the client requests the callers of a process without .NET: it gets the price,
+/// confirms with another pid, then confirms correctly. Another server gets `--allow-bursts` and the listener of another
+/// host.
+/// Guarantee: the first call returns the price and the command. A confirmation is valid for its command, once. An error
+/// of the command becomes the refusal. Bursts are not possible with pids of another host.
 #[test]
-fn bursts_are_priced_first() {
+fn burst_requires_confirmed_price() {
     let mut client = Client::start(&["--allow-bursts"]);
     assert_eq!(client.tools().len(), 12);
     let pid = std::process::id();

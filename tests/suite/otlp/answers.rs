@@ -1,4 +1,4 @@
-//! What receivers answer, and what is done about it.
+//! Answers of receivers, and how the exporter handles them.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use test_support::receiver::{LONG, Receiver, Reply};
 
 const AN_HOUR: Duration = Duration::from_secs(3600);
 
-/// Scenario: one span to a receiver that answers with `replies` and then accepts.
-/// Returns the requests made and the accounts.
+/// Sends one span to a receiver that answers with `replies` and then accepts.
+/// Returns the number of requests and the counters.
 async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, delivery::otlp::stats::SignalStats) {
     let mut receiver = Receiver::start().await;
     let silent = |reply: &Reply| matches!(reply, Reply::Hang | Reply::Deaf | Reply::Trickle);
@@ -39,10 +39,10 @@ async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, delivery::
     (requests, stats)
 }
 
-/// Scenario: over gRPC, each answer that the specification says to retry, then an acceptance.
-/// Guarantee: one repetition, the span arrives, nothing is dropped.
+/// Scenario: a gRPC receiver gives each answer for which the specification requires a retry, then accepts.
+/// Guarantee: one retry delivers the span, and no item is dropped.
 #[tokio::test]
-async fn grpc_is_tried_again() {
+async fn retryable_grpc_codes_are_retried() {
     for code in [
         Code::Cancelled,
         Code::DeadlineExceeded,
@@ -65,20 +65,20 @@ async fn grpc_is_tried_again() {
     assert_eq!(stats.last_error.unwrap().text, "ResourceExhausted: busy");
 }
 
-/// Scenario: over gRPC and HTTP, "not now" without a word on when.
-/// Guarantee: it is tried again by our own backoff.
+/// Scenario: a receiver answers "not now" over gRPC and HTTP without a delay.
+/// Guarantee: the exporter retries after its own backoff.
 #[tokio::test]
-async fn backoff_is_our_own_where_the_receiver_names_none() {
+async fn missing_retry_delay_uses_own_backoff() {
     let (requests, stats) = one_span(Protocol::Grpc, vec![Reply::unavailable(None)]).await;
     assert_eq!((requests, stats.exported, stats.retries), (2, 1, 1));
     let (requests, stats) = one_span(Protocol::HttpProtobuf, vec![Reply::http(503, &[])]).await;
     assert_eq!((requests, stats.exported, stats.retries), (2, 1, 1));
 }
 
-/// Scenario: over HTTP, each retryable status, with `Retry-After`.
-/// Guarantee: one repetition, the span arrives.
+/// Scenario: an HTTP receiver answers with each retryable status and `Retry-After`.
+/// Guarantee: one retry delivers the span.
 #[tokio::test]
-async fn http_is_tried_again() {
+async fn retryable_http_statuses_are_retried() {
     for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson] {
         for status in [429, 502, 503, 504] {
             let (requests, stats) = one_span(protocol, vec![Reply::http(status, &[("retry-after", "0")])]).await;
@@ -90,11 +90,12 @@ async fn http_is_tried_again() {
     assert_eq!((requests, stats.exported), (2, 1));
 }
 
-/// Scenario: the receiver asks for an hour of silence, by RetryInfo or by `Retry-After`; a batch may be tried for a
-/// moment only.
-/// Guarantee: it is not asked again; the batch is dropped as expired, also the next one, that was never tried.
+/// Scenario: the receiver demands a delay of one hour, by RetryInfo or by `Retry-After`; the time limit for a batch is
+/// much shorter.
+/// Guarantee: the exporter sends no further request. It drops the batch as expired, and also the next batch, which it
+/// never sent.
 #[tokio::test]
-async fn a_demanded_delay_is_kept() {
+async fn demanded_delay_is_respected() {
     for (protocol, reply) in [
         (Protocol::Grpc, Reply::unavailable(Some(AN_HOUR))),
         (
@@ -120,9 +121,9 @@ async fn a_demanded_delay_is_kept() {
     }
 }
 
-/// Scenario: a receiver that reads a request and never answers, one that never reads, one that drops the connection in
-/// mid-body.
-/// Guarantee: each costs one attempt, then the span arrives.
+/// Scenario: one receiver reads a request and never answers, one never reads, and one resets the connection in the
+/// middle of the body.
+/// Guarantee: each costs one attempt; the next attempt delivers the span.
 #[tokio::test]
 async fn silence_and_resets_cost_one_attempt() {
     for protocol in PROTOCOLS {
@@ -137,11 +138,11 @@ async fn silence_and_resets_cost_one_attempt() {
     }
 }
 
-/// Scenario: a request larger than any window of the connection, to a receiver that stops reading or drops the
-/// connection in mid-body.
-/// Guarantee: the attempt ends, by its timeout at the latest; the next one arrives whole.
+/// Scenario: a request is larger than any window of the connection; the receiver stops reading or resets the connection
+/// in the middle of the body.
+/// Guarantee: the attempt fails after its timeout at the latest, and the next request arrives complete.
 #[tokio::test]
-async fn a_request_cut_in_mid_body_is_sent_again_as_a_whole() {
+async fn interrupted_request_is_sent_again_completely() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         for reply in [Reply::Deaf, Reply::Reset] {
             let mut receiver = Receiver::start().await;
@@ -157,17 +158,18 @@ async fn a_request_cut_in_mid_body_is_sent_again_as_a_whole() {
             settle(&exporter).await;
             receiver.next().await;
             let spans = receiver.next().await.spans();
-            assert!(spans == [large], "{protocol:?}, {reply:?}: not whole");
+            assert!(spans == [large], "{protocol:?}, {reply:?}: the span arrives complete");
             let requests = exporter.stats().traces.requests;
             assert_eq!((requests.timed_out + requests.unreachable, requests.accepted), (1, 1));
         }
     }
 }
 
-/// Scenario: over HTTP, a 200 whose body breaks off, never ends, or is long and no OTLP; over gRPC a long answer.
-/// Guarantee: the status counts: accepted, not sent twice.
+/// Scenario: an HTTP receiver answers with 200 and a body that breaks off, never ends, or is long and not OTLP; a gRPC
+/// receiver sends a long answer.
+/// Guarantee: the status decides: the request counts as accepted and is not sent twice.
 #[tokio::test]
-async fn a_bad_body_of_a_good_answer_is_no_reason_to_repeat() {
+async fn invalid_body_of_success_causes_no_retry() {
     for reply in [Reply::BrokenAnswer, Reply::Trickle, Reply::LongAnswer(10 << 20)] {
         for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson] {
             let (requests, stats) = one_span(protocol, vec![reply.clone()]).await;
@@ -182,10 +184,10 @@ async fn a_bad_body_of_a_good_answer_is_no_reason_to_repeat() {
     assert_eq!((requests, stats.exported, stats.requests.partial), (1, 1, 1));
 }
 
-/// Scenario: nothing listens at the address at first; then a receiver comes up there.
-/// Guarantee: starting is no error; the span arrives once there is a receiver.
+/// Scenario: a receiver starts at its address after the exporter.
+/// Guarantee: the missing receiver does not prevent the start, and the span arrives as soon as the receiver listens.
 #[tokio::test]
-async fn a_receiver_that_is_down_is_waited_for() {
+async fn receiver_that_starts_later_gets_span() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let before = Receiver::start().await;
         let settings = spans_to(&before, protocol);
@@ -201,8 +203,9 @@ async fn a_receiver_that_is_down_is_waited_for() {
     }
 }
 
-/// Scenario: answers that are final: a bad request, no permission, a redirect.
-/// Guarantee: not tried again, counted as refused, the words are kept, without the token that the receiver repeats.
+/// Scenario: a receiver gives final answers: a bad request, a missing permission, a redirect.
+/// Guarantee: the exporter does not retry, counts the items as refused, and keeps the error text without the token that
+/// the receiver repeats.
 #[tokio::test]
 async fn refusals_are_final_and_reported_without_secrets() {
     let (requests, stats) = one_span(
@@ -243,8 +246,9 @@ async fn refusals_are_final_and_reported_without_secrets() {
     assert!(!format!("{exporter:?}").contains("keep-secret"));
 }
 
-/// Scenario: each form's partial success: two of five spans rejected; and a warning without rejected spans.
-/// Guarantee: three exported, two rejected, the words kept, nothing sent again.
+/// Scenario: in each protocol, a receiver reports partial success: two of five spans are rejected; then it sends a
+/// warning without rejected spans.
+/// Guarantee: three spans count as exported and two as rejected, the message is kept, and no span is sent again.
 #[tokio::test]
 async fn partial_success_is_counted_and_not_repeated() {
     for protocol in PROTOCOLS {
@@ -275,7 +279,7 @@ async fn partial_success_is_counted_and_not_repeated() {
             settle(&exporter).await;
         }
         let stats = exporter.stats().traces;
-        // A receiver cannot reject more than it was sent, nor less than nothing.
+        // A receiver cannot reject more spans than it was sent, or a negative number.
         assert_eq!(
             (stats.exported, stats.rejected, stats.requests.partial),
             (13, 7, 4),
@@ -290,11 +294,12 @@ async fn partial_success_is_counted_and_not_repeated() {
     }
 }
 
-/// Scenario: a backend that takes traces only: gRPC Unimplemented or HTTP 404 for metrics, HTTP 405 for logs.
-/// Guarantee: it is asked seldom; somebody who waits for a flush does not wait for it: what waits is dropped as
-/// unsupported; traces go on.
+/// Scenario: a backend accepts only traces: it answers metrics with gRPC Unimplemented or HTTP 404, and logs with HTTP
+/// 405.
+/// Guarantee: the exporter rarely sends it the other signals. A flush does not wait for them: their queued items are
+/// dropped as unsupported. Traces are still delivered.
 #[tokio::test]
-async fn a_backend_without_a_signal_is_not_nagged() {
+async fn unsupported_signal_is_rarely_sent() {
     for protocol in PROTOCOLS {
         let mut receiver = Receiver::start().await;
         let (metrics, logs) = match protocol {
@@ -328,16 +333,18 @@ async fn a_backend_without_a_signal_is_not_nagged() {
         }
         assert!(
             (5..=11).contains(&requests),
-            "three of traces, few of the others: {requests}"
+            "three requests for traces, few for the other signals: {requests}"
         );
         assert!(running.shutdown(LONG).await.is_nothing());
     }
 }
 
-/// Scenario: small requests are answered RESOURCE_EXHAUSTED without RetryInfo: a quota, not a size.
-/// Guarantee: asked again as a whole, later and later, as long as it may be retried; not in ever smaller pieces.
+/// Scenario: a receiver answers small requests with RESOURCE_EXHAUSTED and without RetryInfo: its quota is used up, the
+/// size is acceptable.
+/// Guarantee: the exporter retries the complete request with growing delays until it expires; it does not split the
+/// request.
 #[tokio::test]
-async fn a_used_up_quota_is_not_hammered() {
+async fn exhausted_quota_is_retried_with_backoff() {
     let mut receiver = Receiver::start().await;
     receiver.then(Reply::grpc(Code::ResourceExhausted, "quota used up", None));
     let mut settings = spans_to(&receiver, Protocol::Grpc);
@@ -354,12 +361,12 @@ async fn a_used_up_quota_is_not_hammered() {
     assert!(requests.iter().all(|spans| *spans == 20), "{requests:?}");
 }
 
-/// Scenario: a receiver that cannot unpack: grpc-go's and tonic's UNIMPLEMENTED, HTTP's 415; and one that says so of a
-/// plain request.
-/// Guarantee: the request is sent again at once, plain, and so are those after it; the signal is not taken for
-/// unsupported.
+/// Scenario: receivers cannot decompress: they send UNIMPLEMENTED as grpc-go and tonic do, or HTTP 415; another
+/// receiver sends the same answer to an uncompressed request.
+/// Guarantee: the exporter immediately sends the request again without compression, and later requests as well. It does
+/// not treat the signal as unsupported.
 #[tokio::test]
-async fn a_receiver_that_cannot_unpack_gets_plain_requests() {
+async fn receiver_without_decompression_gets_plain_requests() {
     let go = Reply::grpc(
         Code::Unimplemented,
         "grpc: Decompressor is not installed for grpc-encoding \"zstd\"",

@@ -1,4 +1,4 @@
-//! Bounds on what waits, on what is sent at once, and on the end.
+//! Bounds of the queue, of a request and of the shutdown.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::otlp::given::{
 };
 use test_support::receiver::{LONG, Receiver, Reply};
 
-/// Scenario: while a receiver holds the first request, ten more spans come for a queue of four.
-/// Guarantee: the newest four arrive, the six oldest are counted; the span in flight is none of them.
+/// Scenario: while a receiver holds the first request, ten more spans arrive for a queue of four.
+/// Guarantee: the newest four are delivered, the oldest six are counted as dropped, and the span in flight is not among
+/// them.
 #[tokio::test]
-async fn the_oldest_goes_when_the_queue_is_full() {
+async fn full_queue_drops_oldest_items() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::Held]);
     let mut settings = spans_to(&receiver, Protocol::Grpc);
@@ -36,10 +37,10 @@ async fn the_oldest_goes_when_the_queue_is_full() {
     assert_sum(&stats);
 }
 
-/// Scenario: spans of a kilobyte for a queue of ten kilobytes, and one that is larger than the queue.
-/// Guarantee: what waits never passes the bound; the large one drives nothing else out.
+/// Scenario: spans of 1 KB arrive for a queue of 10 KB, and one span is larger than the queue.
+/// Guarantee: the queue never exceeds its bound, and the large span does not displace others.
 #[tokio::test]
-async fn what_waits_is_bounded_in_bytes() {
+async fn queue_is_bounded_in_bytes() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::Held]);
     let mut settings = spans_to(&receiver, Protocol::Grpc);
@@ -64,12 +65,12 @@ async fn what_waits_is_bounded_in_bytes() {
     receiver.release();
 }
 
-/// Scenario: hundreds of spans of many processes with a bound of twenty on items, then on bytes; one span is above the
-/// bound.
-/// Guarantee: no request passes a bound, except that of the one span, which is alone; everything arrives once and in
-/// order.
+/// Scenario: many processes give hundreds of spans; requests are bounded to 20 items or to a number of bytes, and one
+/// span exceeds that bound.
+/// Guarantee: no request exceeds a bound, except the request with the large span, which contains no other span. Every
+/// span arrives exactly once and in order.
 #[tokio::test]
-async fn requests_are_split_before_they_are_sent() {
+async fn requests_are_split_before_sending() {
     let bound = 8 << 10;
     for protocol in PROTOCOLS {
         let mut receiver = Receiver::start().await;
@@ -100,11 +101,11 @@ async fn requests_are_split_before_they_are_sent() {
     }
 }
 
-/// Scenario: a receiver that takes less than we send: requests above 40 kB are refused, and one span alone is larger.
-/// Guarantee: they are halved until they fit; only the one span is lost, counted; later requests are made small at
-/// once.
+/// Scenario: a receiver rejects requests above 40 KB, and one span is larger.
+/// Guarantee: the exporter halves rejected requests until they fit. It loses and counts only the large span, and later
+/// requests are small from the start.
 #[tokio::test]
-async fn a_request_refused_as_too_large_is_halved() {
+async fn oversized_request_is_halved() {
     for protocol in PROTOCOLS {
         let mut receiver = Receiver::start().await;
         receiver.limit(40 << 10);
@@ -134,8 +135,8 @@ async fn a_request_refused_as_too_large_is_halved() {
     }
 }
 
-/// Scenario: metrics of many processes with far more points in all than one entry holds.
-/// Guarantee: all arrive, counted in points.
+/// Scenario: the metrics of many processes have far more points in total than a queue entry can hold.
+/// Guarantee: all points arrive, and the counters count points.
 #[tokio::test]
 async fn metrics_are_counted_in_points() {
     let mut receiver = Receiver::start().await;
@@ -164,10 +165,10 @@ async fn metrics_are_counted_in_points() {
     assert_eq!(metrics, 1000);
 }
 
-/// Scenario: the end comes while all three signals wait for company.
-/// Guarantee: everything is sent before the end, nothing is lost; what is given afterwards is counted.
+/// Scenario: the exporter is shut down while all three signals wait for a fuller batch.
+/// Guarantee: shutdown sends every queued item and loses none; items given afterwards are counted as dropped.
 #[tokio::test]
-async fn shutdown_sends_what_waits() {
+async fn shutdown_sends_queued_items() {
     let mut receiver = Receiver::start().await;
     let mut settings = all_to(&receiver, Protocol::Grpc);
     settings.limits.batch_delay = Duration::from_secs(3600);
@@ -186,11 +187,11 @@ async fn shutdown_sends_what_waits() {
     assert_sum(&stats);
 }
 
-/// Scenario: the end comes while a receiver hangs on a batch of three spans and five more wait; the metrics' receiver
-/// is down.
-/// Guarantee: the end comes in its time and says exactly what was lost.
+/// Scenario: the exporter is shut down while a receiver hangs on a batch of three spans, five more spans are queued,
+/// and the receiver of the metrics is down.
+/// Guarantee: shutdown finishes within its timeout and reports exactly the lost items.
 #[tokio::test]
-async fn shutdown_is_bounded_and_says_what_was_lost() {
+async fn shutdown_is_bounded_and_reports_lost_items() {
     for protocol in PROTOCOLS {
         let mut receiver = Receiver::start().await;
         receiver.then(Reply::Hang);
@@ -228,14 +229,14 @@ async fn shutdown_is_bounded_and_says_what_was_lost() {
     }
 }
 
-/// Scenario: a flush while a receiver hangs, and one after it answered.
-/// Guarantee: the first ends in its time and says no, the second says yes.
+/// Scenario: one flush runs while a receiver hangs, another after the receiver has answered.
+/// Guarantee: the first flush returns false within its timeout, the second returns true.
 #[tokio::test]
 async fn flush_is_bounded() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::Held]);
     let (exporter, _running) = start(&spans_to(&receiver, Protocol::Grpc));
-    assert!(exporter.flush(LONG).await, "nothing waits");
+    assert!(exporter.flush(LONG).await, "a flush of an empty queue succeeds");
     exporter.spans(&resource("shop"), vec![span("gc")]);
     receiver.next().await;
     assert!(!exporter.flush(Duration::from_millis(50)).await);
@@ -244,10 +245,10 @@ async fn flush_is_bounded() {
     assert_eq!(exporter.stats().traces.exported, 1);
 }
 
-/// Scenario: a batch is tried for a moment only while its receiver is down.
-/// Guarantee: it is dropped as expired, and the queue went on meanwhile.
+/// Scenario: the time limit for a batch expires while its receiver is down.
+/// Guarantee: the batch is dropped as expired, and the queue continues to work.
 #[tokio::test]
-async fn a_batch_expires() {
+async fn batch_expires() {
     let nobody = Receiver::start().await;
     let mut settings = spans_to(&nobody, Protocol::HttpProtobuf);
     drop(nobody);

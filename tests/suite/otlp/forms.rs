@@ -1,4 +1,4 @@
-//! What is on the wire, in each form and packing.
+//! The requests on the wire, in each protocol and compression.
 
 use base::secret::Secret;
 use delivery::otlp::settings::{Compression, Protocol};
@@ -7,12 +7,12 @@ use delivery::otlp::signal::Signal;
 use crate::otlp::given::{PROTOCOLS, all_to, gauge, profile, record, resource, settle, span, spans_to, start};
 use test_support::receiver::Receiver;
 
-/// Scenario: a span, a log record, a metric and two profiles are sent in each of the three forms, packed in each of the
-/// three ways, with a header.
-/// Guarantee: each arrives at its own path with resource, scope, version and schema, packed as asked, named `gcwatch`;
-/// the profiles each with its own tables.
+/// Scenario: a span, a log record, a metric and two profiles are sent in each of the three protocols with each of the
+/// three compressions, and with a header.
+/// Guarantee: each arrives at its own path with its resource, scope, version and schema, compressed as configured, with
+/// the user agent `gcwatch`; each profile has its own tables.
 #[tokio::test]
-async fn every_form_and_packing_arrives() {
+async fn every_protocol_and_compression_is_delivered() {
     for protocol in PROTOCOLS {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let mut receiver = Receiver::start().await;
@@ -40,7 +40,7 @@ async fn every_form_and_packing_arrives() {
             exporter.logs(&resource, vec![record("anomaly")]);
             settle(&exporter).await;
             let logs = receiver.next().await;
-            // Each with its own tables: never two in a request.
+            // Each profile has its own tables, so a request never contains two profiles.
             for name in ["alloc_space", "cpu"] {
                 let (profile, dictionary) = profile(name);
                 exporter.profile(&resource, &profile, &dictionary);
@@ -117,8 +117,8 @@ async fn every_form_and_packing_arrives() {
     }
 }
 
-/// Scenario: two processes and one of them again, known by another but equal resource, give spans in turn.
-/// Guarantee: one request with one part for each process, each with its spans in their order.
+/// Scenario: two processes give spans in turn; the first process is also known by another, equal resource.
+/// Guarantee: one request has one part for each process, with the spans of the process in order.
 #[tokio::test]
 async fn one_request_is_grouped_by_process() {
     let mut receiver = Receiver::start().await;
@@ -143,10 +143,10 @@ async fn one_request_is_grouped_by_process() {
     assert!(receiver.try_next().is_none());
 }
 
-/// Scenario: all three signals go to the same gRPC endpoint, several times.
-/// Guarantee: over one connection.
+/// Scenario: all three signals are sent several times to the same gRPC endpoint.
+/// Guarantee: the signals share one connection.
 #[tokio::test]
-async fn signals_share_a_connection() {
+async fn signals_share_connection() {
     let mut receiver = Receiver::start().await;
     let (exporter, _running) = start(&all_to(&receiver, Protocol::Grpc));
     let resource = resource("shop");

@@ -1,4 +1,4 @@
-//! What the tests send, and with which settings.
+//! Items that the tests send, and the settings with which they send them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Set
     Settled::new(format!("{}{path}", receiver.url()), protocol, LONG)
 }
 
-/// Settings that send all signals to `receiver`, without much delay.
+/// Settings that send all signals to `receiver` with little delay.
 pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     OtlpSettings {
         traces: Some(to(receiver, Signal::Traces, protocol)),
@@ -81,7 +81,7 @@ pub(crate) fn record(text: &str) -> LogRecord {
     }
 }
 
-/// A profile of this kind, with a sample of 24, and the tables that it refers to.
+/// A profile of this kind with one sample of 24, and the tables that the profile refers to.
 pub(crate) fn profile(kind: &str) -> (Profile, ProfilesDictionary) {
     let profile = Profile {
         sample_type: Some(ValueType {
@@ -115,16 +115,16 @@ pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, Running) {
     Exporter::start(settings).unwrap()
 }
 
-/// Waits until everything given so far is accounted for.
+/// Waits until every item given so far is accounted for.
 pub(crate) async fn settle(exporter: &Exporter) {
     assert!(
         exporter.flush(LONG).await,
-        "everything is settled in time: {:?}",
+        "every item is settled in time: {:?}",
         exporter.stats()
     );
 }
 
-/// Every item given is accounted for once.
+/// Asserts that every given item is accounted for exactly once.
 pub(crate) fn assert_sum(stats: &SignalStats) {
     let sum = stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight + stats.stored;
     assert_eq!(stats.given, sum, "{stats:?}");

@@ -52,7 +52,7 @@ fn exemplar() -> Exemplar {
     }
 }
 
-/// What was sent, without the frame that all requests have.
+/// Sends the items of a signal and returns the request without the frame that all requests have.
 async fn sent(signal: &str) -> String {
     let mut receiver = Receiver::start().await;
     let (exporter, _running) = start(&all_to(&receiver, Protocol::HttpJson));
@@ -185,7 +185,7 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// The frame of every request around `items`.
+/// Returns `items` in the frame that every request has.
 fn framed(part: &str, scopes: &str, list: &str, items: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let schema = r#""schemaUrl":"https://opentelemetry.io/schemas/1.44.0""#;
@@ -196,15 +196,15 @@ fn framed(part: &str, scopes: &str, list: &str, items: &str) -> String {
     )
 }
 
-/// Takes the line breaks and indentations out of an expectation.
+/// Removes line breaks and indentation from an expected text.
 fn joined(lines: &str) -> String {
     lines.lines().map(str::trim).collect()
 }
 
-/// Scenario: a span with every kind of attribute, an event, a link and a status, as JSON.
-/// Guarantee: the bytes that the specification asks for.
+/// Scenario: a span with every kind of attribute, an event, a link and a status is sent as JSON.
+/// Guarantee: its bytes match the specification.
 #[tokio::test]
-async fn a_span_is_the_json_of_the_specification() {
+async fn span_matches_specified_json() {
     let span = joined(
         r#"{"traceId":"5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b","spanId":"0e0e0e0e0e0e0e0e","traceState":"",
         "parentSpanId":"efefefefefefefef","flags":257,"name":"gc","kind":1,
@@ -228,11 +228,11 @@ async fn a_span_is_the_json_of_the_specification() {
     );
 }
 
-/// Scenario: a gauge, a sum with an exemplar, a histogram and an exponential histogram without a negative part and
-/// without a largest value, as JSON.
-/// Guarantee: the bytes that the specification asks for; what is not there is left out, not `null`.
+/// Scenario: a gauge, a sum with an exemplar, a histogram, and an exponential histogram without a negative part and
+/// without a maximum are sent as JSON.
+/// Guarantee: their bytes match the specification; absent values are omitted, not `null`.
 #[tokio::test]
-async fn metrics_are_the_json_of_the_specification() {
+async fn metrics_match_specified_json() {
     let exemplar = r#"{"filteredAttributes":[],"timeUnixNano":"3","spanId":"abababababababab",
         "traceId":"cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd","asDouble":0.25}"#;
     let metrics = joined(&format!(
@@ -256,10 +256,10 @@ async fn metrics_are_the_json_of_the_specification() {
     );
 }
 
-/// Scenario: a log record with an event's name and a span's identifiers, as JSON.
-/// Guarantee: the bytes that the specification asks for.
+/// Scenario: a log record with an event name and the identifiers of a span is sent as JSON.
+/// Guarantee: its bytes match the specification.
 #[tokio::test]
-async fn a_record_is_the_json_of_the_specification() {
+async fn record_matches_specified_json() {
     let record = joined(
         r#"{"timeUnixNano":"5","observedTimeUnixNano":"6","severityNumber":13,"severityText":"WARN",
         "body":{"stringValue":"text"},"attributes":[],"droppedAttributesCount":0,"flags":1,

@@ -1,4 +1,4 @@
-//! The queue on disk: outages of the receiver, ends and kills of the process that exports.
+//! The queue on disk during outages of the receiver, and across exits and kills of the exporting process.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,10 +14,10 @@ use delivery::otlp::stats::Stats;
 use crate::otlp::given::{PROTOCOLS, all_to, assert_sum, gauge, large_span, record, resource, span, spans_to, start};
 use test_support::receiver::{LONG, Receiver, Reply};
 
-/// Kills in the normal suite; `GCWATCH_KILLS` sets another number (1,000 in the full mode).
+/// Number of kills in the normal suite; `GCWATCH_KILLS` sets another number (1,000 in the full mode).
 const KILLS: u64 = 12;
 
-/// The directory of the child process that is killed, and its first number.
+/// Variable with the directory of the child process that is killed, and its first span number.
 const CHILD: &str = "GCWATCH_TEST_KILLED_CHILD";
 
 pub(crate) fn with_disk(mut settings: OtlpSettings, directory: &Path) -> OtlpSettings {
@@ -29,7 +29,7 @@ pub(crate) fn with_disk(mut settings: OtlpSettings, directory: &Path) -> OtlpSet
     settings
 }
 
-/// How often each name of a span arrived.
+/// Returns how many times each span name arrived.
 fn names(receiver: &mut Receiver) -> BTreeMap<String, u64> {
     let mut names = BTreeMap::new();
     while let Some(request) = receiver.try_next() {
@@ -40,23 +40,24 @@ fn names(receiver: &mut Receiver) -> BTreeMap<String, u64> {
     names
 }
 
-/// Waits until the counters are as `is` says.
+/// Waits until `is` returns true for the counters.
 pub(crate) async fn until(exporter: &Exporter, is: impl Fn(&Stats) -> bool) {
     let reached = tokio::time::timeout(LONG, exporter.until(is)).await;
     assert!(reached.is_ok(), "{:?}", exporter.stats());
 }
 
-/// Scenario: a receiver that took a first span is gone for two seconds, while far more comes than fits in memory; then
-/// it is back at the same address. All three protocols.
-/// Guarantee: within two seconds it gets requests again; it gets every span exactly once; nothing is dropped.
+/// Scenario: a receiver accepts a first span and then is down for two seconds, while far more spans arrive than fit in
+/// memory; then it listens again at the same address. All three protocols are tested.
+/// Guarantee: the receiver gets requests again within two seconds, it gets every span exactly once, and no span is
+/// dropped.
 #[tokio::test]
-async fn nothing_is_lost_while_the_receiver_is_gone() {
+async fn outage_loses_no_items() {
     for protocol in PROTOCOLS {
         let folder = tempfile::tempdir().unwrap();
         let mut receiver = Receiver::start().await;
         let address = receiver.address;
         let mut settings = with_disk(spans_to(&receiver, protocol), folder.path());
-        // A disk may be busy for a while: half of what comes.
+        // The disk may be slow, so the queue in memory has half the size of the spans.
         settings.limits.queue_bytes = 1 << 20;
         let (exporter, running) = start(&settings);
         let shop = resource("shop");
@@ -85,7 +86,7 @@ async fn nothing_is_lost_while_the_receiver_is_gone() {
         for name in again.span_names() {
             *arrived.entry(name).or_default() += 1;
         }
-        // The request under way when it came back may have been refused yet.
+        // A request in progress when the receiver returned may have been refused.
         let missing: Vec<_> = (0..200)
             .filter(|number| !arrived.contains_key(&format!("{number:04}")))
             .collect();
@@ -98,11 +99,11 @@ async fn nothing_is_lost_while_the_receiver_is_gone() {
     }
 }
 
-/// Scenario: the daemon ends in order while the receiver holds a request and says nothing; another one starts with the
-/// same directory and a receiver that works. All signals.
-/// Guarantee: the first one says that nothing was lost; the second one sends all of it, the same bytes.
+/// Scenario: the daemon shuts down gracefully while the receiver holds a request without an answer; another daemon
+/// starts with the same directory and a working receiver. All signals are tested.
+/// Guarantee: the first daemon reports no loss; the second sends every item with the same bytes.
 #[tokio::test]
-async fn an_end_keeps_what_was_not_answered() {
+async fn shutdown_keeps_unanswered_items() {
     let folder = tempfile::tempdir().unwrap();
     let mut receiver = Receiver::start().await;
     receiver.then(Reply::Held);
@@ -150,13 +151,14 @@ async fn an_end_keeps_what_was_not_answered() {
     assert_eq!(
         std::fs::read_dir(folder.path().join("traces")).unwrap().count(),
         1,
-        "the position is left"
+        "only the read position remains"
     );
 }
 
-/// Not a test: the process that is killed. It gives numbered spans, and says how many of them are on disk.
+/// The child process that the test below kills. This function is not a test itself: it gives numbered spans and prints
+/// how many are on disk.
 #[test]
-#[ignore = "the child process of a_kill_loses_nothing_that_was_written"]
+#[ignore = "the child process of kill_loses_no_stored_items"]
 fn killed_child() {
     let Ok(child) = env::var(CHILD) else { return };
     let (directory, first) = child.split_once(' ').unwrap();
@@ -168,7 +170,7 @@ fn killed_child() {
     runtime.block_on(async {
         let nobody = Receiver::start().await;
         let mut settings = with_disk(spans_to(&nobody, Protocol::Grpc), Path::new(directory));
-        // Nobody listens there.
+        // No receiver listens at this address.
         "http://127.0.0.1:1".clone_into(&mut settings.traces.as_mut().unwrap().endpoint);
         let (exporter, _running) = start(&settings);
         let before = exporter.stats().traces.stored;
@@ -178,18 +180,18 @@ fn killed_child() {
             tokio::time::sleep(Duration::from_micros(200)).await;
             let stats = exporter.stats().traces;
             assert_eq!(stats.dropped.total(), 0);
-            // The oldest are stored first, so that it is these.
-            // One of those from before may be on its way.
+            // The oldest spans are stored first, so the count determines which spans are on disk.
+            // One span of an earlier child may be in flight.
             println!("stored {}", stats.stored.saturating_sub(before));
         }
     });
 }
 
-/// Scenario: a process that exports to a receiver that is down is killed (SIGKILL) again and again under load, with the
-/// same directory.
-/// Guarantee: what was written is there after every kill; at last all of it arrives, exactly once.
+/// Scenario: a process that exports to a receiver that is down is repeatedly killed (SIGKILL) under load. All children
+/// use the same directory.
+/// Guarantee: every stored span survives each kill; finally, all of them arrive exactly once.
 #[tokio::test]
-async fn a_kill_loses_nothing_that_was_written() {
+async fn kill_loses_no_stored_items() {
     let kills = env::var("GCWATCH_KILLS")
         .ok()
         .and_then(|kills| kills.parse().ok())
@@ -218,7 +220,7 @@ async fn a_kill_loses_nothing_that_was_written() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(stored >= enough, "round {round}: the child ended by itself");
+        assert!(stored >= enough, "round {round}: the child runs until it is killed");
         written.extend((first..first + stored).map(|number| format!("{number:010}")));
     }
     let mut receiver = Receiver::start().await;

@@ -1,6 +1,7 @@
-//! gcwatch's own log records and spans: the SDK and `opentelemetry-otlp` over the connections of the targets' data.
+//! Log records and spans of gcwatch itself: the SDK and `opentelemetry-otlp` send them over the connections of the
+//! targets' data.
 //!
-//! The runtime of these tests has one thread, like the daemon's.
+//! The runtime of these tests has one thread, like the runtime of the daemon.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use test_support::receiver::{LONG, Receiver, Recorded, Reply};
 
 /// The providers of an exporter's own telemetry.
 struct Own {
-    /// Kept: dropping it is a shutdown.
+    /// Kept because dropping the provider shuts it down.
     _provider: SdkLoggerProvider,
     logger: SdkLogger,
     tracer: SdkTracer,
@@ -31,7 +32,7 @@ impl Own {
     fn of(exporter: &Exporter) -> Self {
         let provider = exporter.own_logs(&resource("gcwatch")).unwrap();
         Self {
-            // A scope that is replaced.
+            // The exporter replaces this scope.
             logger: provider.logger(""),
             _provider: provider,
             tracer: exporter.own_spans(&resource("gcwatch")).unwrap(),
@@ -51,7 +52,7 @@ impl Own {
     }
 }
 
-/// The bodies of the log records in a request.
+/// Returns the bodies of the log records in a request.
 fn bodies(request: &Recorded) -> Vec<String> {
     let scopes = request
         .logs()
@@ -67,12 +68,12 @@ fn bodies(request: &Recorded) -> Vec<String> {
         .collect()
 }
 
-/// Scenario: a log record and a span in each protocol and compression, with a header of the settings.
-/// Guarantee: they arrive at the paths of the targets' data with gcwatch's resource, scope, version and schema,
-/// compressed and named as the settings say, over one connection with the targets' data over gRPC; and they count in
-/// the same accounts.
+/// Scenario: a log record and a span are sent in each protocol and compression, with a header from the settings.
+/// Guarantee: both arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema, and
+/// with the configured compression and headers. Over gRPC they share a connection with the targets' data. Both count in
+/// the same counters.
 #[tokio::test]
-async fn own_telemetry_arrives_as_the_data_of_targets_does() {
+async fn own_telemetry_arrives_like_target_data() {
     for protocol in PROTOCOLS {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let mut receiver = Receiver::start().await;
@@ -128,10 +129,11 @@ async fn own_telemetry_arrives_as_the_data_of_targets_does() {
     }
 }
 
-/// Scenario: a reload names another receiver with another protocol; then none; then one again.
-/// Guarantee: each record goes where the settings say when it is sent; without a receiver it is none.
+/// Scenario: a reload sets another receiver with another protocol, then no receiver, then a receiver again.
+/// Guarantee: each record goes to the receiver that is configured when it is sent; without a receiver, records are
+/// discarded.
 #[tokio::test]
-async fn own_telemetry_follows_a_reload() {
+async fn own_telemetry_follows_reload() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let (exporter, running) = start(&all_to(&first, Protocol::Grpc));
     let own = Own::of(&exporter);
@@ -140,7 +142,7 @@ async fn own_telemetry_follows_a_reload() {
     exporter.reconfigure(&all_to(&second, Protocol::HttpJson)).unwrap();
     own.log("two");
     assert_eq!(bodies(&second.next().await), ["two"]);
-    // What is in flight when a signal is switched off counts as dropped.
+    // Items in flight count as dropped if their signal is switched off.
     exporter.until(|stats| stats.logs.exported == 2).await;
     exporter.reconfigure(&OtlpSettings::default()).unwrap();
     own.log("nowhere");
@@ -151,11 +153,11 @@ async fn own_telemetry_follows_a_reload() {
     assert_eq!(exporter.stats().logs.exported, 3);
 }
 
-/// Scenario: a receiver is unavailable for a request, asks for a pause in the middle of retries, and a reload names
-/// another.
-/// Guarantee: the record is retried, then goes to the new receiver at once.
+/// Scenario: a receiver is unavailable for a request and demands a delay during retries; then a reload sets another
+/// receiver.
+/// Guarantee: the exporter retries the record, then immediately sends it to the new receiver.
 #[tokio::test]
-async fn a_retry_follows_a_reload() {
+async fn retry_follows_reload() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let (mut old, mut new) = (Receiver::start().await, Receiver::start().await);
         match protocol {
@@ -176,10 +178,11 @@ async fn a_retry_follows_a_reload() {
     }
 }
 
-/// Scenario: a receiver refuses a record for good; a backend accepts traces only, and is given several records.
-/// Guarantee: what is refused is counted and not repeated; a backend without the signal is asked once.
+/// Scenario: one receiver permanently refuses a record; another backend accepts only traces and is given several
+/// records.
+/// Guarantee: the refused record is counted and not retried; the backend without the signal gets a single request.
 #[tokio::test]
-async fn refusals_are_final_and_an_unknown_signal_is_asked_for_once() {
+async fn refusal_is_final_and_unsupported_signal_is_sent_once() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let mut receiver = Receiver::start().await;
         let (refused, unsupported) = match protocol {
@@ -198,7 +201,7 @@ async fn refusals_are_final_and_an_unknown_signal_is_asked_for_once() {
         assert_eq!(bodies(&receiver.next().await), ["unsupported"]);
         exporter.until(|stats| stats.logs.unsupported).await;
         own.log("not even tried");
-        // The last one is dropped before the end or at it, which counts as lost there.
+        // The last record is dropped before or during shutdown; in the second case it counts as lost.
         let _lost = running.shutdown(LONG).await;
         assert!(receiver.try_next().is_none());
         let stats = exporter.stats().logs;
@@ -211,10 +214,10 @@ async fn refusals_are_final_and_an_unknown_signal_is_asked_for_once() {
     }
 }
 
-/// Scenario: a receiver that cannot decompress.
+/// Scenario: a receiver cannot decompress.
 /// Guarantee: the record arrives uncompressed.
 #[tokio::test]
-async fn a_receiver_that_cannot_decompress_gets_plain_requests() {
+async fn receiver_without_decompression_gets_plain_own_records() {
     let grpc = Reply::grpc(
         Code::Unimplemented,
         "Decompressor is not installed for grpc-encoding \"gzip\"",
@@ -239,12 +242,12 @@ async fn a_receiver_that_cannot_decompress_gets_plain_requests() {
     }
 }
 
-/// Scenario: the receiver is unavailable for gcwatch's own log record and span; gcwatch ends, and begins again with a
-/// receiver that works. All three protocols.
-/// Guarantee: both wait on disk as the data of targets does, nothing is lost, and both arrive once, with gcwatch's
-/// resource and scope.
+/// Scenario: the receiver is unavailable for a log record and a span of gcwatch itself; gcwatch shuts down and starts
+/// again with a working receiver. All three protocols are tested.
+/// Guarantee: both items wait on disk like target data, no item is lost, and each arrives once with gcwatch's resource
+/// and scope.
 #[tokio::test]
-async fn own_telemetry_outlives_an_outage_and_an_end() {
+async fn own_telemetry_survives_outage_and_restart() {
     for protocol in PROTOCOLS {
         let folder = tempfile::tempdir().unwrap();
         let receiver = Receiver::start().await;
@@ -291,12 +294,12 @@ async fn own_telemetry_outlives_an_outage_and_an_end() {
     }
 }
 
-/// Scenario: the end comes while a receiver hangs on a record and a span, more wait, and far more came than may wait;
-/// or the receiver is down.
-/// Guarantee: the end comes in its time on a runtime of one thread, every item is counted once, and what may wait is
-/// bounded.
+/// Scenario: the exporter shuts down while a receiver hangs on a record and a span, more items are queued, and more
+/// arrived than the queue accepts; or the receiver is down.
+/// Guarantee: shutdown finishes within its timeout on a runtime with one thread, every item is counted once, and the
+/// queue is bounded.
 #[tokio::test]
-async fn the_end_is_bounded_and_says_what_was_lost() {
+async fn own_telemetry_shutdown_is_bounded_and_reports_lost_items() {
     for protocol in PROTOCOLS {
         for down in [false, true] {
             let mut receiver = Receiver::start().await;
@@ -334,11 +337,11 @@ async fn the_end_is_bounded_and_says_what_was_lost() {
             };
             let stats = exporter.stats();
             if down {
-                // What was tried waits in the queue of the signal, so that more may come.
+                // Items that were tried wait in the queue of the signal, so the SDK's queue has room for more.
                 let all = lost.records + stats.logs.dropped.queue_full;
                 assert_eq!((lost.spans, all), (1, 601), "{protocol:?}: {stats:?}");
             } else {
-                // Those that wait, and the one in flight.
+                // The queued records and the record in flight.
                 assert_eq!(
                     (lost, stats.logs.dropped.queue_full),
                     (expected, 88),

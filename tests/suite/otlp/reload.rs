@@ -1,4 +1,4 @@
-//! Other settings while the daemon runs, and settings that cannot be used.
+//! Changes of the settings while the daemon runs, and invalid settings.
 
 use base::secret::Secret;
 use delivery::otlp::Exporter;
@@ -9,11 +9,11 @@ use delivery::otlp::signal::Signal;
 use crate::otlp::given::{assert_sum, resource, settle, span, spans_to, start, to};
 use test_support::receiver::{LONG, Receiver, Reply};
 
-/// Scenario: a batch waits to be tried again (the receiver demands long silence), more waits behind it; the settings
-/// name another.
-/// Guarantee: everything goes to the new receiver at once, in order; nothing is lost.
+/// Scenario: a batch waits for a retry because the receiver demands a long delay, and more items are queued behind it;
+/// the new settings name another receiver.
+/// Guarantee: all items go to the new receiver immediately and in order; no item is lost.
 #[tokio::test]
-async fn a_reload_keeps_what_waits() {
+async fn reload_keeps_queued_items() {
     let mut old = Receiver::start().await;
     old.then(Reply::unavailable(Some(LONG * 10)));
     let (exporter, _running) = start(&spans_to(&old, Protocol::Grpc));
@@ -30,10 +30,10 @@ async fn a_reload_keeps_what_waits() {
     assert_eq!((stats.exported, stats.dropped.total()), (2, 0));
 }
 
-/// Scenario: a reload with the same receiver, again and again.
-/// Guarantee: the connection stays.
+/// Scenario: the settings are reloaded repeatedly with the same receiver.
+/// Guarantee: the connection stays open.
 #[tokio::test]
-async fn a_reload_without_a_change_keeps_the_connection() {
+async fn unchanged_reload_keeps_connection() {
     let mut receiver = Receiver::start().await;
     let mut settings = spans_to(&receiver, Protocol::Grpc);
     let (exporter, _running) = start(&settings);
@@ -50,10 +50,11 @@ async fn a_reload_without_a_change_keeps_the_connection() {
     assert_eq!(receiver.connections(), 1);
 }
 
-/// Scenario: a reload switches a signal off while some of it waits, and on again.
-/// Guarantee: what waited is counted, what comes meanwhile is none of our business, then it is sent again.
+/// Scenario: a reload switches a signal off while some of its items are queued, and another reload switches it on.
+/// Guarantee: the queued items are counted as dropped; items given while the signal is off are ignored; sending resumes
+/// afterwards.
 #[tokio::test]
-async fn a_signal_can_be_switched_off_and_on() {
+async fn signal_can_be_switched_off_and_on() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::unavailable(Some(LONG * 10))]);
     let settings = spans_to(&receiver, Protocol::Grpc);
@@ -74,11 +75,11 @@ async fn a_signal_can_be_switched_off_and_on() {
     assert_eq!(receiver.next().await.span_names(), ["wanted"]);
 }
 
-/// Scenario: settings that can never work: no URL, a foreign scheme, a header with a line break, half an identity, no
-/// such file, a file that is no certificate.
-/// Guarantee: an error that names the cause and no secret; a running exporter goes on as before.
+/// Scenario: settings can never work: no URL, an unsupported scheme, a header with a line break, a certificate without
+/// its key, a missing file, a file that is not a certificate.
+/// Guarantee: the error names the cause and contains no secret; a running exporter is not affected.
 #[tokio::test]
-async fn settings_that_cannot_be_used_are_refused() {
+async fn unusable_settings_are_rejected() {
     let mut receiver = Receiver::start().await;
     let settings = spans_to(&receiver, Protocol::Grpc);
     let (exporter, _running) = start(&settings);
@@ -161,9 +162,9 @@ async fn settings_that_cannot_be_used_are_refused() {
 }
 
 /// Scenario: an exporter is started outside a tokio runtime.
-/// Guarantee: an error, no panic.
+/// Guarantee: the start returns an error and does not panic.
 #[test]
-fn outside_a_runtime_is_an_error() {
+fn start_outside_runtime_is_error() {
     assert!(matches!(
         Exporter::start(&OtlpSettings::default()),
         Err(Error::NoRuntime)

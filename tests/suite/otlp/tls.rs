@@ -1,4 +1,4 @@
-//! TLS and mTLS, with certificates made here.
+//! TLS and mTLS with certificates that the tests create.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::otlp::given::{PROTOCOLS, assert_sum, resource, settle, span, spans_to, start};
 use test_support::receiver::{LONG, Receiver};
 
-/// An authority and what it signed.
+/// An authority that signs certificates.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,
@@ -61,7 +61,7 @@ impl Signed {
     }
 }
 
-/// A server's configuration; with `clients` it demands a certificate from that authority.
+/// Returns the configuration of a server. With `clients`, the server demands a certificate of that authority.
 fn server(identity: &Signed, clients: Option<&Authority>) -> rustls::ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -77,7 +77,7 @@ fn server(identity: &Signed, clients: Option<&Authority>) -> rustls::ServerConfi
     builder.with_single_cert(identity.chain(), identity.key()).unwrap()
 }
 
-/// Files of PEM in a directory of their own.
+/// PEM files in a separate directory.
 struct Files(TempDir);
 
 impl Files {
@@ -85,7 +85,7 @@ impl Files {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Writes as a rotation does: a new file takes the name of the old one.
+    /// Writes a file as a rotation does: a new file is renamed over the old file.
     fn write(&self, name: &str, pem: &str) -> PathBuf {
         let path = self.0.path().join(name);
         let new = self.0.path().join(format!("{name}.new"));
@@ -105,8 +105,8 @@ fn settings(receiver: &Receiver, protocol: Protocol, authority: &Path, client: O
     settings
 }
 
-/// Scenario: a receiver with a private authority that demands client certificates, in each form.
-/// Guarantee: with authority, certificate and key from files the span arrives.
+/// Scenario: in each protocol, a receiver with a private authority demands a client certificate.
+/// Guarantee: the span arrives if the settings name files with the authority, certificate and key.
 #[tokio::test]
 async fn mutual_tls_works() {
     let (servers, clients, files) = (Authority::new(), Authority::new(), Files::new());
@@ -129,11 +129,11 @@ async fn mutual_tls_works() {
     }
 }
 
-/// Scenario: the receiver's certificate is of another authority than the file has, or for another name; or no client
-/// certificate is at hand where one is demanded.
-/// Guarantee: nothing is sent; it counts as unreachable, and the error names the cause.
+/// Scenario: the receiver's certificate is from an authority that is not in the file, or for another name, or the
+/// receiver demands a client certificate and the exporter has none.
+/// Guarantee: no data is sent; the attempt counts as unreachable, and the error names the cause.
 #[tokio::test]
-async fn a_wrong_certificate_is_not_trusted() {
+async fn invalid_certificate_is_not_trusted() {
     let (servers, others, files) = (Authority::new(), Authority::new(), Files::new());
     let authority = files.write("ca.pem", &servers.certificate.pem());
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
@@ -158,11 +158,11 @@ async fn a_wrong_certificate_is_not_trusted() {
     }
 }
 
-/// Scenario: the receiver's authority changes; the file with the authorities is renewed while a batch waits to be tried
-/// again.
+/// Scenario: the receiver's authority changes; the file with the authorities is replaced while a batch waits for a
+/// retry.
 /// Guarantee: the batch arrives without a restart or a reload.
 #[tokio::test]
-async fn renewed_files_are_read_again() {
+async fn replaced_files_are_read_again() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let (old, new, files) = (Authority::new(), Authority::new(), Files::new());
         let authority = files.write("ca.pem", &old.certificate.pem());
@@ -173,7 +173,7 @@ async fn renewed_files_are_read_again() {
         files.write("ca.pem", &new.certificate.pem());
         settle(&exporter).await;
         assert_eq!(receiver.next().await.span_names(), ["gc"]);
-        // A file that is no certificate any more changes nothing.
+        // A file that is no longer a valid certificate has no effect.
         files.write(
             "ca.pem",
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
@@ -185,11 +185,12 @@ async fn renewed_files_are_read_again() {
     }
 }
 
-/// Scenario: a peer accepts connections and never answers in TLS, as a load balancer with nobody behind it does.
-/// Guarantee: the first connection is given up with its request: the next request is tried over another one. All three
-/// protocols.
+/// Scenario: a peer accepts connections and never answers the TLS handshake, like a load balancer without backends. All
+/// three protocols are tested.
+/// Guarantee: the exporter closes the first connection together with its request, and uses another connection for the
+/// next request.
 #[tokio::test]
-async fn a_handshake_that_hangs_is_given_up() {
+async fn hanging_handshake_times_out() {
     let authority = Authority::new();
     let files = Files::new();
     let certificate = files.write("ca.pem", &authority.certificate.pem());

@@ -31,10 +31,10 @@ fn write(folder: &Path, name: &str, text: &str) {
     fs::write(folder.join(name), text).unwrap();
 }
 
-/// Scenario: files that are fine, wrong, odd, not there and of tests, and wrong usage.
-/// Guarantee: the exit code is 0, 1 or 2, and each message begins with file, line and column.
+/// Scenario: files are valid, invalid, suspicious, missing, or test files; the command line is invalid.
+/// Guarantee: the exit code is 0, 1 or 2, and each message starts with file, line and column.
 #[test]
-fn the_exit_code_says_whether_files_are_fine() {
+fn exit_code_reflects_validity() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let path = |name: &str| folder.join(name);
@@ -82,10 +82,10 @@ fn the_exit_code_says_whether_files_are_fine() {
     assert_eq!(run(&[], "").status.code(), Some(2));
 }
 
-/// Scenario: a folder as a ConfigMap is mounted, with other files in it, and an empty one.
-/// Guarantee: its files of rules are read by name, each once; a folder without one is a mistake.
+/// Scenario: one folder is mounted like a ConfigMap and contains other files; another folder is empty.
+/// Guarantee: the rule files are read in the order of their names, each once; a folder without rule files is an error.
 #[test]
-fn folders_are_read_by_name() {
+fn folders_are_read_in_name_order() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     assert_eq!(check(&[folder]).0, Some(1));
@@ -116,11 +116,11 @@ fn folders_are_read_by_name() {
     assert!(lines[1][6].ends_with("/b.yaml"), "{text}");
 }
 
-/// Scenario: a file from standard input, for programs.
-/// Guarantee: one record per mistake, and the result last; `list` gives a record per rule, with null where there is
-/// nothing.
+/// Scenario: a file is read from standard input, with records as output.
+/// Guarantee: there is one record per mistake, then a summary record; `list` prints one record per rule, with null for
+/// absent values.
 #[test]
-fn programs_get_records() {
+fn output_for_programs_is_records() {
     let output = run(
         &["check", "-"],
         &example().replace("gc.pause_ms > 200.0", "gc.pause_msec > 200.0"),
@@ -156,10 +156,10 @@ fn programs_get_records() {
     assert_eq!(run(&["list", "-"], "nonsense").status.code(), Some(1));
 }
 
-/// Scenario: `rules schema` and `catalogue`, and `rules check` and `list` without a file.
-/// Guarantee: the schema is that of the types; the page has a heading for a rule; the rules that ship are fine.
+/// Scenario: `rules schema`, `rules catalogue`, and `rules check` and `list` without a file are run.
+/// Guarantee: the schema matches the types; the page has a heading for a rule; the shipped rules are valid.
 #[test]
-fn schema_and_rules_that_ship() {
+fn schema_and_shipped_rules_are_printed() {
     let (code, text) = result(&run(&["schema"], ""));
     assert_eq!(code, Some(0));
     assert!(text == schema::text(), "{text}");
@@ -170,16 +170,16 @@ fn schema_and_rules_that_ship() {
     assert_eq!(run(&["list"], "").status.code(), Some(0));
 }
 
-/// Scenario: the tests of the rules that ship, and those on recordings of real processes, by the command.
-/// Guarantee: all pass.
+/// Scenario: the command runs the tests of the shipped rules, and the tests on recordings of real processes.
+/// Guarantee: all tests pass.
 #[test]
-fn the_rules_that_ship_pass_their_tests() {
+fn shipped_rules_pass_their_tests() {
     let (code, text) = result(&run(&["test", "--format", "table", "rules", "tests/rules"], ""));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains(" passed, 0 failed\n"), "{text}");
 }
 
-/// A test file, as far as it names rules that fire.
+/// The part of a test file that names the rules that fire.
 #[derive(Deserialize)]
 struct FiresOnly {
     tests: Vec<TestFires>,
@@ -191,10 +191,10 @@ struct TestFires {
     fires: Vec<String>,
 }
 
-/// Scenario: every shipped rule, and the tests of all of them.
-/// Guarantee: each rule is expected to fire in one test at least.
+/// Scenario: the shipped rules are compared with all their tests.
+/// Guarantee: at least one test expects each rule to fire.
 #[test]
-fn each_rule_that_ships_is_seen_firing() {
+fn shipped_rule_fires_in_test() {
     let mut fires: BTreeSet<String> = BTreeSet::new();
     for folder in ["rules", "tests/rules"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
@@ -216,11 +216,11 @@ fn each_rule_that_ships_is_seen_firing() {
     assert_eq!(unseen, Vec::<&str>::new());
 }
 
-/// Scenario: a test that expects what is not, one of a rule that there is not, and a folder without tests.
-/// Guarantee: exit code 1, and each difference begins with file, line and column and says what is and what was
-/// expected.
+/// Scenario: a test has an expectation that fails, another test names an unknown rule, and a folder has no tests.
+/// Guarantee: the exit code is 1, and each difference starts with file, line and column and states the actual and the
+/// expected value.
 #[test]
-fn a_test_that_fails_says_where_and_why() {
+fn failed_test_reports_position_and_reason() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(folder, "rules.yaml", &example());
@@ -250,11 +250,12 @@ fn a_test_that_fails_says_where_and_why() {
     assert!(stderr(&empty).contains("no tests found"));
 }
 
-/// Scenario: a shipped rule, a rule of a file with a test beside it, and an id with a slip.
-/// Guarantee: a rule is shown whole, with its condition, its tests, its page and its place; of an unknown id, the
-/// nearest one is named.
+/// Scenario: `rules show` prints a shipped rule and a rule from a file with a test file, and gets an id with a typing
+/// error.
+/// Guarantee: a rule is printed completely, with its condition, tests, page and position; for an unknown id, the
+/// nearest id is suggested.
 #[test]
-fn a_rule_is_shown_whole() {
+fn rule_is_shown_completely() {
     let (code, text) = result(&run(&["show", "--format", "table", "time.pause"], ""));
     assert_eq!(code, Some(0), "{text}");
     for part in [

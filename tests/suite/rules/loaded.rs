@@ -1,4 +1,4 @@
-//! What becomes of files that are right.
+//! The loaded form of valid files.
 
 use gc_rules::expression::Node;
 use gc_rules::field::Root;
@@ -10,8 +10,8 @@ use super::{example, file, fine, lines};
 
 const MINUTE: u64 = 60_000_000_000;
 
-/// Scenario: a file that uses every key.
-/// Guarantee: each is where it belongs in the rule, defaults where the rule has none.
+/// Scenario: a file uses every key.
+/// Guarantee: each value is in the right place of the rule; keys that a rule does not set have their default values.
 #[test]
 fn keys_become_rules() {
     let loaded = fine(&[file("example.yaml", example())]);
@@ -53,14 +53,14 @@ fn keys_become_rules() {
     assert!(!rule.emit.span && rule.emit.metric);
 }
 
-/// The rules of files, the last of which changes those before it.
+/// Loads the example file and a second file with these overrides.
 fn changed(change: &str) -> rule_language::load::Loaded {
     let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
     fine(&[file("example.yaml", example()), file("change.yaml", change)])
 }
 
-/// Scenario: a later file that replaces keys, adds labels and exceptions, and turns rules off, by id and by pattern.
-/// Guarantee: exactly that is changed, labels of the rule and of the defaults stay unless they are replaced.
+/// Scenario: a later file replaces keys, adds labels and exceptions, and disables rules, by id and by pattern.
+/// Guarantee: only these keys change; labels of the rule and of the defaults stay unless they are replaced.
 #[test]
 fn later_files_change_rules() {
     let loaded = changed(
@@ -77,12 +77,12 @@ fn later_files_change_rules() {
     let rule = loaded.rules.rule("process.pause.share").unwrap();
     assert_eq!(names(rule), ["only"]);
     assert!(!rule.enabled && rule.windows.is_empty());
-    assert_eq!(loaded.rules.windows.len(), 2, "a rule that is off needs no windows");
+    assert_eq!(loaded.rules.windows.len(), 2, "a disabled rule needs no windows");
 }
 
-/// Scenario: an override that names a macro of the other file, one with a wrong value that fits several rules, and one
-/// that takes a rule's needed key away.
-/// Guarantee: errors are reported once, at their position in the file of the override.
+/// Scenario: one override names a macro of another file, one has an invalid value and matches several rules, and one
+/// removes a required key.
+/// Guarantee: each error is reported once, with its position in the file of the override.
 #[test]
 fn errors_of_overrides_are_reported_in_their_file() {
     let change = "apiVersion: gcwatch/v1\noverrides:\n  - id: gc.*\n    replace: {when: full_blocking}\n  - id: '*'\n    replace:\n      \
@@ -103,10 +103,10 @@ fn errors_of_overrides_are_reported_in_their_file() {
     );
 }
 
-/// Scenario: the same id in two files, and two titles of one group.
-/// Guarantee: the second is refused, with the position of the first.
+/// Scenario: two files have the same rule id, and different titles for one group.
+/// Guarantee: the second definition is rejected with the position of the first.
 #[test]
-fn what_is_there_twice_names_the_first() {
+fn duplicate_definition_names_first() {
     let one = example();
     let two = example().replace("Pauses of one process", "Other pauses");
     let problems = load(&[file("one.yaml", one), file("two.yaml", two)]).unwrap_err();
@@ -123,11 +123,11 @@ fn what_is_there_twice_names_the_first() {
     );
 }
 
-/// Scenario: rules changed in words, in what they mean, and in the rules around them.
-/// Guarantee: the digest, by which state is kept over a reload, changes with the meaning and with nothing else; windows
-/// of one meaning are one.
+/// Scenario: rules are changed in their texts, in their meaning, and in the rules around them.
+/// Guarantee: the digest, which decides whether state survives a reload, changes only with the meaning; windows with
+/// the same meaning are shared.
 #[test]
-fn digests_are_of_the_meaning() {
+fn digest_depends_on_meaning_only() {
     let meaning = |text: String| {
         fine(&[file("a.yaml", text)])
             .rules
@@ -172,10 +172,11 @@ fn digests_are_of_the_meaning() {
     assert!(matches!(sides.0, Node::Window(at) if at == place("gc.pause.long")));
 }
 
-/// Scenario: a file with as many rules as one may have, each with a window of its own, and one with a rule more.
-/// Guarantee: all of them are there, each with its own thresholds; the other is refused in one sentence.
+/// Scenario: a file has the maximum number of rules, each with its own window; another file has one rule more.
+/// Guarantee: all rules of the first file are loaded, each with its own thresholds; the second file is rejected with
+/// one error.
 #[test]
-fn a_thousand_rules_load() {
+fn thousand_rules_load() {
     let text = |count: u32| {
         let rule = |n: u32| {
             format!(
@@ -206,10 +207,10 @@ fn a_thousand_rules_load() {
     );
 }
 
-/// Scenario: no files, and files in another form: Windows line ends, a byte order mark.
-/// Guarantee: no files are no rules; the others are the same rules.
+/// Scenario: there are no files, or files with Windows line ends or a byte order mark.
+/// Guarantee: no files result in no rules; the other files result in the same rules.
 #[test]
-fn the_form_of_a_file_does_not_matter() {
+fn file_encoding_does_not_matter() {
     assert!(load(&[]).unwrap().rules.rules.is_empty());
     let plain = fine(&[file("a.yaml", example())]).rules;
     for text in [example().replace('\n', "\r\n"), format!("\u{feff}{}", example())] {
@@ -220,7 +221,7 @@ fn the_form_of_a_file_does_not_matter() {
     }
 }
 
-/// One change to a text.
+/// A change to a text.
 #[derive(Debug, Clone)]
 enum Change {
     Insert(prop::sample::Index, String),
@@ -269,10 +270,10 @@ fn apply(text: &str, change: &Change) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Scenario: a right file with some characters put in, taken out, and lines exchanged.
-    /// Guarantee: it is loaded or refused, never a panic; every problem is in the file, at a line that it has.
+    /// Scenario: characters are inserted into a valid file or removed, and lines are swapped.
+    /// Guarantee: the file is loaded or rejected without a panic; every problem has a line that exists in the file.
     #[test]
-    fn damaged_files_are_loaded_or_refused(changes in prop::collection::vec(change(), 1..6)) {
+    fn damaged_files_are_loaded_or_rejected(changes in prop::collection::vec(change(), 1..6)) {
         let text = changes.iter().fold(example(), |text, change| apply(&text, change));
         let count = text.lines().count().max(1);
         let problems = match load(&[file("a.yaml", text.clone())]) {

@@ -1,4 +1,4 @@
-//! Texts with values in them.
+//! Texts that contain values.
 
 use base::time::Moment;
 use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{file, fine};
 
-/// The summary of a rule on a process, with a window `share`.
+/// Returns the summary of a rule on a process with a window `share`.
 fn template(summary: &str) -> Template {
     let summary = summary.replace('\'', "''");
     let text = format!(
@@ -27,10 +27,10 @@ fn with<R>(name: Option<&str>, share: Option<f64>, read: impl FnOnce(&Scope<'_>)
     })
 }
 
-/// Scenario: a text with a name, a number, a share and literals in it, the values known and unknown.
-/// Guarantee: what is known is written in its form, what is unknown as `<na>`.
+/// Scenario: a text contains a name, a number, a share and literals; the values are known or unknown.
+/// Guarantee: known values are formatted, unknown values are written as `<na>`.
 #[test]
-fn values_are_written_in_their_form() {
+fn values_are_formatted() {
     let text = template(
         "{{process.name}} ({{ process.pid }}): {{ share | percent }}, {{ share | round(3) }} {{ '{{' }} }} {{ 1 / (process.pid - 7) }}",
     );
@@ -42,10 +42,10 @@ fn values_are_written_in_their_form() {
     });
 }
 
-/// Scenario: clauses with values that are known, unknown, or an empty string; a `]]` that ends none.
-/// Guarantee: a clause is written when all that is in it says something, and left out else.
+/// Scenario: clauses contain known values, unknown values, or an empty string; a `]]` does not close a clause.
+/// Guarantee: a clause is written if all its values are known and not empty; otherwise it is omitted.
 #[test]
-fn clauses_are_left_out_when_they_say_nothing() {
+fn clauses_without_values_are_omitted() {
     let text = template(
         "a[[, name {{ process.name }}]][[, {{ share | percent }} of {{ process.pid }}]][[ {{ share > 0.5 ? 'half' : '' }}]] ]]",
     );
@@ -58,9 +58,9 @@ fn clauses_are_left_out_when_they_say_nothing() {
     with(None, None, |scope| assert_eq!(text.render(scope), "a ]]"));
 }
 
-/// Scenario: a process whose name has line breaks, escapes for a terminal and marks that turn the direction of text,
-/// and a long one.
-/// Guarantee: nothing of it has an effect outside, and a text is as long as it may be at most.
+/// Scenario: the name of a process contains line breaks, terminal escapes and marks that change the text direction;
+/// another name is long.
+/// Guarantee: the escaped name has no side effects, and a text never exceeds its maximum length.
 #[test]
 fn foreign_values_have_no_effect() {
     let text = template("{{ process.name }} x");
@@ -80,10 +80,10 @@ fn foreign_values_have_no_effect() {
 }
 
 proptest! {
-    /// Scenario: any name of a process, any bound.
-    /// Guarantee: the text keeps to the bound, and has no control character.
+    /// Scenario: a process has an arbitrary name, and a text has an arbitrary maximum length.
+    /// Guarantee: the text does not exceed the length and contains no control character.
     #[test]
-    fn texts_keep_to_their_bounds(name: String, most in 3..2000_usize) {
+    fn texts_respect_their_maximum_length(name: String, most in 3..2000_usize) {
         thread_local! {
             static TEXT: Template = template("a {{ process.name }}, {{ process.name }}.");
         }

@@ -1,4 +1,4 @@
-//! A simulated runtime of this very process: a socket with the name that a runtime of ours would make.
+//! A simulated runtime of the test process: a socket with the name that a runtime of this process would use.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-/// A process has one socket: its simulations take turns.
+/// A process has one socket, so only one simulation runs at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// What a session sends.
+/// The bytes that a session sends, and how it ends.
 pub(crate) enum Stream {
-    /// This, and the session is over.
+    /// Sends these bytes; then the session ends.
     Whole(Vec<u8>),
-    /// This, and nothing until it is stopped.
+    /// Sends these bytes; then the session stays open until it is stopped.
     Open(Vec<u8>),
-    /// This, and nothing; it does not stop.
+    /// Sends these bytes; then the session stays open and ignores a stop command.
     Stubborn(Vec<u8>),
 }
 
-/// A simulated runtime, for as long as it lives.
+/// A simulated runtime, which ends when it is dropped.
 pub(crate) struct Fake {
     path: PathBuf,
     task: tokio::task::JoinHandle<()>,
@@ -33,7 +33,8 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// `script` says what the nth session sends. Any other command is one that it does not know, as for .NET Core 3.
+    /// Starts a runtime. `script` returns the stream of the nth session. Other commands are unknown to the runtime, as
+    /// in .NET Core 3.
     pub(crate) async fn start(mut script: impl FnMut(usize) -> Stream + Send + 'static) -> Self {
         let turn = TURN.lock().await;
         let stat = parse_stat(&fs::read("/proc/self/stat").unwrap()).unwrap();
@@ -81,7 +82,7 @@ impl Fake {
         }
     }
 
-    /// How often it was asked to stop a session.
+    /// Returns the number of stop commands that the runtime received.
     pub(crate) fn stopped(&self) -> usize {
         self.stops.load(Ordering::SeqCst)
     }
@@ -101,7 +102,7 @@ async fn send(mut connection: UnixStream, stream: Stream, mut stopping: watch::R
         Stream::Whole(_) => {}
         Stream::Open(_) => drop(stopping.changed().await),
         Stream::Stubborn(_) => {
-            // Until the other end is gone.
+            // Wait until the peer has disconnected.
             let _gone = connection.read(&mut [0; 1]).await;
         }
     }

@@ -1,6 +1,6 @@
-//! What is reported of some recordings, as people read it.
+//! Reported spans and metrics of some recordings, as readable text.
 //!
-//! After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+//! After an intended change, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
 use gc_telemetry::options::MetricOptions;
 use gc_telemetry::prometheus::{Format, exposition};
@@ -10,7 +10,7 @@ use test_support::golden::compare;
 use crate::telemetry::recordings::{Process, all_spans, end, read, series, spans_of, trace};
 use crate::telemetry::render;
 
-/// The trees; the attributes of the first collection of each kind of tree.
+/// Formats the trees, with attributes for the first collection of each kind of tree.
 fn trees(process: &Process, most: usize) -> String {
     let mut seen = Vec::new();
     let mut out = String::new();
@@ -27,11 +27,12 @@ fn trees(process: &Process, most: usize) -> String {
     out
 }
 
-/// Scenario: recordings with blocking collections, background ones with foreground ones in them, stops that collections
-/// share, losses, an attach in the middle, a process that was killed, provisional mode, server GC; .NET Core 3.1 to 10.
-/// Guarantee: the spans are those of the committed files.
+/// Scenario: recordings contain blocking collections, background collections with foreground collections during them,
+/// stops shared by several collections, lost events, an attach during a collection, a killed process, provisional mode
+/// and server GC; the runtimes are .NET Core 3.1 to .NET 10.
+/// Guarantee: the spans match the committed files.
 #[test]
-fn trees_are_as_committed() {
+fn trees_match_committed_files() {
     for name in [
         "net10-steady",
         "net10b-attach-in-bgc",
@@ -46,10 +47,10 @@ fn trees_are_as_committed() {
     }
 }
 
-/// Scenario: the same kinds of recordings.
-/// Guarantee: the metrics at their end are those of the committed files.
+/// Scenario: recordings of the same kinds are played to their end.
+/// Guarantee: the metrics match the committed files.
 #[test]
-fn metrics_are_as_committed() {
+fn metrics_match_committed_files() {
     for name in [
         "net10-steady",
         "net10b-attach-in-bgc",
@@ -67,10 +68,10 @@ fn metrics_are_as_committed() {
     }
 }
 
-/// Scenario: a recording at `/metrics`, in both formats.
-/// Guarantee: the text is that of the committed files.
+/// Scenario: `/metrics` shows a recording in both formats.
+/// Guarantee: the text matches the committed files.
 #[test]
-fn expositions_are_as_committed() {
+fn expositions_match_committed_files() {
     let processes = read("net10-steady");
     let process = processes.first().unwrap();
     let mut series = series(process, MetricOptions::default(), all_spans());

@@ -1,14 +1,13 @@
-//! `/metrics`: grammar, families, labels.
+//! The grammar, families and labels of `/metrics`.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-/// Attributes that are texts.
+/// Returns attributes with text values.
 pub(crate) fn resource(attributes: &[(&str, &str)]) -> Vec<KeyValue> {
     attributes.iter().map(|(key, value)| attribute(key, value)).collect()
 }
 
-/// A parser of both formats, as strict as their grammars are where it matters: names, labels, values, order of
-/// families.
+/// A parser of both formats. It is as strict as the grammars about names, labels, values and the order of families.
 mod grammar;
 
 use std::collections::HashSet;
@@ -39,11 +38,11 @@ fn reported(format: Format, processes: &[(&Resource, &[Metric])]) -> (Exposition
     (Exposition::parse(&text, format == Format::OpenMetrics), left_out)
 }
 
-/// Scenario: all recordings as processes of one host, in both formats.
-/// Guarantee: the text is well formed, each family stands together and once, no series comes twice, nothing is left
-/// out; a counter's and a histogram's count is that of the metric.
+/// Scenario: all recordings are shown as processes of one host, in both formats.
+/// Guarantee: the text is valid, each family is contiguous and appears once, no series is duplicated or omitted, and
+/// the counters and histogram counts match the metrics.
 #[test]
-fn many_processes() {
+fn many_processes_are_exposed() {
     let mut processes = Vec::new();
     for name in names() {
         for (place, process) in read(&name).iter().enumerate() {
@@ -99,9 +98,9 @@ fn many_processes() {
     }
 }
 
-/// Scenario: pauses in exponential buckets, and the same ones in explicit buckets with the bounds of `/metrics`; more
-/// and more pauses, so that the scale becomes coarser.
-/// Guarantee: the counts are the same, so they are exact, and none ever falls.
+/// Scenario: the same pauses are counted in exponential buckets, and in explicit buckets with the bounds of `/metrics`;
+/// further pauses make the scale coarser.
+/// Guarantee: both counts are equal, so they are exact, and no count ever decreases.
 #[test]
 fn exponential_buckets_are_exact() {
     let bounds: Vec<f64> = (-13..=3).map(|exponent| f64::from(exponent).exp2()).collect();
@@ -137,11 +136,11 @@ fn exponential_buckets_are_exact() {
     }
 }
 
-/// Scenario: two processes that say the same of themselves, one that says nothing, one whose attributes have the names
-/// of our labels or become one name.
-/// Guarantee: no series comes twice; ours are ours; joined values are joined.
+/// Scenario: two processes have the same attributes, one has no attributes, and the attributes of another have the
+/// names of gcwatch's labels or map to the same label name.
+/// Guarantee: no series is duplicated; gcwatch's labels keep their values; values with the same label name are joined.
 #[test]
-fn labels_are_kept_apart() {
+fn labels_of_processes_are_distinct() {
     let process = read("net10-idle").into_iter().next().unwrap();
     let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(BASE_NS);
     let same = of(&[("service.name", "a"), ("service.instance.id", "1")]);
@@ -172,10 +171,10 @@ fn labels_are_kept_apart() {
     }
 }
 
-/// Scenario: differences.
-/// Guarantee: they are left out and counted: Prometheus has totals only.
+/// Scenario: metrics have delta temporality.
+/// Guarantee: the metrics are omitted and counted, because Prometheus only has cumulative values.
 #[test]
-fn differences_are_left_out() {
+fn delta_metrics_are_omitted() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let options = MetricOptions {
         temporality: Temporality::Delta,
@@ -191,8 +190,8 @@ fn differences_are_left_out() {
 }
 
 proptest! {
-    /// Scenario: a process that names its resource's attributes and their values as it likes.
-    /// Guarantee: the text stays well formed, with as many series as of any other.
+    /// Scenario: a process chooses arbitrary names and values for its resource attributes.
+    /// Guarantee: the text stays valid and has the same number of series as for any other process.
     #[test]
     fn hostile_resources(
         attributes in prop::collection::vec((".{0,12}|service[.]name|instance|job|le|__name__|process.pid", "\\PC{0,8}|[\"\\\\\n\r\0{},= #]{0,12}"), 0..8),

@@ -1,4 +1,4 @@
-//! The recordings of `tests/recordings`, and what is reported of them.
+//! The recordings in `tests/recordings`, and the telemetry derived from them.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use recording::source::Source;
 use test_support::recordings;
 pub(crate) use test_support::recordings::names;
 
-/// Where all recordings lie in Unix time, so that golden files do not depend on when one was made.
+/// Start of every recording in Unix time, so that golden files do not depend on the time of the recording.
 pub(crate) const BASE_NS: u64 = 1_800_000_000_000_000_000;
 
-/// One process of a recording.
+/// A process of a recording.
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// In the order in which a live session reports them, as nearly as a file can say: by their last event.
+    /// Sorted by their last events, which is the closest approximation to the order of a live session.
     pub(crate) collections: Vec<Collection>,
     pub(crate) suspensions: Vec<Suspension>,
     pub(crate) lost_events: Option<u64>,
@@ -51,20 +51,20 @@ pub(crate) fn read(name: &str) -> Vec<Process> {
         .collect()
 }
 
-/// The seed of the ids in golden files.
+/// Seed of the ids in golden files.
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
 
-/// What comes of a collection.
+/// The spans of a collection, or the reason why it has none.
 pub(crate) type Traced = Result<(SpanIds, Encoded), NotExported>;
 
-/// All spans that a run of the process yields.
+/// Returns the spans of all collections of a process.
 pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection, Traced)> {
     let mut tracer = Tracer::new(options, SEED);
     let of = |collection: &Collection| (collection.clone(), tracer.trace(collection, base(), &[], false));
     process.collections.iter().map(of).collect()
 }
 
-/// Options without the limit of the rate and the least pause: every collection is a trace.
+/// Returns options without a minimum pause and rate limit, so that every collection is a trace.
 pub(crate) fn all_spans() -> SpanOptions {
     SpanOptions {
         min_pause: Duration::ZERO,
@@ -73,13 +73,13 @@ pub(crate) fn all_spans() -> SpanOptions {
     }
 }
 
-/// The spans of a collection; none when it was left out.
+/// Returns the spans of a collection; empty if the collection was not selected.
 pub(crate) fn spans_of(traced: &Traced) -> Vec<Span> {
     let spans = traced.iter().map(|(_, spans)| spans.decode().unwrap());
     spans.flatten().collect()
 }
 
-/// The metrics of the process at the end of the recording.
+/// Returns the metrics of the process at the end of the recording.
 pub(crate) fn series(process: &Process, options: MetricOptions, spans: SpanOptions) -> Series {
     let mut series = Series::new(options, BASE_NS);
     for (collection, traced) in trace(process, spans) {
@@ -97,7 +97,7 @@ pub(crate) fn series(process: &Process, options: MetricOptions, spans: SpanOptio
     series
 }
 
-/// Unix nanoseconds of the end of the recording.
+/// Returns the end of the recording in Unix nanoseconds.
 pub(crate) fn end(process: &Process) -> u64 {
     base().unix_ns(process.observed_ns)
 }

@@ -1,4 +1,4 @@
-//! Spans and metrics as people read them, for golden files.
+//! Readable text of spans and metrics for golden files.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The tree with lengths, and where each span begins in it; attributes of the root below.
+/// Formats a tree with the start and length of each span, followed by the attributes of the root.
 pub(crate) fn tree(spans: &[Span], attributes: bool) -> String {
     let mut out = String::new();
     let Some(root) = spans.first() else { return out };
@@ -84,7 +84,7 @@ fn labels(attributes: &[KeyValue]) -> String {
     format!("{{{}}}", pairs.join(", "))
 }
 
-/// One block per metric, one line per point.
+/// Formats metrics with one block per metric and one line per point.
 pub(crate) fn metrics(metrics: &[Metric]) -> String {
     let mut out = String::new();
     for metric in metrics {

@@ -1,4 +1,4 @@
-//! Totals, differences, limits and exemplars of metrics.
+//! Totals, deltas, limits and exemplars of metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,12 +54,12 @@ fn one(name: &str) -> Process {
     read(name).into_iter().next().unwrap()
 }
 
-/// Scenario: all recordings.
-/// Guarantee: the metrics are what the collections add up to: counts, pauses (as a sum and as a distribution), bytes;
-/// the sizes are those of the newest collection that has them. Missed are those whose numbers are skipped, but for what
-/// lies before the last few collections: only later ones show it.
+/// Scenario: the metrics of all recordings are computed.
+/// Guarantee: counts, pauses (as a sum and as a distribution) and bytes match the collections; sizes are from the
+/// newest collection that has them. The missed collections are the skipped numbers, except for numbers before the last
+/// few collections, which only later collections can prove missing.
 #[test]
-fn metrics_are_what_collections_add_up_to() {
+fn metrics_match_sum_of_collections() {
     for name in names() {
         for process in read(&name) {
             let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(end(&process));
@@ -87,7 +87,7 @@ fn metrics_are_what_collections_add_up_to() {
                     .filter_map(|pause| pause.pause_ns)
             };
             let seconds = |ns: i64| ns as f64 / 1e9;
-            // The runtime counts to RestartEEBegin, histograms and spans to RestartEEEnd.
+            // The runtime measures pauses until RestartEEBegin; histograms and spans measure until RestartEEEnd.
             let of_runtime = collections.iter().flat_map(|one| &one.pauses);
             let of_runtime: i64 = of_runtime.filter_map(Pause::runtime_pause_ns).sum();
             assert!(of_runtime <= pauses().sum());
@@ -128,10 +128,10 @@ fn metrics_are_what_collections_add_up_to() {
     }
 }
 
-/// Scenario: a process that collects for many reasons, with little detail.
-/// Guarantee: its text on `/metrics` is below 10 kB; what is left are the same totals, with one histogram of pauses.
+/// Scenario: a process collects for many reasons; the detail is low.
+/// Guarantee: its text on `/metrics` is smaller than 10 kB; the totals are the same, with a single histogram of pauses.
 #[test]
-fn little_detail_is_small() {
+fn low_detail_is_small() {
     let low = MetricOptions {
         detail: Detail::Low,
         ..MetricOptions::default()
@@ -166,10 +166,10 @@ fn little_detail_is_small() {
     }
 }
 
-/// Scenario: a process without collections; one whose stream numbers nothing.
-/// Guarantee: totals are 0, what is not known is not there.
+/// Scenario: one process has no collections, and the events of another have no sequence numbers.
+/// Guarantee: totals are 0, and unknown values are absent.
 #[test]
-fn what_is_not_known_is_not_reported() {
+fn unknown_values_are_not_reported() {
     let metrics = Series::new(MetricOptions::default(), BASE_NS).cumulative(BASE_NS + 1);
     let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(
@@ -193,11 +193,11 @@ fn what_is_not_known_is_not_reported() {
     assert_eq!(sum(&series.cumulative(BASE_NS), "gcwatch.events.lost"), 0.0);
 }
 
-/// Scenario: the metrics of a run are reported in differences, after every tenth collection.
-/// Guarantee: the differences add up to the total, each begins where the previous one ended, the buckets too; sizes are
-/// totals; nothing new is nothing reported.
+/// Scenario: the metrics of a run are reported with delta temporality after every tenth collection.
+/// Guarantee: the deltas add up to the totals, also in the buckets, and each delta starts at the end of the previous
+/// one. Sizes are cumulative. Unchanged values are not reported.
 #[test]
-fn differences_add_up() {
+fn deltas_add_up() {
     let options = MetricOptions {
         temporality: Temporality::Delta,
         ..MetricOptions::default()
@@ -218,7 +218,7 @@ fn differences_add_up() {
                     for point in &data.data_points {
                         assert_eq!(point.time_unix_nano, now);
                         match metric.name.as_str() {
-                            // It counts from its first collection on.
+                            // This counter starts with its first collection.
                             "dotnet.gc.heap.total_allocated" => assert!(point.start_time_unix_nano >= previous),
                             _ => assert_eq!(point.start_time_unix_nano, previous),
                         }
@@ -238,7 +238,7 @@ fn differences_add_up() {
                     for point in &data.data_points {
                         assert_eq!(point.time_unix_nano, now);
                         match metric.name.as_str() {
-                            // It counts from its first collection on.
+                            // This counter starts with its first collection.
                             "dotnet.gc.heap.total_allocated" => assert!(point.start_time_unix_nano >= previous),
                             _ => assert_eq!(point.start_time_unix_nano, previous),
                         }
@@ -276,10 +276,10 @@ fn differences_add_up() {
     assert_eq!(still.iter().filter(rising).count(), 0);
 }
 
-/// Scenario: a process is attached to a second time, half a day later.
-/// Guarantee: the totals go on, and begin where they began.
+/// Scenario: a process is attached to again after half a day.
+/// Guarantee: the totals continue and keep their start time.
 #[test]
-fn totals_go_on_over_sessions() {
+fn totals_continue_over_sessions() {
     let process = one("net10-steady");
     let mut series = series(&process, MetricOptions::default(), SpanOptions::default());
     let once = sum(&series.cumulative(end(&process)), "dotnet.gc.collections");
@@ -296,8 +296,8 @@ fn totals_go_on_over_sessions() {
     );
 }
 
-/// Scenario: a stream that says a new reason every time, of a process that may have 40 series.
-/// Guarantee: no more than 40 points and one more for each metric; what came after is in that one, and counted.
+/// Scenario: a stream sends a new reason for every collection of a process that is limited to 40 series.
+/// Guarantee: each metric has at most 40 points plus one overflow point, which counts the further values.
 #[test]
 fn series_are_limited() {
     let template = one("net10-steady").collections.into_iter().next().unwrap();
@@ -326,11 +326,11 @@ fn series_are_limited() {
     assert!(all <= 40 + metrics.len(), "{all}");
 }
 
-/// Scenario: a recording of 3 s with its spans, in windows of a minute and of 100 ms.
-/// Guarantee: an exemplar is the longest or the newest pause of the last window, has its value, and leads to the root
-/// span of that collection; without spans there is none.
+/// Scenario: a recording of 3 s is reported with its spans, in windows of one minute and of 100 ms.
+/// Guarantee: an exemplar is the longest or the newest pause of the last window, has the duration of this pause, and
+/// refers to the root span of its collection; without spans, there are no exemplars.
 #[test]
-fn exemplars_lead_to_spans() {
+fn exemplars_refer_to_spans() {
     let process = one("net10-steady");
     let traced = trace(&process, all_spans());
     for window in [60_000, 100] {
@@ -380,10 +380,10 @@ fn exemplars_lead_to_spans() {
     assert_eq!(sum(&metrics, "gcwatch.collections.unexported"), 70.0);
 }
 
-/// Scenario: a background collection is reported after the foreground collections that ended after it.
-/// Guarantee: the sizes stay those of the newest.
+/// Scenario: a background collection is reported after foreground collections that ended after it.
+/// Guarantee: the sizes stay those of the newest collection.
 #[test]
-fn an_older_value_does_not_replace_a_newer_one() {
+fn older_value_does_not_replace_newer_value() {
     let process = one("net10-steady");
     let (old, new) = (&process.collections[0], &process.collections[40]);
     let mut series = Series::new(MetricOptions::default(), BASE_NS);
@@ -393,12 +393,12 @@ fn an_older_value_does_not_replace_a_newer_one() {
     assert_eq!(size, new.heap_after().unwrap() as f64);
 }
 
-/// Scenario: a process that exports its runtime's metrics itself, and one that does not; the conventions' names on, off
-/// and by what is seen.
-/// Guarantee: they are left out where the process has them or they are off; what they say is under gcwatch's own names
-/// in any case, the same to the bit.
+/// Scenario: one process exports the metrics of its runtime itself, another does not; the names of the conventions are
+/// on, off, or decided automatically.
+/// Guarantee: the convention's metrics are omitted if the process exports them or they are off; gcwatch's own metrics
+/// always have exactly the same values.
 #[test]
-fn no_name_is_exported_twice() {
+fn metric_is_not_exported_twice() {
     let process = one("net10-steady");
     for (runtime_metrics, exports, expected) in [
         (RuntimeMetrics::Auto, false, true),
@@ -426,10 +426,10 @@ fn no_name_is_exported_twice() {
     }
 }
 
-/// Scenario: explicit bounds; the metrics that the runtime reports by itself switched off.
-/// Guarantee: histograms of these bounds, and none of those names.
+/// Scenario: the options set explicit bounds and switch off the metrics that the runtime can report itself.
+/// Guarantee: the histograms have these bounds, and the names of the runtime's metrics are absent.
 #[test]
-fn options_of_metrics() {
+fn metric_options_are_applied() {
     let process = one("net10-steady");
     let options = MetricOptions {
         buckets: HistogramBuckets::Explicit(vec![0.001, 0.01]),

@@ -1,4 +1,4 @@
-//! What must hold of the spans of every collection, of every recording and of damaged ones.
+//! Invariants of the spans of every collection, recorded or damaged.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -24,8 +24,8 @@ fn is_pause(span: &Span) -> bool {
     span.name.starts_with("GC pause")
 }
 
-/// Every span but the root lies within its parent, which stands before it; none ends before it begins; siblings do not
-/// overlap and stand in the order of their times; all are of one trace.
+/// Asserts that every span except the root is within its parent, which precedes it; that no span ends before it starts;
+/// that siblings do not overlap and are in chronological order; and that all spans belong to one trace.
 fn well_formed(spans: &[Span]) {
     contained(spans);
     in_order(spans);
@@ -44,7 +44,7 @@ fn contained(spans: &[Span]) {
         }
         let before = spans.get(..place).unwrap();
         let parent = before.iter().find(|other| other.span_id == span.parent_span_id);
-        let parent = parent.unwrap_or_else(|| panic!("the parent of {} does not stand before it", span.name));
+        let parent = parent.unwrap_or_else(|| panic!("{} follows its parent", span.name));
         assert!(
             parent.start_time_unix_nano <= span.start_time_unix_nano
                 && span.end_time_unix_nano <= parent.end_time_unix_nano,
@@ -65,7 +65,7 @@ fn in_order(spans: &[Span]) {
         if let Some(brother) = brother {
             assert!(
                 brother.end_time_unix_nano <= span.start_time_unix_nano,
-                "{} begins before the end of {}",
+                "{} starts after the end of {}",
                 span.name,
                 brother.name
             );
@@ -73,7 +73,7 @@ fn in_order(spans: &[Span]) {
     }
 }
 
-/// The pauses add up to the collection's; every stop with a length that is known is there.
+/// Asserts that the pauses add up to the pause of the collection, and that every stop with a known length has a span.
 fn pauses_add_up(collection: &Collection, spans: &[Span]) {
     let reported: i64 = spans.iter().filter(|span| is_pause(span)).map(length).sum();
     let known: i64 = collection.pauses.iter().filter_map(|pause| pause.pause_ns).sum();
@@ -83,9 +83,9 @@ fn pauses_add_up(collection: &Collection, spans: &[Span]) {
     }
 }
 
-/// Scenario: all recordings.
-/// Guarantee: the trees are well formed and their pauses add up to `pause_ns`; the concurrent parts of a complete
-/// background collection and its pauses and those of others in its stop are the whole of it.
+/// Scenario: the spans of all recordings are created.
+/// Guarantee: the trees are well formed, and their pauses add up to `pause_ns`. The concurrent parts and pauses of a
+/// complete background collection, and the pauses of other collections in its stop, add up to its duration.
 #[test]
 fn trees_are_well_formed() {
     let (mut trees, mut backgrounds) = (0, 0);
@@ -116,10 +116,10 @@ fn trees_are_well_formed() {
     assert!(trees > 1000 && backgrounds > 20, "{trees} {backgrounds}");
 }
 
-/// Scenario: all recordings.
-/// Guarantee: a collection's spans are byte for byte what the generated types write, and as many as is said.
+/// Scenario: the spans of all recordings are encoded.
+/// Guarantee: the bytes equal the encoding of the generated types, and the reported number of spans is right.
 #[test]
-fn they_are_encoded_as_the_generated_types_encode_them() {
+fn spans_are_encoded_like_generated_types() {
     for process in names().iter().flat_map(|name| read(name)) {
         for (collection, traced) in trace(&process, all_spans()) {
             let (_, encoded) = traced.unwrap();
@@ -134,11 +134,11 @@ fn they_are_encoded_as_the_generated_types_encode_them() {
     }
 }
 
-/// Scenario: all recordings, as one process each.
-/// Guarantee: no id comes twice, and each link points at a collection of that number that was reported, older than the
-/// one it stands on, while which this one ran or in whose stop.
+/// Scenario: each recording is traced as one process.
+/// Guarantee: ids are unique. Each link refers to a reported collection with the linked number that started earlier and
+/// in whose course or stop the linking collection ran.
 #[test]
-fn ids_are_unique_and_links_lead_somewhere() {
+fn ids_are_unique_and_links_are_valid() {
     let mut links = 0;
     for name in names() {
         for process in read(&name) {
@@ -156,7 +156,7 @@ fn ids_are_unique_and_links_lead_somewhere() {
                 for link in &reported.first().unwrap().links {
                     let root = |span: &&Span| span.span_id == link.span_id && span.trace_id == link.trace_id;
                     let found = traced.iter().find(|(_, reported)| reported.first().iter().any(root));
-                    let (other, _) = found.unwrap_or_else(|| panic!("a link of #{} leads nowhere", collection.number));
+                    let (other, _) = found.unwrap_or_else(|| panic!("a link of #{} has a target", collection.number));
                     assert_eq!(value(link.attributes[1].value.as_ref()), other.number.to_string());
                     assert!(other.start < collection.start);
                     links += 1;
@@ -171,20 +171,20 @@ fn ids_are_unique_and_links_lead_somewhere() {
     assert!(links > 100, "{links}");
 }
 
-/// Scenario: a foreground collection while a background one is under way whose start was not seen.
-/// Guarantee: no link: its number is not known.
+/// Scenario: a foreground collection runs during a background collection whose start was not observed.
+/// Guarantee: the foreground collection has no link, because the number of the background collection is unknown.
 #[test]
-fn no_link_to_what_was_not_seen() {
+fn unobserved_collection_is_not_linked() {
     let process = read("net10b-attach-in-bgc").into_iter().next().unwrap();
     let traced = trace(&process, all_spans());
     let (_, reported) = traced.iter().find(|(collection, _)| collection.number == 17).unwrap();
     assert!(spans_of(reported).first().unwrap().links.is_empty());
 }
 
-/// Scenario: a collection that a session's end cut in two is reported twice.
-/// Guarantee: the halves have different ids.
+/// Scenario: a collection that was cut by the end of a session is reported twice.
+/// Guarantee: both reports have different ids.
 #[test]
-fn a_collection_reported_twice_has_two_ids() {
+fn collection_reported_twice_has_two_ids() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let collection = process.collections.first().unwrap();
     let mut tracer = Tracer::new(all_spans(), SEED);
@@ -192,11 +192,11 @@ fn a_collection_reported_twice_has_two_ids() {
     assert_ne!(ids(), ids());
 }
 
-/// Scenario: options that leave out by generation, pause and share; anomalous collections with the same.
-/// Guarantee: what they say is left out, but no full blocking collection for its pause; what is anomalous is reported
-/// whatever they say.
+/// Scenario: options exclude collections by generation, pause and share; anomalous collections get the same options.
+/// Guarantee: the options are applied, except that a full blocking collection is not excluded by its pause, and
+/// anomalous collections are always reported.
 #[test]
-fn options_select() {
+fn options_select_collections() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let count = |options: SpanOptions| {
         let reported = trace(&process, options);
@@ -256,11 +256,12 @@ fn options_select() {
     }
 }
 
-/// Scenario: short collections of generation 0, some of which stopped a request; an incident begins and ends meanwhile.
-/// Guarantee: those that stopped a request are reported; of the others one a second while the incident is open, and
-/// none without.
+/// Scenario: short collections of generation 0 run before, during and after an incident; some of them stopped a
+/// request.
+/// Guarantee: collections that stopped a request are reported. Of the other collections, one per second is reported
+/// while the incident is open, and none otherwise.
 #[test]
-fn short_ones_are_reported_where_somebody_looks() {
+fn short_collections_are_reported_during_incidents() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let short = process
         .collections
@@ -292,8 +293,8 @@ fn short_ones_are_reported_where_somebody_looks() {
     assert!(!reported(30.0, false, false));
 }
 
-/// Scenario: all recordings.
-/// Guarantee: a suspension or restart is a span where it took a millisecond, and else an attribute of its pause.
+/// Scenario: the spans of all recordings are created.
+/// Guarantee: a suspension or restart is a span if it takes 1 ms or more; otherwise it is an attribute of its pause.
 #[test]
 fn short_suspensions_are_attributes() {
     let (mut as_spans, mut as_attributes) = (0, 0);
@@ -326,8 +327,8 @@ fn short_suspensions_are_attributes() {
     assert!(as_spans > 100 && as_attributes > 1000, "{as_spans} {as_attributes}");
 }
 
-/// Scenario: no children, no phases.
-/// Guarantee: one span each, without the times of phases.
+/// Scenario: children and phases are switched off.
+/// Guarantee: each collection has one span without the times of phases.
 #[test]
 fn children_and_phases_are_options() {
     let process = read("net10-steady").into_iter().next().unwrap();
@@ -351,11 +352,11 @@ fn children_and_phases_are_options() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Scenario: a recorded collection of which any edges and facts are taken away or moved to any time, as a hostile
-    /// stream can.
-    /// Guarantee: well-formed trees all the same; what is not known is in no attribute; nothing panics.
+    /// Scenario: a recorded collection loses arbitrary edges and facts, or gets arbitrary times, as a hostile stream
+    /// can cause.
+    /// Guarantee: the trees are well formed, no attribute has an unknown value, and there is no panic.
     #[test]
-    fn damage_makes_no_times(
+    fn damage_invents_no_times(
         place in 0..collections().len(),
         seed in any::<u64>(),
         wild in any::<bool>(),

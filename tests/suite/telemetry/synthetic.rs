@@ -1,4 +1,4 @@
-//! Collections that no recording has: recorded ones with parts taken away, or with times that make no sense.
+//! Collections that no recording contains: recorded collections with parts removed, or with implausible times.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use clr_gc::gc::Collection;
 
 use crate::telemetry::recordings::read;
 
-/// Collections of every shape.
+/// Returns collections of every shape.
 pub(crate) fn collections() -> &'static [Collection] {
     static COLLECTIONS: OnceLock<Vec<Collection>> = OnceLock::new();
     COLLECTIONS.get_or_init(|| {
@@ -22,7 +22,7 @@ pub(crate) fn collections() -> &'static [Collection] {
     })
 }
 
-/// The bits of a seed, one after the other.
+/// Iterator over the bits of a seed.
 struct Bits(u64);
 
 impl Bits {
@@ -33,7 +33,7 @@ impl Bits {
     }
 }
 
-/// Takes away what the seed's bits say. `wild`: the times that stay are anything, too.
+/// Removes the parts that the bits of the seed select. With `wild`, the remaining times get arbitrary values.
 pub(crate) fn damaged(collection: &Collection, seed: u64, wild: bool) -> Collection {
     let mut bits = Bits(seed);
     let mut damaged = collection.clone();
@@ -43,7 +43,7 @@ pub(crate) fn damaged(collection: &Collection, seed: u64, wild: bool) -> Collect
             *time = None;
         } else if wild && time.is_some() {
             turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // The range that the reconstruction lets through.
+            // The range that the reconstruction accepts.
             *time = Some((turn as i64) >> 2);
         }
     };

@@ -1,4 +1,4 @@
-//! `gcwatch run` as a process of a test: started with YAML, awaited by what it says, asked over its listener.
+//! `gcwatch run` as a process of a test: tests start it with YAML, wait for its log lines, and query its listener.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,19 +13,19 @@ use tempfile::TempDir;
 
 use crate::target::PATIENCE;
 
-/// The variable by which a daemon knows the processes of its test: others run on the same machine.
+/// Environment variable that marks the processes of a test, because other processes run on the same machine.
 pub const MARK: &str = "GCWATCH_TEST_MARK";
 
-/// Any free port of loopback.
+/// A free port on loopback.
 pub const ANY: &str = "127.0.0.1:0";
 
-/// The section `targets` of a daemon that reads the processes with this mark.
+/// Returns the `targets` section of a daemon that reads only the processes with this mark.
 pub fn marked(mark: &str) -> String {
     format!("targets: {{include: [{{environment: {{{MARK}: '{mark}'}}}}], scan_interval: 1s}}\n")
 }
 
-/// `gcwatch run` with `config` in `folder/gcwatch.yaml` and leases of its own; it exports nothing unless `config` has
-/// `otlp`. Its standard error is a pipe.
+/// Returns the command `gcwatch run` with `config` in `folder/gcwatch.yaml` and a separate lease folder. The daemon
+/// exports nothing unless `config` has `otlp`. Its standard error is a pipe.
 pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) -> Command {
     let file = folder.join("gcwatch.yaml");
     std::fs::write(&file, config).unwrap();
@@ -42,7 +42,7 @@ pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) 
     gcwatch
 }
 
-/// Asks until there is a value.
+/// Polls until `find` returns a value.
 pub fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -54,12 +54,12 @@ pub fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Asks until it is so.
+/// Polls until `is` returns true.
 pub fn await_that(what: &str, is: impl FnMut() -> bool) {
     await_within(PATIENCE, what, is);
 }
 
-/// The same, where it must be so within a time.
+/// Like [`await_that`], with a timeout.
 pub fn await_within(time: Duration, what: &str, mut is: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is() {
@@ -68,14 +68,14 @@ pub fn await_within(time: Duration, what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a file has so many bytes.
+/// Waits until a file has at least `least` bytes.
 pub fn await_bytes(path: impl AsRef<Path>, least: u64) {
     let path = path.as_ref();
     let length = || std::fs::metadata(path).map_or(0, |file| file.len());
     await_that(&path.to_string_lossy(), || length() >= least);
 }
 
-/// Asks until an answer fits.
+/// Polls until an answer satisfies `fits`.
 fn fitting(within: Duration, what: &str, fits: impl Fn(&Value) -> bool, ask: impl Fn() -> Value) -> Value {
     let since = Instant::now();
     loop {
@@ -88,14 +88,14 @@ fn fitting(within: Duration, what: &str, fits: impl Fn(&Value) -> bool, ask: imp
     }
 }
 
-/// The most memory of a process so far, bytes; `None`: it ended.
+/// Returns the peak memory of a process in bytes, or `None` if the process has exited.
 pub fn most_memory(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
 
-/// Waits for the end of a process; `None`: it did not end in time.
+/// Waits until a process exits. Returns `None` if it does not exit in time.
 pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     let since = Instant::now();
     loop {
@@ -109,7 +109,7 @@ pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// The lines of a daemon, read by a thread: its pipe never fills.
+/// The log lines of a daemon. A thread reads them, so that the pipe never fills.
 #[derive(Default)]
 struct Said {
     lines: Mutex<(Vec<String>, bool)>,
@@ -117,26 +117,26 @@ struct Said {
 }
 
 impl Said {
-    /// The lines so far, and whether there will be no more. A test that failed with them in its hand leaves them
-    /// whole.
+    /// Returns the lines so far, and whether the log is complete. A test that panics with this lock held leaves the
+    /// lines intact.
     fn lines(&self) -> MutexGuard<'_, (Vec<String>, bool)> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A daemon that runs, killed at the end.
+/// A running daemon, which is killed when this value is dropped.
 pub struct Daemon {
     child: Child,
     said: Arc<Said>,
-    /// Lines that were awaited or passed by.
+    /// Number of lines that were awaited or skipped.
     passed: usize,
-    /// Where it listens.
+    /// Address of its listener.
     pub address: SocketAddr,
     folder: Option<TempDir>,
 }
 
 impl Daemon {
-    /// Starts it, and waits until it listens.
+    /// Starts a daemon and waits until it listens.
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -163,7 +163,7 @@ impl Daemon {
         daemon
     }
 
-    /// The same with its folder, which is removed after its end.
+    /// Attaches the daemon's folder, which is removed after the daemon has exited.
     #[must_use]
     pub fn in_folder(mut self, folder: TempDir) -> Self {
         self.folder = Some(folder);
@@ -178,13 +178,13 @@ impl Daemon {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// All that it said so far.
+    /// Returns all log lines so far.
     pub fn said(&self) -> String {
         let lines = self.said.lines();
         lines.0.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// The next line with `words`.
+    /// Waits for the next line that contains `words`.
     pub fn await_line(&mut self, words: &str) -> String {
         let until = Instant::now() + PATIENCE;
         let mut lines = self.said.lines();
@@ -195,9 +195,9 @@ impl Daemon {
                 return lines.0[self.passed - 1].clone();
             }
             self.passed = lines.0.len();
-            assert!(!lines.1, "it ended without saying {words:?}:\n{}", lines.0.join("\n"));
+            assert!(!lines.1, "the daemon logs {words:?}:\n{}", lines.0.join("\n"));
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "it does not say {words:?}:\n{}", lines.0.join("\n"));
+            assert!(!left.is_zero(), "the daemon logs {words:?}:\n{}", lines.0.join("\n"));
             lines = self
                 .said
                 .more
@@ -207,22 +207,22 @@ impl Daemon {
         }
     }
 
-    /// Waits for its end; then all that it said is there.
+    /// Waits until the daemon has exited and all its log lines are read.
     pub fn await_end(&mut self) -> ExitStatus {
         let status = await_end(&mut self.child, PATIENCE);
-        let status = status.unwrap_or_else(|| panic!("it does not end:\n{}", self.said()));
-        // Its guard may hold the pipe a moment longer.
+        let status = status.unwrap_or_else(|| panic!("the daemon exits:\n{}", self.said()));
+        // The guard process may hold the pipe slightly longer.
         let (lines, bound) = (self.said.lines(), Duration::from_secs(1));
         drop(self.said.more.wait_timeout_while(lines, bound, |lines| !lines.1));
         status
     }
 
-    /// Its exit status, if it has ended by itself.
+    /// Returns the exit status if the daemon has exited by itself.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Asks it to end, which it does in order; all that it said.
+    /// Shuts the daemon down gracefully and returns all its log lines.
     pub fn end(mut self) -> String {
         self.signal(Signal::TERM);
         let status = self.await_end();
@@ -230,7 +230,7 @@ impl Daemon {
         self.said()
     }
 
-    /// Status and body of an answer.
+    /// Returns the status and the body of an answer.
     pub fn bytes(&self, path: &str) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -245,19 +245,19 @@ impl Daemon {
         (status.parse().unwrap(), body)
     }
 
-    /// The same, as text.
+    /// Like [`bytes`](Self::bytes), with the body as text.
     pub fn get(&self, path: &str) -> (u16, String) {
         let (status, body) = self.bytes(path);
         (status, String::from_utf8(body).unwrap())
     }
 
-    /// The record that is answered.
+    /// Returns the record at a path.
     pub fn json(&self, path: &str) -> Value {
         let (status, body) = self.get(path);
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {status}: {error}: {body}"))
     }
 
-    /// What is known of a process.
+    /// Returns the entry of a process in the list of targets.
     pub fn target(&self, pid: u32) -> Option<Value> {
         let mut targets = self.json("/api/v1/targets");
         let Value::Array(targets) = targets["targets"].take() else {
@@ -266,23 +266,23 @@ impl Daemon {
         targets.into_iter().find(|target| target["pid"] == pid)
     }
 
-    /// Waits until what is known of a process fits.
+    /// Waits until the entry of a process satisfies `fits`.
     pub fn await_target(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         fitting(PATIENCE, what, fits, || self.target(pid).unwrap_or_default())
     }
 
-    /// The record of a process; null while nothing is known of it.
+    /// Returns the record of a process, or null if it does not exist.
     pub fn process(&self, pid: u32) -> Value {
         let (_, record) = self.get(&format!("/api/v1/processes/{pid}"));
         serde_json::from_str(&record).unwrap_or_default()
     }
 
-    /// Waits until the record of a process fits.
+    /// Waits until the record of a process satisfies `fits`.
     pub fn await_process(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         fitting(PATIENCE, what, fits, || self.process(pid))
     }
 
-    /// What a list of the API has.
+    /// Returns the items of a list of the API.
     pub fn list(&self, path: &str, name: &str) -> Vec<Value> {
         let Value::Array(list) = self.json(path)[name].take() else {
             panic!("{path} has no {name}");
@@ -290,8 +290,8 @@ impl Daemon {
         list
     }
 
-    /// The newest incident of a process that fits, as soon as there is one. How memory grows is known after two
-    /// readings, which are 15 s apart.
+    /// Waits for the newest incident of a process that satisfies `fits`. Memory growth is known after two readings,
+    /// which are 15 s apart.
     pub fn incident(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let is = |one: &Value| one["pid"] == pid && fits(one);
         let found = || self.list("/api/v1/incidents", "incidents").into_iter().find(is);
@@ -303,19 +303,19 @@ impl Daemon {
         )
     }
 
-    /// The value of one of its own metrics.
+    /// Returns the value of a metric of the daemon itself.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let (_, text) = self.get("/metrics");
         let line = text.lines().find(|line| line.split(['{', ' ']).next() == Some(name))?;
         line.rsplit(' ').next()?.parse().ok()
     }
 
-    /// The most memory that it ever had, bytes.
+    /// Returns the daemon's peak memory, in bytes.
     pub fn most_memory(&self) -> u64 {
         most_memory(self.pid()).unwrap()
     }
 
-    /// Its guard's process.
+    /// Returns the pid of the daemon's guard process.
     pub fn guard(&self) -> Option<Pid> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).ok()?;
         let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
@@ -327,7 +327,7 @@ impl Daemon {
         Pid::from_raw(guard.parse().ok()?)
     }
 
-    /// Waits until it has a guard that is not `other`.
+    /// Waits until the daemon has a guard other than `other`.
     pub fn await_guard(&self, other: Option<Pid>) -> Pid {
         until("a guard", || self.guard().filter(|guard| Some(*guard) != other))
     }

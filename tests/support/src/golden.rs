@@ -1,15 +1,15 @@
 //! Golden files: committed files that a test's output must equal.
 //!
-//! After a change that is meant, run the tests with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+//! After an intended change, run the tests with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
 use std::{env, fs};
 
 use similar::TextDiff;
 
-/// More lines of a difference help nobody.
+/// Maximum number of lines of a printed difference; more lines do not help the reader.
 const MAX_LINES: usize = 120;
 
-/// Fails unless the file of the repository has this text.
+/// Panics if the file of the repository has a different text.
 #[track_caller]
 pub fn compare(path: &str, actual: &str) {
     if let Some(difference) = difference(path, actual) {
@@ -17,8 +17,8 @@ pub fn compare(path: &str, actual: &str) {
     }
 }
 
-/// How the text differs from the file of the repository, as a unified diff. With `GCWATCH_UPDATE_GOLDEN` it is written,
-/// and nothing differs.
+/// Returns the difference between the text and the file of the repository as a unified diff. With
+/// `GCWATCH_UPDATE_GOLDEN`, writes the file instead and returns `None`.
 pub fn difference(path: &str, actual: &str) -> Option<String> {
     let file = crate::repository(path);
     if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() {

@@ -1,4 +1,4 @@
-//! Control groups of version 1 for processes of a test, named as a container's.
+//! Control groups of version 1 for processes of a test, named like the groups of a container.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -8,31 +8,32 @@ use std::time::Instant;
 use crate::harness::{Missing, Need};
 use crate::target::PATIENCE;
 
-/// What a test needs that makes some.
+/// Returns whether a test can create control groups.
 pub fn need(controller: &'static str) -> Need {
     let missing = || {
         Missing::Ignored(format!(
-            "no control groups of version 1 ({controller}) can be made here"
+            "no control groups of version 1 ({controller}) can be created here"
         ))
     };
-    // Several tests ask at once.
+    // Several tests may call this function at once.
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let name = format!("need {}", ASKED.fetch_add(1, Ordering::Relaxed));
     Group::new(controller, &name).map(drop).ok_or_else(missing)
 }
 
-/// One group, named as Docker's are. It is removed at the end; who is in it then goes back to the root.
+/// A control group with a name as Docker chooses it. The group is removed when this value is dropped; its processes
+/// then return to the root group.
 #[derive(Debug)]
 pub struct Group {
     controller: PathBuf,
     path: PathBuf,
-    /// Of its container.
+    /// Id of its container.
     pub id: String,
 }
 
 impl Group {
-    /// Groups of one name and of several controllers are one container. `None`: this machine or this user cannot make
-    /// one.
+    /// Creates a group. Groups with the same name and different controllers form one container. Returns `None` if this
+    /// machine or this user cannot create groups.
     pub fn new(controller: &str, name: &str) -> Option<Self> {
         let digits = name.bytes().fold(u64::from(std::process::id()), |hash, byte| {
             hash.wrapping_mul(31).wrapping_add(byte.into())
@@ -42,7 +43,7 @@ impl Group {
         let path = controller.join(format!("docker-{id}.scope"));
         std::fs::create_dir(&path).ok()?;
         let group = Self { controller, path, id };
-        // A directory of anything else has no such file.
+        // A directory outside a control group file system has no such file.
         group.path.join("tasks").exists().then_some(group)
     }
 
@@ -58,7 +59,8 @@ impl Group {
         self.write("cgroup.procs", pid);
     }
 
-    /// Runs with this thread in the group, so that processes that it starts are in it from their first instruction.
+    /// Runs a function with this thread in the group, so that processes that it starts are in the group from their
+    /// first instruction.
     pub fn inside<T>(&self, run: impl FnOnce() -> T) -> T {
         let own = rustix::thread::gettid().as_raw_nonzero();
         self.write("tasks", own);
@@ -71,7 +73,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let _thawed_if_it_can_be_frozen = std::fs::write(self.path.join("freezer.state"), "THAWED");
-        // A process that has just ended may still be in it.
+        // A process that has just exited may still be in the group.
         let until = Instant::now() + PATIENCE;
         while std::fs::remove_dir(&self.path).is_err() && self.path.exists() && Instant::now() < until {
             let tasks = std::fs::read_to_string(self.path.join("tasks")).unwrap_or_default();

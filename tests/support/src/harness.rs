@@ -1,9 +1,9 @@
-//! A harness for tests that need what a machine may not have: runtimes, root, programs of others.
+//! A harness for tests with requirements that a machine may not meet: runtimes, root, third-party programs.
 //!
-//! The harness of the standard library cannot ignore a test at run time: one that could not do its work would say `ok`.
-//! Here each test names what it needs; where that is not there, `cargo test` says `ignored` and the reason. A test
-//! binary with it has `harness = false`, and each of its modules a function `tests` that lists its tests; the compiler
-//! names those that no list has.
+//! The harness of the standard library cannot ignore a test at run time: a test that could not do its work would report
+//! `ok`. Here, each test declares its requirements; if they are not met, `cargo test` prints `ignored` and the reason.
+//! A test binary with this harness has `harness = false`, and each of its modules has a function `tests` that lists its
+//! tests; the compiler warns about tests that are missing from the lists.
 
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libtest_mimic::{Arguments, Completion, Trial};
 use rustix::fs::{FlockOperation, flock};
 
-/// Why a test cannot run.
+/// The reason why a test cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// It is ignored: this machine cannot have it, or it was asked for.
+    /// The test is ignored, because this machine cannot meet the requirement or the user skipped it.
     Ignored(String),
-    /// It fails: every machine can have it.
+    /// The test fails, because every machine can meet the requirement.
     Failed(String),
 }
 
-/// Whether what a test needs is there.
+/// Whether the requirements of a test are met.
 pub type Need = Result<(), Missing>;
 
-/// Leaves a test out by this name in `GCWATCH_SKIP_LIVE`.
+/// Returns an error if `GCWATCH_SKIP_LIVE` contains this name.
 pub fn unless_skipped(name: &str) -> Need {
     if crate::is_skipped(name) {
         return Err(Missing::Ignored(format!("{name} is in GCWATCH_SKIP_LIVE")));
@@ -42,7 +42,7 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Adds a test. `path` is its path with the crate's name; what it needs is asked just before it runs.
+    /// Adds a test. `path` is its path with the crate's name; `needs` is called just before the test runs.
     pub fn add(
         &mut self,
         path: impl AsRef<str>,
@@ -53,7 +53,8 @@ impl Tests {
         self.add_trial(path.as_ref(), needs, move |name| host.run(name, test));
     }
 
-    /// Adds a test that runs while no other does, of this binary or of another: it has a limit on what the host gives.
+    /// Adds a test that runs while no other test of this or another binary runs, because it depends on the resources of
+    /// the host.
     pub fn add_alone(
         &mut self,
         path: impl AsRef<str>,
@@ -85,7 +86,8 @@ impl Tests {
         self.trials.push(Trial::ignorable_test(name, run));
     }
 
-    /// Runs those that the arguments name, so many at once unless they say otherwise.
+    /// Runs the tests that the arguments select, with at most `at_once` tests in parallel unless an argument sets
+    /// another number.
     pub fn run(self, at_once: usize) -> ExitCode {
         let mut arguments = Arguments::from_args();
         arguments.test_threads.get_or_insert(at_once);
@@ -93,16 +95,16 @@ impl Tests {
     }
 }
 
-/// How many tests may run a second time: where more fail, the host is not the reason.
+/// Maximum number of tests that may run a second time: if more tests fail, the host is not the reason.
 const SECOND_RUNS: usize = 12;
 
-/// The host, which tests share, those of other binaries included: side by side, or one alone.
+/// The host that all tests share, including tests of other binaries: tests run in parallel or exclusively.
 #[derive(Default)]
 struct Host {
     second_runs: AtomicUsize,
 }
 
-/// A lock that binaries share, for as long as this file is open.
+/// Locks a file that test binaries share, as long as the returned file is open.
 fn locked(name: &str, how: FlockOperation) -> File {
     let folder = crate::repository("target");
     fs::create_dir_all(&folder).unwrap();
@@ -111,21 +113,22 @@ fn locked(name: &str, how: FlockOperation) -> File {
     file
 }
 
-/// A place beside other tests. Who waits to be alone holds the gate, and nobody overtakes it.
+/// Returns a slot next to other tests. A test that waits for exclusive use holds the gate, so that no other test
+/// overtakes it.
 fn beside() -> File {
     let _gate = locked("tests.gate", FlockOperation::LockExclusive);
     locked("tests.room", FlockOperation::LockShared)
 }
 
-/// No other test runs.
+/// Waits until no other test runs.
 fn alone() -> [File; 2] {
     ["tests.gate", "tests.room"].map(|name| locked(name, FlockOperation::LockExclusive))
 }
 
 impl Host {
-    /// Runs a test beside others. A live test needs CPU in time, and others take it: one that fails runs once more,
-    /// alone, and that run decides. Both are in the output.
-    #[allow(clippy::print_stdout, reason = "whoever reads the output looks at such tests")]
+    /// Runs a test next to other tests. A live test needs the CPU in time, and other tests use it, so a failed test
+    /// runs once more exclusively, and the second run decides. Both runs are in the output.
+    #[allow(clippy::print_stdout, reason = "readers of the output should see such tests")]
     fn run(&self, name: &str, test: impl Fn()) {
         let shared = beside();
         let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else {
@@ -136,13 +139,13 @@ impl Host {
             resume_unwind(failure);
         }
         let _alone = alone();
-        println!("{name}: failed beside other tests, runs again alone");
+        println!("{name}: failed next to other tests; running it again alone");
         test();
         println!("{name}: passed alone");
     }
 }
 
-/// Adds functions of this module that need the same: `add_tests!(tests, need; one, other)`.
+/// Adds functions of this module with the same requirements: `add_tests!(tests, need; one, other)`.
 #[macro_export]
 macro_rules! add_tests {
     ($tests:expr, $needs:expr; $($test:ident),+ $(,)?) => {
@@ -150,8 +153,8 @@ macro_rules! add_tests {
     };
 }
 
-/// Adds functions of this module for each of some runtimes, which they take: `add_tests_on!(tests, RUNTIMES; one,
-/// other)`.
+/// Adds functions of this module for each of the given runtimes, which they take as an argument: `add_tests_on!(tests,
+/// RUNTIMES; one, other)`.
 #[macro_export]
 macro_rules! add_tests_on {
     ($tests:expr, $runtimes:expr; $($test:ident),+ $(,)?) => {

@@ -1,5 +1,5 @@
-//! A hostile runtime: a process that serves the diagnostics protocol on the socket that a .NET runtime of its pid would
-//! have, and then misbehaves, by a mode that has a name.
+//! A hostile runtime: a process that serves the diagnostics protocol on the socket that a .NET runtime with its pid
+//! would have, and that misbehaves in the way that a named mode defines.
 //!
 //! ```text
 //! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- --list
@@ -7,9 +7,9 @@
 //! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- --capture tests/recordings/hostile
 //! ```
 //!
-//! It is found like any .NET process: by `dotnet-diagnostic-PID-STARTTIME-socket` in `TMPDIR` or `/tmp`. So that any
-//! agent can be tried with it: it needs nothing of gcwatch, and runs until it is killed, or with `--with-stdin` until
-//! its standard input ends. Tests run it by themselves, see [`as_program`].
+//! Like any .NET process, it is found by `dotnet-diagnostic-PID-STARTTIME-socket` in `TMPDIR` or `/tmp`. It can
+//! therefore test any agent: it does not need gcwatch, and runs until it is killed, or with `--with-stdin` until its
+//! standard input ends. Tests start it themselves, see [`as_program`].
 
 mod forge;
 mod modes;
@@ -20,22 +20,23 @@ use std::process::ExitCode;
 
 pub use modes::{MODES, Mode};
 
-/// The first argument with which a test binary is this program.
+/// First argument with which a test binary becomes this program.
 pub const ARGUMENT: &str = "--hostile-runtime";
 
 const USAGE: &str = "usage: hostile-runtime [--with-stdin] MODE | --list | --capture FOLDER\n\
     \n\
-    A process that looks like a .NET runtime from outside, and misbehaves. --list: the modes.\n\
-    --capture: writes the beginning of each mode's stream to FOLDER/MODE.nettrace.gz.\n\
-    --with-stdin: it ends when its standard input does.";
+    A process that poses as a .NET runtime and misbehaves.\n\
+    --list: list the modes.\n\
+    --capture: write the start of each mode's stream to FOLDER/MODE.nettrace.gz.\n\
+    --with-stdin: exit when the standard input ends.";
 
-/// Runs the program, if the arguments begin with [`ARGUMENT`]: a test binary starts itself.
+/// Runs the program if the arguments start with [`ARGUMENT`], because a test binary starts itself as a child.
 pub fn as_program() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     (arguments.next()? == ARGUMENT).then(|| program(arguments))
 }
 
-/// The program, with the arguments after its name.
+/// Runs the program with the arguments after its name.
 pub fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let mut out = std::io::stdout();
     let (mut with_stdin, mut mode) = (false, None);
@@ -75,7 +76,7 @@ pub fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let _closed = writeln!(out, "ready {}", path.display()).and_then(|()| out.flush());
     if with_stdin {
         let _ended = std::io::stdin().read_to_end(&mut Vec::new());
-        // As a runtime that ends in order does.
+        // A runtime that exits cleanly also removes its socket.
         let _gone = std::fs::remove_file(&path);
         return ExitCode::SUCCESS;
     }

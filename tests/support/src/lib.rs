@@ -1,33 +1,33 @@
-//! What the tests of the workspace share.
+//! Code that the tests of the workspace share.
 //!
-//! | Module | For |
+//! | Module | Purpose |
 //! |---|---|
-//! | `golden` | the comparison with committed files |
-//! | `recordings` | `tests/recordings` |
-//! | `harness` | tests that say `ignored` and the reason where the machine lacks what they need |
-//! | `runtimes`, `target` | real .NET runtimes and processes on them |
+//! | `golden` | comparison with committed files |
+//! | `recordings` | recordings in `tests/recordings` |
+//! | `harness` | tests that print `ignored` and the reason if the machine does not meet their requirements |
+//! | `runtimes`, `target` | real .NET runtimes and their processes |
 //! | `program` | gcwatch as a command, and its records |
-//! | `daemon` | `gcwatch run`, asked over its listener |
-//! | `scene` | a folder, processes that are known by it, and a daemon that reads them |
-//! | `service` | web services, and clients that ask them |
+//! | `daemon` | `gcwatch run`, queried over its listener |
+//! | `scene` | a folder, processes marked with its name, and a daemon that reads them |
+//! | `service` | web services and their clients |
 //! | `groups` | control groups of version 1 |
-//! | `tool` | another tool with a session of its own |
-//! | `supervised` | the supervisor of targets, with all that it reports |
-//! | `hostile` | a fake runtime that misbehaves by a mode, also as a program |
-//! | `replay` | recordings played into a pipeline |
-//! | `receiver` | an OTLP receiver, Alertmanager or webhook that answers by a script |
-//! | `mock` | an OTLP receiver that others wrote |
+//! | `tool` | another tool with its own session |
+//! | `supervised` | the supervisor of targets, with a log of its reports |
+//! | `hostile` | a fake runtime that misbehaves in a selected mode, also as a program |
+//! | `replay` | recordings that are played into a pipeline |
+//! | `receiver` | an OTLP receiver, Alertmanager or webhook with scripted answers |
+//! | `mock` | a third-party OTLP receiver |
 //! | `notices` | changes of alerts without a process |
 //!
-//! All but the first two need the feature `daemon`.
+//! All modules except the first two need the feature `daemon`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a tool of tests: what fails here fails the test"
+    reason = "a panic in this test code fails the test"
 )]
 #![allow(
     missing_debug_implementations,
-    reason = "read beside the tests that use it; nobody else can"
+    reason = "only the tests use this code, and readers see both"
 )]
 
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub fn repository(path: &str) -> PathBuf {
     root.join(path)
 }
 
-/// Whether `GCWATCH_SKIP_LIVE`, a list of names or `all`, leaves this out.
+/// Returns whether `GCWATCH_SKIP_LIVE`, a list of names or `all`, skips this name.
 pub fn is_skipped(name: &str) -> bool {
     let skip = std::env::var("GCWATCH_SKIP_LIVE").unwrap_or_default();
     skip.split(',').any(|skipped| skipped == "all" || skipped == name)

@@ -1,4 +1,4 @@
-//! Foreign OTLP receivers for tests: other people's decoders.
+//! Third-party OTLP receivers with independent decoders.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,31 +8,31 @@ use serde_json::Value;
 
 use crate::harness::{Need, unless_skipped};
 
-/// `@elastic/mockotlpserver`, with all three signals over gRPC and HTTP. It ends with its standard input.
+/// `@elastic/mockotlpserver` with all three signals over gRPC and HTTP. The server exits when its standard input ends.
 #[derive(Debug)]
 pub struct MockReceiver {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
-    /// Where it takes gRPC.
+    /// Endpoint for gRPC.
     pub grpc: String,
-    /// Where it takes HTTP.
+    /// Endpoint for HTTP.
     pub http: String,
 }
 
 impl MockReceiver {
-    /// What a test with it needs.
+    /// Returns whether tests may use the receiver.
     pub fn need() -> Need {
         unless_skipped("mockotlpserver")
     }
 
-    /// Starts it on ports of its own choice.
+    /// Starts a receiver on free ports.
     pub fn start() -> Self {
         let folder = crate::repository("tests/receivers");
         let fetched = Command::new(folder.join("fetch")).output().unwrap();
         assert!(
             fetched.status.success(),
-            "{}; GCWATCH_SKIP_LIVE=mockotlpserver leaves its tests out",
+            "{}; GCWATCH_SKIP_LIVE=mockotlpserver skips its tests",
             String::from_utf8_lossy(&fetched.stderr).trim()
         );
         let modules = String::from_utf8(fetched.stdout).unwrap();
@@ -44,7 +44,7 @@ impl MockReceiver {
             .spawn()
             .unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        // It is read all the time: a full pipe would stop it in the middle of a request.
+        // Read the output continuously, because a full pipe would stop the receiver in the middle of a request.
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
@@ -54,7 +54,7 @@ impl MockReceiver {
                 }
             }
         });
-        let urls = lines.recv().expect("mock.js ended before it listened");
+        let urls = lines.recv().expect("mock.js listens");
         let url = |form: &str| urls[form].as_str().unwrap().trim_end_matches('/').to_owned();
         Self {
             grpc: url("grpc"),
@@ -65,8 +65,9 @@ impl MockReceiver {
         }
     }
 
-    /// Ends it, and gives every request that it took: its signal (`traces`, `metrics`, `logs`) and its body as OTLP's
-    /// JSON has it but for attributes, which are one object; `failed` with a text where it could not read one.
+    /// Stops the receiver and returns every request with its signal (`traces`, `metrics`, `logs`) and its body as OTLP
+    /// JSON, except that attributes are one object. If the receiver could not decode a request, the signal is `failed`
+    /// and the body is an error text.
     pub fn into_requests(mut self) -> Vec<(String, Value)> {
         drop(self.stdin.take());
         let requests = self.lines.iter().map(|mut line| {

@@ -1,4 +1,4 @@
-//! gcwatch as a command that a test runs, and the records that it writes.
+//! gcwatch as a command of a test, and the records that it prints.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The program, which cargo has built beside the tests.
+/// Returns the path of the program, which cargo builds next to the tests.
 pub fn path() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
@@ -18,17 +18,17 @@ pub fn command() -> Command {
     Command::new(path())
 }
 
-/// Runs it to its end, without input.
+/// Runs the program to its end without input.
 pub fn gcwatch(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     command().args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// The same with input, of which it may read a part.
+/// Like [`gcwatch()`], with input. The program may read only a part of the input.
 pub fn with_input(args: impl IntoIterator<Item = impl AsRef<OsStr>>, input: &[u8]) -> Output {
     fed(command().args(args), input)
 }
 
-/// What a command makes of its input, of which it may read a part.
+/// Runs a command with input, and returns its output. The command may read only a part of the input.
 pub fn fed(command: &mut Command, input: &[u8]) -> Output {
     command
         .stdin(Stdio::piped())
@@ -46,14 +46,14 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What it writes, if it succeeds.
+/// Returns the standard output of a successful command.
 #[track_caller]
 pub fn written(output: Output) -> String {
     assert!(output.status.success(), "{}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The records that it writes, if it succeeds.
+/// Runs the program and returns the records of its standard output. The program must succeed.
 #[track_caller]
 pub fn records(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Vec<Value> {
     let output = gcwatch(args);

@@ -1,5 +1,6 @@
 //! A scripted OTLP receiver on a loopback port: gRPC, HTTP/protobuf and HTTP/JSON on one socket, with or without TLS.
-//! It records every request and answers each as its script says, also as real receivers will not do on demand.
+//! It records every request and answers as its script defines, including answers that real receivers do not give on
+//! demand.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -36,46 +37,46 @@ use tokio::time::{Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tonic::{Code, Status};
 
-/// How long a test waits for what must come; only a failing test ever waits so long.
+/// Timeout for expected events; only a failing test waits this long.
 pub const LONG: Duration = Duration::from_secs(20);
 
-/// How one request is answered.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// All of it.
+    /// Accept the request completely.
     Accept,
-    /// In part, or with a warning.
+    /// Accept the request partially, or with a warning.
     Partial { rejected: i64, message: String },
-    /// With a gRPC status.
+    /// Answer with a gRPC status.
     Grpc {
         code: Code,
         message: String,
         retry_after: Option<Duration>,
     },
-    /// With an HTTP status, headers and a body.
+    /// Answer with an HTTP status, headers and a body.
     Http {
         status: u16,
         headers: Vec<(&'static str, String)>,
         body: Vec<u8>,
     },
-    /// The request is read, no answer comes until the receiver ends.
+    /// Read the request and do not answer until the receiver ends.
     Hang,
-    /// The body is never read, no answer comes.
+    /// Neither read the body nor answer.
     Deaf,
-    /// The body is read a bit, then the connection is dropped.
+    /// Read a part of the body, then drop the connection.
     Reset,
-    /// Accepted by status, then the body of the answer breaks off.
+    /// Accept by status, then break off the body of the answer.
     BrokenAnswer,
-    /// Accepted by status, then the body of the answer comes byte by byte without end.
+    /// Accept by status, then send the body of the answer byte by byte without end.
     Trickle,
-    /// Accepted by status, then a body of so many bytes that is no OTLP.
+    /// Accept by status, then send a body of this number of bytes that is not OTLP.
     LongAnswer(usize),
-    /// Accepted when [`Receiver::release`] is called.
+    /// Accept after a call of [`Receiver::release`].
     Held,
 }
 
 impl Reply {
-    /// gRPC "not now", with or without RetryInfo.
+    /// Creates a gRPC answer "not now", with or without RetryInfo.
     pub fn unavailable(retry_after: Option<Duration>) -> Self {
         Self::grpc(Code::Unavailable, "not now", retry_after)
     }
@@ -101,16 +102,16 @@ impl Reply {
     }
 }
 
-/// One request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     pub path: String,
     pub headers: HeaderMap,
-    /// The encoding that it was packed in.
+    /// Encoding with which the body was compressed; `None` if it was not compressed.
     pub packed: Option<String>,
-    /// The body, unpacked and (for gRPC) out of its frame.
+    /// The decompressed body, without the frame of gRPC.
     pub body: Vec<u8>,
-    /// Which connection it came on, counted from 0.
+    /// Number of the connection that carried the request, starting at 0.
     pub connection: usize,
 }
 
@@ -147,7 +148,7 @@ impl Recorded {
         self.decode()
     }
 
-    /// All spans in it, in order.
+    /// Returns all spans of the request in order.
     pub fn spans(&self) -> Vec<Span> {
         let resources = self.traces().resource_spans.into_iter();
         let scopes = resources.flat_map(|resource| resource.scope_spans);
@@ -159,25 +160,25 @@ impl Recorded {
     }
 }
 
-/// Settings that send JSON to an address.
+/// Returns settings that send JSON to an address.
 pub fn settings(endpoint: String) -> settings::Receiver {
     settings::Receiver::new(endpoint, Protocol::HttpJson, LONG)
 }
 
 #[derive(Debug)]
 struct State {
-    /// Replies to come, by a part of the path (`trace`, `metrics`, `logs`) or for all (the empty part).
+    /// Pending replies by a part of the path (`trace`, `metrics`, `logs`), or for all paths (the empty part).
     scripts: Mutex<HashMap<String, VecDeque<Reply>>>,
-    /// What is answered when the script is at its end.
+    /// Reply after the end of the script.
     then: Mutex<Reply>,
-    /// Larger requests are refused, whatever the script says.
+    /// Maximum size of a request; larger requests are refused regardless of the script.
     limit: Mutex<Option<usize>>,
     requests: mpsc::UnboundedSender<Recorded>,
     connections: AtomicUsize,
     released: Notify,
 }
 
-/// The receiver; it ends when dropped.
+/// The receiver. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Receiver {
     pub address: SocketAddr,
@@ -194,17 +195,17 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    /// A receiver that accepts everything, without TLS.
+    /// Starts a receiver that accepts everything, without TLS.
     pub async fn start() -> Self {
         Self::listen("127.0.0.1:0".parse().unwrap(), None).await
     }
 
-    /// A receiver with TLS.
+    /// Starts a receiver with TLS.
     pub async fn start_tls(config: rustls::ServerConfig) -> Self {
         Self::listen("127.0.0.1:0".parse().unwrap(), Some(config)).await
     }
 
-    /// A receiver at this very address, where another one was before.
+    /// Starts a receiver at this address, where another receiver may have listened before.
     pub async fn listen(address: SocketAddr, tls: Option<rustls::ServerConfig>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -224,7 +225,7 @@ impl Receiver {
         });
         let accepting = Arc::clone(&state);
         let task = tokio::spawn(async move {
-            // Dropped with the task: no connection outlives the receiver.
+            // The set is dropped with the task, so that no connection outlives the receiver.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&accepting);
@@ -248,7 +249,7 @@ impl Receiver {
         }
     }
 
-    /// Its address for gRPC; with TLS by name, as certificates have it.
+    /// Returns its gRPC endpoint; with TLS, the endpoint has the host name of the certificates.
     pub fn url(&self) -> String {
         if self.secure {
             format!("https://localhost:{}", self.address.port())
@@ -257,12 +258,12 @@ impl Receiver {
         }
     }
 
-    /// The replies to the next requests.
+    /// Sets the replies to the next requests.
     pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
         self.script_for("", replies);
     }
 
-    /// The replies to the next requests whose path has `part` in it.
+    /// Sets the replies to the next requests whose path contains `part`.
     pub fn script_for(&self, part: &str, replies: impl IntoIterator<Item = Reply>) {
         self.state
             .scripts
@@ -273,35 +274,35 @@ impl Receiver {
             .extend(replies);
     }
 
-    /// The reply to all requests after those of the script.
+    /// Sets the reply to all requests after the end of the script.
     pub fn then(&self, reply: Reply) {
         *self.state.then.lock().unwrap() = reply;
     }
 
-    /// Requests of more than `bytes` are refused as a gRPC server or an HTTP server does.
+    /// Refuses requests of more than `bytes`, as a gRPC server or an HTTP server does.
     pub fn limit(&self, bytes: usize) {
         *self.state.limit.lock().unwrap() = Some(bytes);
     }
 
-    /// Lets one request that is [`Reply::Held`] go on.
+    /// Accepts one request that is [`Reply::Held`].
     pub fn release(&self) {
         self.state.released.notify_one();
     }
 
-    /// The next request, whatever it was answered.
+    /// Waits for the next request, regardless of its answer.
     pub async fn next(&mut self) -> Recorded {
         timeout(LONG, self.requests.recv())
             .await
-            .expect("a request comes")
-            .expect("the receiver lives")
+            .expect("a request arrives")
+            .expect("the receiver runs")
     }
 
-    /// A request that came and was not asked for yet.
+    /// Returns the next request if it has already arrived.
     pub fn try_next(&mut self) -> Option<Recorded> {
         self.requests.try_recv().ok()
     }
 
-    /// Connections so far.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
@@ -309,7 +310,7 @@ impl Receiver {
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, state: Arc<State>, connection: usize) {
     let service = service_fn(move |request| answer(Arc::clone(&state), connection, request));
-    // A connection that breaks is what some scripts are about.
+    // Some scripts break the connection.
     let _ended = auto::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -431,7 +432,7 @@ fn accept(grpc: bool, json: bool, path: &str, packed: Option<&str>, partial: Opt
             |partial| serde_json::to_vec(&serde_json::json!({ "partialSuccess": partial })).unwrap(),
         )
     } else {
-        // The three signals' answers have one layout.
+        // The answers of all three signals have the same layout.
         let partial_success = partial.map(|(rejected_spans, error_message)| ExportTracePartialSuccess {
             rejected_spans,
             error_message,
@@ -450,7 +451,8 @@ fn accept(grpc: bool, json: bool, path: &str, packed: Option<&str>, partial: Opt
     answer
 }
 
-/// A gRPC message in its frame: packed or not, length, bytes. Packed as the request was, as grpc-go does.
+/// Encodes a gRPC message with its frame: a compression flag, the length, and the bytes. The message is compressed like
+/// the request, as in grpc-go.
 fn frame(message: &[u8], packed: Option<&str>) -> Bytes {
     let message = match packed {
         None => message.to_vec(),
@@ -467,7 +469,7 @@ fn frame(message: &[u8], packed: Option<&str>) -> Bytes {
         .into()
 }
 
-/// A `google.rpc.Status` with a `RetryInfo`, by hand: tags and lengths of one byte.
+/// Encodes a `google.rpc.Status` with a `RetryInfo` by hand: all tags and lengths have one byte.
 fn retry_info(delay: Duration) -> Vec<u8> {
     let field = |tag: u8, content: &[u8]| [&[tag, u8::try_from(content.len()).unwrap()], content].concat();
     let mut duration = vec![0x08];
@@ -481,7 +483,7 @@ fn retry_info(delay: Duration) -> Vec<u8> {
     [vec![0x08, 14], field(0x1a, &any.concat())].concat()
 }
 
-/// Takes a body out of its frame and its packing.
+/// Removes the frame and the compression of a body.
 fn unpack(recorded: &mut Recorded, bytes: &[u8]) {
     let (packed, content) = if recorded.is_grpc() {
         let (head, content) = bytes.split_at(5);
@@ -518,7 +520,7 @@ fn unpack(recorded: &mut Recorded, bytes: &[u8]) {
     recorded.packed = packed;
 }
 
-/// A body that begins, and breaks off a moment later.
+/// A body that starts and then breaks off.
 struct Broken {
     sleep: Option<Pin<Box<Sleep>>>,
 }
@@ -539,7 +541,7 @@ impl Body for Broken {
     }
 }
 
-/// A body that comes byte by byte, without end.
+/// A body that arrives byte by byte without end.
 struct Trickle {
     sleep: Option<Pin<Box<Sleep>>>,
 }

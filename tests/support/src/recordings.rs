@@ -1,4 +1,4 @@
-//! The recordings of `tests/recordings`: what real runtimes sent.
+//! The recordings of real runtimes in `tests/recordings`.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 
-/// Where they are.
+/// Returns the folder of the recordings.
 pub fn folder() -> PathBuf {
     crate::repository("tests/recordings")
 }
 
-/// Names of all recordings, without their endings, sorted.
+/// Returns the names of all recordings without their extensions, sorted.
 pub fn names() -> Vec<String> {
     let entries = fs::read_dir(folder()).unwrap();
     let name = |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".nettrace.gz")?.to_owned());
@@ -21,17 +21,17 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The file of a recording.
+/// Returns the path of a recording.
 pub fn path(name: &str) -> PathBuf {
     folder().join(format!("{name}.nettrace.gz"))
 }
 
-/// The same, as an argument of a command.
+/// Returns the path of a recording as an argument of a command.
 pub fn file(name: &str) -> String {
     path(name).to_str().unwrap().to_owned()
 }
 
-/// A recording, unpacked.
+/// Returns the decompressed bytes of a recording.
 pub fn bytes(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     GzDecoder::new(fs::File::open(path(name)).unwrap())

@@ -1,4 +1,4 @@
-//! Recordings played into a pipeline, as if processes brought them.
+//! Recordings that are played into a pipeline like live processes.
 
 use base::run_key::RunKey;
 use base::time::TimeBase;
@@ -11,7 +11,7 @@ use targets::sink::{RunSink as _, Sink as _};
 
 use crate::{notices, recordings};
 
-/// A rule that fires on the first full collection, and goes on.
+/// A rule that fires on the first full collection and keeps firing.
 pub const FULL: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -28,7 +28,7 @@ rules:
     source: a test
 ";
 
-/// What a process would have brought of a recording.
+/// Returns the outcomes that a process would produce from a recording.
 pub fn outcomes(recording: &str) -> Vec<Outcome> {
     let mut player = Player::open(&recordings::path(recording)).unwrap();
     std::iter::from_fn(|| player.next_outcome().unwrap())
@@ -36,7 +36,8 @@ pub fn outcomes(recording: &str) -> Vec<Outcome> {
         .collect()
 }
 
-/// The processes of a recording at its own times, of a service, up to its end, at which they still run.
+/// Plays the processes of a recording as a service, at the recorded times up to its end. The processes still run
+/// afterwards.
 pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> Stage {
     let mut player = Player::open(&recordings::path(recording)).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
@@ -54,7 +55,7 @@ pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> Stage {
     stage
 }
 
-/// A process in a cluster, which is read since two minutes ago.
+/// Opens a run for a process in a cluster, which has been read for two minutes.
 pub fn process(pipeline: &Pipeline) -> Feed {
     let identity = Identity {
         resource: notices::resource().attributes,
@@ -66,7 +67,7 @@ pub fn process(pipeline: &Pipeline) -> Feed {
     feed
 }
 
-/// All collections of a recording, as if it ended now: full ones are among them.
+/// Plays all collections of a recording, which include full ones, as if the recording ended now.
 pub fn play(feed: &mut Feed) {
     let outcomes = outcomes("svc8-workstation").into_iter();
     outcomes

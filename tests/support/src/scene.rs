@@ -1,4 +1,4 @@
-//! What one test has for itself: a folder, processes that are known by its name, and a daemon that reads them alone.
+//! The environment of one test: a folder, processes marked with its name, and a daemon that reads only these processes.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +10,11 @@ use crate::program;
 use crate::runtimes::Runtime;
 use crate::target::Start;
 
-/// See the module.
+/// The environment of one test; see the module.
 pub struct Scene(TempDir);
 
 impl Scene {
-    /// One with a folder that nothing is in; it is removed at the end.
+    /// Creates a scene with an empty folder, which is removed when the scene is dropped.
     pub fn begin() -> Self {
         Self(tempfile::Builder::new().prefix("gcw").tempdir().unwrap())
     }
@@ -23,7 +23,7 @@ impl Scene {
         self.0.path()
     }
 
-    /// A path in its folder.
+    /// Returns a path in the scene's folder.
     pub fn path(&self, name: &str) -> String {
         self.folder().join(name).to_str().unwrap().to_owned()
     }
@@ -36,12 +36,12 @@ impl Scene {
         start.env(MARK, self.mark())
     }
 
-    /// A process of it.
+    /// Returns a start of a process that is marked as part of the scene.
     pub fn start(&self, runtime: Runtime, mode: &'static str) -> Start {
         self.marked(Start::new(runtime, mode))
     }
 
-    /// `gcwatch run` for its processes, with more configuration.
+    /// Returns `gcwatch run` for the processes of the scene, with additional configuration.
     pub fn command(&self, more: &str) -> Command {
         self.command_at(ANY, more)
     }
@@ -55,24 +55,24 @@ impl Scene {
         Daemon::start(self.command(more))
     }
 
-    /// The same, which has the scene until it ends.
+    /// Starts a daemon that owns the scene until the daemon is dropped.
     pub fn into_daemon(self, command: Command) -> Daemon {
         Daemon::start(command).in_folder(self.0)
     }
 
-    /// The configuration of a state directory.
+    /// Returns the configuration of a state directory.
     pub fn state(&self) -> String {
         format!("state: {{directory: {}}}\n", self.path("state"))
     }
 
-    /// The configuration of one rule, beside those that ship or without them.
+    /// Returns the configuration of one rule, with or without the shipped rules.
     pub fn rule(&self, shipped: bool, rule: &str) -> String {
         let file = self.path("rules.yaml");
         std::fs::write(&file, format!("apiVersion: gcwatch/v1\nrules:\n  - {{{rule}}}\n")).unwrap();
         format!("rules: {{shipped: {shipped}, files: [{file}]}}\n")
     }
 
-    /// The same of a rule that holds from the first collection on, with more keys.
+    /// Like [`rule`](Self::rule), for a rule that holds from the first collection, with additional keys.
     pub fn any(&self, shipped: bool, keys: &str) -> String {
         let any = "id: test.any, title: Any, on: gc, when: gc.number > 0, summary: A collection, \
                    description: A collection., remedy: None., source: none, keep_firing_for: 10m";

@@ -1,4 +1,4 @@
-//! Web services on ASP.NET Core, and clients that ask them.
+//! Web services on ASP.NET Core, and their clients.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::runtimes::{KNOWN, Runtime, SERVICE};
 use crate::scene::Scene;
 use crate::target::{PATIENCE, Running, await_listening, service_port};
 
-/// A service that listens, in a scene of its own.
+/// A listening service with its own scene.
 pub struct Service {
     process: Running,
     pub pid: u32,
@@ -24,12 +24,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// The one of [`SERVICE`].
+    /// Starts the service of [`SERVICE`].
     pub fn start(seconds: u32, env: &[(&str, &str)]) -> Self {
         Self::begin(Scene::begin(), Command::new(SERVICE.folder().join("svc")), seconds, env)
     }
 
-    /// The one that keeps its own account, in `log` of its folder (`known/shop` of the folder of packs).
+    /// Starts the service that logs its own figures in the file `log` of its scene (`known/shop` in the folder of
+    /// packs).
     pub fn shop(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
         let scene = Scene::begin();
         let mut command = Command::new(runtime.folder().join("run"));
@@ -56,7 +57,7 @@ impl Service {
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut process = Running(process);
         let is_ready = said.any(|line| line.unwrap().starts_with("ready"));
-        assert!(is_ready, "the service does not begin");
+        assert!(is_ready, "the service starts");
         std::thread::spawn(move || said.for_each(drop));
         await_listening(&mut process.0, port);
         Self {
@@ -67,18 +68,18 @@ impl Service {
         }
     }
 
-    /// Asks it to end; then its log is there.
+    /// Stops the service; afterwards, its log is complete.
     pub fn end(&mut self) {
         kill_process(Pid::from_child(&self.process.0), Signal::TERM).unwrap();
         self.process.0.wait().unwrap();
     }
 
-    /// What is answered, without its head.
+    /// Returns the body of an answer.
     pub fn get(&self, path: &str) -> String {
         self.ask(path, None).1
     }
 
-    /// The head and the body of an answer, to a request with a header or without.
+    /// Returns the head and the body of the answer to a request, with an optional header.
     pub fn ask(&self, path: &str, header: Option<(&str, &str)>) -> (String, String) {
         ask(&self.address, path, header)
     }
@@ -88,7 +89,7 @@ fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, Stri
     let header = header
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .unwrap_or_default();
-    // One that has much to do may refuse a connection.
+    // A busy service may refuse a connection.
     let since = Instant::now();
     let mut stream = loop {
         match TcpStream::connect(address) {
@@ -110,15 +111,15 @@ fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, Stri
     (head.to_owned(), body.to_owned())
 }
 
-/// Clients of a service. Each asks for its paths in turn, one request after the other, until they are stopped.
+/// Clients of a service. Each client requests its paths in turn until it is stopped.
 pub struct Clients {
     end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<u64>>,
 }
 
 impl Clients {
-    /// One client for each list of paths, which waits so long after each answer: what they ask for has to come, and the
-    /// CPU is for other tests, too.
+    /// Starts one client for each list of paths. Each client pauses after each answer, so that its requests are spread
+    /// over the test and leave CPU for other tests.
     pub fn start(service: &Service, each: impl IntoIterator<Item = Vec<&'static str>>, pause: Duration) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let client = |paths: Vec<&'static str>| {
@@ -141,14 +142,14 @@ impl Clients {
         Self { end, threads }
     }
 
-    /// How many requests were answered.
+    /// Stops the clients and returns the number of answered requests.
     pub fn stop(self) -> u64 {
         self.end.store(true, Ordering::Relaxed);
         self.threads.into_iter().map(|client| client.join().unwrap()).sum()
     }
 }
 
-/// These paths, begun at another one.
+/// Returns the paths rotated so that they start with another one.
 pub fn from(paths: &[&'static str], first: usize) -> Vec<&'static str> {
     let (before, after) = paths.split_at(first);
     [after, before].concat()

@@ -1,4 +1,4 @@
-//! A supervisor of targets, and all that it reports.
+//! A supervisor of targets, with a log of its reports.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -18,23 +18,23 @@ use targets::{Readers, Unfinished, supervise};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// How long something may take. Only a hang takes as long.
+/// Timeout for expected events; only a hanging test waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was reported of one run.
+/// The reports about one run.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     pub identity: Option<Identity>,
-    /// States in order, repetitions left out.
+    /// States in order, without repetitions.
     pub states: Vec<RunState>,
     pub opened: usize,
     pub attributes: BTreeMap<String, String>,
     pub bases: Vec<TimeBase>,
     pub collections: Vec<Collection>,
     pub progress: StreamProgress,
-    /// What had begun and not ended, by the last report.
+    /// Open stops and collections according to the last report.
     pub open: Open,
-    /// Its end was reported.
+    /// Whether the end of the run was reported.
     pub ended: bool,
 }
 
@@ -54,7 +54,7 @@ impl Run {
     }
 }
 
-/// Keeps all that is reported.
+/// A sink that stores all reports.
 #[derive(Debug, Clone)]
 pub struct Log {
     runs: watch::Sender<BTreeMap<RunKey, Run>>,
@@ -71,7 +71,7 @@ impl Log {
         self.runs.send_modify(|runs| change(runs.entry(key).or_default()));
     }
 
-    /// The newest run of a pid.
+    /// Returns the newest run of a pid.
     pub fn run(&self, pid: u32) -> Option<Run> {
         let runs = self.runs.borrow();
         runs.iter()
@@ -80,7 +80,7 @@ impl Log {
             .map(|(_, run)| run.clone())
     }
 
-    /// Whether the reports of a pid fit before the time is over.
+    /// Returns whether the reports of a pid satisfy `fits` within `time`.
     pub async fn within(&self, time: Duration, pid: u32, fits: impl Fn(&Run) -> bool) -> bool {
         let mut runs = self.runs.subscribe();
         let of_pid = |runs: &BTreeMap<RunKey, Run>| {
@@ -90,7 +90,7 @@ impl Log {
         tokio::time::timeout(time, runs.wait_for(of_pid)).await.is_ok()
     }
 
-    /// Waits until the reports of a pid fit.
+    /// Waits until the reports of a pid satisfy `fits`.
     pub async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
         let waited = self.within(PATIENCE, pid, fits).await;
         let run = self.run(pid);
@@ -100,7 +100,7 @@ impl Log {
     }
 }
 
-/// The reports of one run.
+/// The sink for the reports of one run.
 #[derive(Debug)]
 pub struct LogOfRun {
     log: Log,
@@ -174,7 +174,7 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A supervisor that runs, for processes with this test's mark.
+/// A running supervisor for processes with the mark of this test.
 pub struct Supervised {
     pub log: Log,
     pub options: watch::Sender<Arc<TargetOptions>>,
@@ -207,7 +207,7 @@ impl Supervised {
         }
     }
 
-    /// Ends it; what it left unfinished.
+    /// Stops the supervisor and returns its unfinished work.
     pub async fn stop(self) -> Unfinished {
         self.stop.send(()).unwrap();
         tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()

@@ -1,4 +1,4 @@
-//! Another tool beside gcwatch: a client of the diagnostics protocol, with its executor.
+//! Another tool next to gcwatch: a client of the diagnostics protocol with its own executor.
 
 use std::time::Duration;
 
@@ -29,15 +29,15 @@ impl Tool {
         self.executor.block_on(self.client.collect_tracing(config)).unwrap()
     }
 
-    /// Reads it for so long, as tools do.
+    /// Reads the session for this duration.
     pub fn read(&self, session: &mut Session, lasting: Duration) {
         let mut buffer = vec![0; 1 << 20];
         let reading = async { while session.read(&mut buffer).await.unwrap() > 0 {} };
         let over = self.executor.block_on(async { timeout(lasting, reading).await });
-        assert!(over.is_err(), "its session ended by itself");
+        assert!(over.is_err(), "the session stays open");
     }
 
-    /// Ends it, and reads what is left of it; its length.
+    /// Ends the session, reads the rest of its stream, and returns the length of the rest.
     pub fn end(&self, mut session: Session) -> usize {
         let mut length = 0;
         let draining = session.drain(|bytes| length += bytes.len());

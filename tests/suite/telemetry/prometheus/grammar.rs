@@ -1,8 +1,8 @@
-//! Reads an exposition, and panics at the first thing that is not as the formats say.
+//! Parses an exposition, and panics at the first violation of its format.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// One line with a value.
+/// A line with a value.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) name: String,
@@ -11,7 +11,7 @@ pub(crate) struct Sample {
     pub(crate) exemplar: Option<String>,
 }
 
-/// All of them.
+/// All samples of an exposition.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
     pub(crate) samples: Vec<Sample>,
@@ -31,13 +31,13 @@ impl Exposition {
         let mut series = HashSet::new();
         let mut ended = false;
         for line in &mut lines {
-            assert!(!ended, "{line:?} after the end");
+            assert!(!ended, "{line:?} precedes the end marker");
             if let Some(comment) = line.strip_prefix("# ") {
                 let mut words = comment.splitn(3, ' ');
                 match (words.next().unwrap(), words.next(), words.next()) {
                     ("EOF", None, None) => ended = true,
                     ("HELP", Some(name), Some(_)) => {
-                        assert!(families.insert(name.to_owned()), "{name} stands in two places");
+                        assert!(families.insert(name.to_owned()), "{name} is contiguous");
                         assert!(is_name(name, ":"), "{name}");
                         family = name.to_owned();
                     }
@@ -76,7 +76,7 @@ impl Exposition {
             assert!(sample.exemplar.is_none() || open_metrics && suffix == "_bucket");
             assert!(
                 series.insert(format!("{}{:?}", sample.name, sample.labels)),
-                "{line} comes twice"
+                "{line} is unique"
             );
             exposition.samples.push(sample);
         }
@@ -119,7 +119,7 @@ impl Sample {
     }
 }
 
-/// The labels up to the closing brace, and what is after it.
+/// Returns the labels up to the closing brace, and the rest of the line.
 fn parse_labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     let mut labels = BTreeMap::new();
     loop {
@@ -143,7 +143,7 @@ fn parse_labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
                 }
             }
         };
-        assert!(labels.insert(name.to_owned(), value).is_none(), "{name} comes twice");
+        assert!(labels.insert(name.to_owned(), value).is_none(), "{name} is unique");
         rest = after.get(end + 1..).unwrap();
         rest = rest.strip_prefix(',').unwrap_or(rest);
     }

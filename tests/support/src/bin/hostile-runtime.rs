@@ -1,4 +1,4 @@
-//! A process that looks like a .NET runtime, and misbehaves: see `test_support::hostile`.
+//! A process that poses as a .NET runtime and misbehaves: see `test_support::hostile`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Made-up events of a runtime.
+//! Forged events of a runtime.
 
 use nettrace::encode::{EncodeError, Encoder, EventRecord};
 use nettrace::{Format, Metadata, SystemTime, TraceHeader};
@@ -8,11 +8,11 @@ pub(super) const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 
 const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
 
-/// Ids of definitions: `AllocationSampled`, `MethodDCEndVerbose`.
+/// Ids of the metadata for `AllocationSampled` and `MethodDCEndVerbose`.
 const SAMPLED: u32 = 303;
 const METHOD: u32 = 9144;
 
-/// Ids of the events that collections consist of, with the versions that newer runtimes send.
+/// Ids of the events of a collection, with the versions that newer runtimes send.
 const KINDS: [(u32, u32); 9] = [
     (1, 2),
     (2, 1),
@@ -25,21 +25,21 @@ const KINDS: [(u32, u32); 9] = [
     (205, 2),
 ];
 
-/// An event that the order of a stream is not certain of.
+/// Flag of an event whose position in the stream's order is not certain.
 pub(super) const UNSORTED: bool = false;
 const SORTED: bool = true;
 
-/// CLOCK_MONOTONIC, nanoseconds: the ticks of a runtime on Linux.
+/// Returns CLOCK_MONOTONIC in nanoseconds, which are the ticks of a runtime on Linux.
 pub(super) fn monotonic() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// The time of day, UTC.
+/// Returns the current time in UTC.
 fn now() -> SystemTime {
     let now = clock_gettime(ClockId::Realtime);
     let (days, second) = (now.tv_sec / 86_400 + 719_468, now.tv_sec % 86_400);
-    // Years that begin in March, in eras of 400: their leap days are at their ends.
+    // Years start in March and are grouped into eras of 400 years, so that leap days are at their ends.
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
@@ -57,10 +57,10 @@ fn now() -> SystemTime {
     }
 }
 
-/// Writes a stream with the events of collections.
+/// Writes a stream with events of collections.
 pub struct Forge {
     pub encoder: Encoder,
-    /// The last number of capture thread 1.
+    /// Last sequence number of capture thread 1.
     sequence: u32,
 }
 
@@ -68,7 +68,7 @@ impl Forge {
     pub fn new(format: Format) -> Result<Self, EncodeError> {
         let header = TraceHeader {
             format,
-            // Alerts end by the time of day.
+            // The end of an alert depends on the time of day.
             system_time: now(),
             sync_ticks: monotonic(),
             process_id: Some(std::process::id()),
@@ -97,12 +97,12 @@ impl Forge {
         Ok(Self { encoder, sequence: 0 })
     }
 
-    /// A sample of an allocation.
+    /// Writes a sample of an allocation.
     pub fn sample(&mut self, stack: u32, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
         self.with_stack(SAMPLED, stack, at, payload)
     }
 
-    /// A method of the rundown.
+    /// Writes a method of the rundown.
     pub fn method(&mut self, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
         self.with_stack(METHOD, 0, at, payload)
     }
@@ -122,12 +122,12 @@ impl Forge {
         })
     }
 
-    /// Ends a block.
+    /// Completes a block.
     pub fn flush(&mut self) -> Result<(), EncodeError> {
         self.encoder.flush()
     }
 
-    /// An event on capture thread 1.
+    /// Writes an event on capture thread 1.
     pub fn event(&mut self, id: u32, thread: u64, at: i64, is_sorted: bool, payload: &[u8]) -> Result<(), EncodeError> {
         self.sequence = self.sequence.wrapping_add(1);
         self.encoder.event(&EventRecord {
@@ -163,7 +163,7 @@ impl Forge {
         self.event(3, thread, at, SORTED, &[0; 2])
     }
 
-    /// The histories of a collection: so many heaps, of which these are sent.
+    /// Writes the histories of a collection with `heaps` heaps, of which only the heaps in `sent` are included.
     pub fn histories(&mut self, heaps: u32, sent: impl Iterator<Item = u32>, at: i64) -> Result<(), EncodeError> {
         let mut global = vec![0; 8];
         global.extend([heaps, 2, 0, 0, 0].map(u32::to_le_bytes).concat());
@@ -179,7 +179,7 @@ impl Forge {
         Ok(())
     }
 
-    /// A whole blocking collection that takes so many nanoseconds up to `at`.
+    /// Writes a complete blocking collection that lasts `ns` nanoseconds and ends at `at`.
     pub fn collection(&mut self, number: u32, at: i64, ns: i64) -> Result<(), EncodeError> {
         let begin = at - ns;
         self.suspend(1, number.wrapping_sub(1), 1, begin)?;
@@ -190,7 +190,7 @@ impl Forge {
         self.restart(1, at)
     }
 
-    /// What was written since the last call, in whole blocks.
+    /// Returns the bytes that were written since the last call, in complete blocks.
     pub fn take(&mut self) -> Result<Vec<u8>, EncodeError> {
         self.encoder.flush()?;
         Ok(self.encoder.take())

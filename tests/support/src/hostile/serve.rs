@@ -1,4 +1,4 @@
-//! The diagnostics protocol of a hostile runtime: a thread for each connection.
+//! The diagnostics protocol of a hostile runtime, with one thread per connection.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -21,19 +21,19 @@ use super::modes::{Does, MODES, Mode, methods, samples};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// How long a client may take to send a command.
+/// Timeout for a client to send a command.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the connections share.
+/// State that all connections share.
 struct Serving {
     does: Does,
-    /// The newest session's id.
+    /// Id of the newest session.
     last: AtomicU64,
     /// Sessions that were not stopped.
     sessions: Mutex<Vec<u64>>,
 }
 
-/// Opens the socket that a runtime of this process would have, and gives its path.
+/// Opens the socket that a runtime of this process would have, and returns its path.
 pub fn listen() -> Result<(UnixListener, PathBuf)> {
     let stat = std::fs::read("/proc/self/stat")?;
     let name = SocketName {
@@ -44,7 +44,7 @@ pub fn listen() -> Result<(UnixListener, PathBuf)> {
     Ok((UnixListener::bind(&path)?, path))
 }
 
-/// Opens the socket and serves it, on threads of its own. Gives its path.
+/// Opens the socket, serves it on dedicated threads, and returns its path.
 pub(super) fn begin(mode: &Mode) -> Result<PathBuf> {
     let (listener, path) = listen()?;
     let serving = Arc::new(Serving {
@@ -55,7 +55,7 @@ pub(super) fn begin(mode: &Mode) -> Result<PathBuf> {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let serving = Arc::clone(&serving);
-            // A client that goes away ends its own connection.
+            // A client that disconnects ends only its own connection.
             std::thread::spawn(move || drop(serving.answer(stream)));
         }
     });
@@ -63,7 +63,7 @@ pub(super) fn begin(mode: &Mode) -> Result<PathBuf> {
 }
 
 impl Serving {
-    /// One command of one connection.
+    /// Answers one command of a connection.
     fn answer(&self, mut stream: UnixStream) -> Result<()> {
         if matches!(self.does, Does::Silent) {
             return hold(stream);
@@ -112,7 +112,7 @@ impl Serving {
         Ok(())
     }
 
-    /// The stream of a session, until it is stopped or its reader goes away.
+    /// Streams a session until it is stopped or its reader disconnects.
     fn stream(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         match self.does {
             Does::Stream(pieces)
@@ -153,10 +153,11 @@ impl Serving {
         Ok(())
     }
 
-    /// A session with stacks: samples while it is wanted, then many more, with the time of when it was, and names.
+    /// Streams a session with stacks: samples until the session is stopped, then many more samples with times during
+    /// the session, and method names.
     fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         let mut forge = Forge::new(Format::V4)?;
-        // After its reader has set when the burst began.
+        // The time is later than the start of the burst that the reader records.
         let at = monotonic() + 200_000_000;
         samples(&mut forge, 0, at)?;
         stream.write_all(&forge.take()?)?;
@@ -181,15 +182,15 @@ impl Serving {
     }
 }
 
-/// Pieces of a captured stream, and the size after which no further piece is added, bytes.
+/// Maximum number of pieces in a captured stream, and the size in bytes after which no further piece is added.
 const CAPTURED_PIECES: u32 = 40;
 const CAPTURED_BYTES: usize = 256 << 10;
 
-/// Writes the beginning of the stream of each mode that has one to `FOLDER/MODE.nettrace.gz`.
+/// Writes the start of the stream of each mode to `FOLDER/MODE.nettrace.gz`, unless the mode has no stream of its own.
 ///
 /// # Errors
 ///
-/// When a stream cannot be encoded or a file cannot be written.
+/// Returns an error if a stream cannot be encoded or a file cannot be written.
 pub fn capture_all(folder: &Path) -> Result<()> {
     for mode in MODES {
         let Some(stream) = capture(mode)? else { continue };
@@ -201,7 +202,7 @@ pub fn capture_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the beginning of a mode's stream, or `None` if the mode has none of its own.
+/// Returns the start of a mode's stream, or `None` if the mode has no stream of its own.
 fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
     let (format, pieces) = match mode.does {
         Does::Stream(pieces) => (Format::V4, pieces),
@@ -229,16 +230,16 @@ fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
     Ok(Some(stream))
 }
 
-/// Keeps a connection open, until the client closes it.
+/// Keeps a connection open until the client closes it.
 fn hold(mut stream: UnixStream) -> Result<()> {
     stream.set_read_timeout(None)?;
     while stream.read(&mut [0; 256])? > 0 {}
     Ok(())
 }
 
-/// What the runtime of a process of this name says about itself.
+/// Returns the process information that a runtime of a process with this name would send.
 pub fn info(version: InfoVersion, name: &str) -> Result<Vec<u8>> {
-    // The type has no constructor: it is what an empty answer says, filled in.
+    // The type has no constructor, so decode an empty answer and fill it in.
     let mut info = ProcessInfo::decode(InfoVersion::V1, &[0; 36])?;
     info.version = version;
     info.pid = std::process::id().into();
@@ -253,7 +254,7 @@ pub fn info(version: InfoVersion, name: &str) -> Result<Vec<u8>> {
     Ok(info.encode()?)
 }
 
-/// The command of a connection.
+/// Reads the command of a connection.
 pub fn read_request(stream: &mut UnixStream) -> Result<Request> {
     let mut buffer = Vec::new();
     loop {
@@ -264,7 +265,7 @@ pub fn read_request(stream: &mut UnixStream) -> Result<Request> {
         let mut piece = vec![0; needed - buffer.len()];
         let n = stream.read(&mut piece)?;
         if n == 0 {
-            return Err("the client went away".into());
+            return Err("the client disconnected".into());
         }
         buffer.extend_from_slice(piece.get(..n).unwrap_or_default());
     }
