@@ -174,7 +174,7 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     version("..2", &[("a.yaml", rule("test.b", "gc.generatoin == 2"))]);
     let said = daemon.await_line("a.yaml:6:");
     assert!(said.contains("gc.generation"), "the nearest known name: {said}");
-    daemon.await_line("previous ones stay in force");
+    daemon.await_line("previous rules stay in force");
     let answer = daemon.json("/api/v1/rules");
     assert_eq!(
         (&answer["health"], answer["errors"].as_array().unwrap().len()),
@@ -213,7 +213,7 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
     let mut daemon = scene.daemon(&format!("rules: {{files: [{file}]}}\n"));
     daemon.await_line("rules.yaml:6:");
-    daemon.await_line("shipped ones are in force until the files are valid");
+    daemon.await_line("shipped rules are in force until the files are valid");
     let answer = daemon.json("/api/v1/rules");
     assert_eq!(answer["health"], "err");
     assert!(answer["rules"].as_array().unwrap().len() > 50, "{answer}");
