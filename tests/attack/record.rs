@@ -110,10 +110,10 @@ fn what_is_there_stays() {
     }
     let device = std::fs::metadata("/dev/null").unwrap();
     for (path, sentence) in [
-        (at("file"), "exists; give another name, or --force"),
-        (at("to-file"), "exists; give another name, or --force"),
+        (at("file"), "exists; use another name, or --force"),
+        (at("to-file"), "exists; use another name, or --force"),
         (at("directory"), "is a directory"),
-        (at("fifo"), "is a FIFO; give --allow-fifo"),
+        (at("fifo"), "is a FIFO; use --allow-fifo"),
         (at("to-device"), "is a device"),
         ("/dev/null".into(), "is a device"),
         (at("to-nothing"), "is a link that leads nowhere"),
@@ -205,7 +205,7 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
     assert!(
-        !status.success() && said.contains("the recording is complete in"),
+        !status.success() && said.contains("the complete recording is in"),
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
@@ -257,7 +257,7 @@ fn an_output_nobody_reads_does_not_hold_it() {
     await_full(unread.as_ref().unwrap());
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
-    assert!(!status.success() && said.contains("took nothing"), "{said}");
+    assert!(!status.success() && said.contains("accepted no data"), "{said}");
     drop(unread);
 
     let fifo = folder.join("fifo");
@@ -270,6 +270,6 @@ fn an_output_nobody_reads_does_not_hold_it() {
     await_full(&unread);
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
-    assert!(!status.success() && said.contains("took nothing"), "{said}");
+    assert!(!status.success() && said.contains("accepted no data"), "{said}");
     drop(unread);
 }
