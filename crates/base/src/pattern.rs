@@ -1,12 +1,13 @@
 //! Patterns for names.
 
-/// A pattern for names: `*` matches any characters, `?` one; everything else matches itself.
+/// A pattern for names: `*` matches any characters and `?` matches one character; all other characters match
+/// themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(pub String);
 
 impl Pattern {
-    /// Whether the pattern matches the whole text. Allocates nothing; the time is at most proportional to the product of
-    /// both lengths.
+    /// Returns whether the pattern matches the whole text. Allocates no memory. The time is at most proportional to the
+    /// product of both lengths.
     pub fn fits(&self, text: &str) -> bool {
         let (pattern, bytes) = (self.0.as_bytes(), text.as_bytes());
         let next = |at: usize| {
@@ -16,7 +17,7 @@ impl Pattern {
                 .map_or(1, char::len_utf8)
         };
         let (mut p, mut t) = (0, 0);
-        // The last star, and the end of what it matches so far: more is tried when the rest does not match.
+        // The last star, and the end of its current match. The match is extended if the rest does not match.
         let mut star: Option<(usize, usize)> = None;
         while t < bytes.len() {
             match pattern.get(p) {
@@ -55,10 +56,11 @@ mod tests {
         Pattern(text.to_owned())
     }
 
-    /// Scenario: patterns with and without wildcards.
-    /// Guarantee: `*` is any characters, `?` one, everything else itself; the whole text must match.
+    /// Scenario: patterns with and without wildcards are matched.
+    /// Guarantee: `*` matches any characters, `?` matches one, and all others match themselves; the whole text must
+    /// match.
     #[test]
-    fn wildcards_stand_for_characters() {
+    fn wildcards_match_characters() {
         for (wanted, text) in [
             ("a*c", "abbc"),
             ("a*c", "ac"),
@@ -74,7 +76,7 @@ mod tests {
         }
     }
 
-    /// By the definition, for short texts.
+    /// Matches by the definition, for short texts.
     fn slow(pattern: &[char], text: &[char]) -> bool {
         match (pattern.split_first(), text.split_first()) {
             (None, rest) => rest.is_none(),
@@ -86,10 +88,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any pattern and text of few letters.
-        /// Guarantee: the result is that of the definition.
+        /// Scenario: patterns and texts have few letters.
+        /// Guarantee: the result equals that of the definition.
         #[test]
-        fn patterns_do_what_their_definition_says(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
+        fn pattern_matches_by_its_definition(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             let by_definition = slow(&wanted.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());
             prop_assert_eq!(pattern(&wanted).fits(&text), by_definition);
         }

@@ -1,6 +1,6 @@
-//! Quotes of foreign texts in messages.
+//! Quotes foreign texts in messages.
 
-/// The text in backquotes: the first line, and at most 60 characters of it.
+/// Returns the first line of a text in backquotes, cut after 60 characters.
 pub fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     let line = text.lines().next().unwrap_or_default();

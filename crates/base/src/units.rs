@@ -1,5 +1,4 @@
-//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. The only grammar of both: files, environment and flags use
-//! it.
+//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. Files, environment and flags all use this grammar.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +7,16 @@ use std::time::Duration;
 use crate::quote::quoted;
 use crate::written_as_text;
 
-/// A duration: `500ms`, `30s`, `5m`, `1h`, `1m30s`, `1.5s`. To the nanosecond, at most 10,000 days.
+/// A duration such as `500ms`, `30s`, `5m`, `1h`, `1m30s` or `1.5s`. It has nanosecond precision and is at most 10,000
+/// days.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(pub Duration);
 
-/// A size in bytes: `8MiB`, `512KiB`, `1GB`, `4096B`.
+/// A size in bytes, such as `8MiB`, `512KiB`, `1GB` or `4096B`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-/// Units of time in nanoseconds, the longest first.
+/// Units of time in nanoseconds, longest first.
 const TIMES: [(&str, u128); 8] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
@@ -28,7 +28,7 @@ const TIMES: [(&str, u128); 8] = [
     ("ns", 1),
 ];
 
-/// Units of size in bytes; compared without regard to case.
+/// Units of size in bytes, matched case-insensitively.
 const SIZES: [(&str, u128); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -39,9 +39,9 @@ const SIZES: [(&str, u128); 7] = [
     ("B", 1),
 ];
 
-/// What a duration looks like, for messages.
+/// Examples of durations, for messages.
 pub const DURATION_EXAMPLES: &str = "500ms, 30s, 5m or 1h";
-/// What a size looks like, for messages.
+/// Examples of sizes, for messages.
 pub const SIZE_EXAMPLES: &str = "512KiB, 8MiB or 1GiB";
 
 const LONGEST_NS: u64 = 10_000 * 86_400_000_000_000;
@@ -86,13 +86,13 @@ impl FromStr for ByteSize {
     }
 }
 
-/// The number at the beginning, and what follows it.
+/// Splits a text into the leading number and the rest.
 fn number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// What is wrong with a number and its unit.
+/// Returns the message on an invalid number or unit.
 fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> String {
     let shown = quoted(text);
     if unit.is_empty() && !number.is_empty() {
@@ -102,7 +102,8 @@ fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> St
     }
 }
 
-/// A decimal number times `scale`, rounded down; `None` if it is not a number or too large.
+/// Multiplies a decimal number by `scale`, rounded down. Returns `None` if the text is not a number, or if the result
+/// is too large.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || whole.len() > 20 || part.len() > 18 || number.ends_with('.') {
@@ -123,7 +124,7 @@ fn scaled(number: &str, scale: u128) -> Option<u128> {
 }
 
 impl fmt::Display for HumanDuration {
-    /// In the longest unit (up to hours) without a remainder.
+    /// Uses the longest unit (up to hours) without a remainder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0.as_nanos();
         let (unit, scale) = TIMES
@@ -136,7 +137,7 @@ impl fmt::Display for HumanDuration {
 }
 
 impl fmt::Display for ByteSize {
-    /// In the largest binary unit without a remainder.
+    /// Uses the largest binary unit without a remainder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = u128::from(self.0);
         let (unit, scale) = SIZES
@@ -166,10 +167,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scenario: valid durations and sizes.
-    /// Guarantee: each has its value.
+    /// Scenario: the texts are valid durations and sizes.
+    /// Guarantee: each is parsed to its value.
     #[test]
-    fn valid_ones_are_read() {
+    fn valid_durations_and_sizes_are_parsed() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap().0;
         assert_eq!(time("500ms"), Duration::from_millis(500));
         assert_eq!(time("1.5s"), Duration::from_millis(1500));
@@ -183,10 +184,10 @@ mod tests {
         assert_eq!(size("0.5KiB"), 512);
     }
 
-    /// Scenario: invalid durations and sizes.
-    /// Guarantee: they are refused, and the message has an example.
+    /// Scenario: the texts are invalid durations and sizes.
+    /// Guarantee: they are refused with an example in the message.
     #[test]
-    fn invalid_ones_are_refused() {
+    fn invalid_durations_and_sizes_are_refused() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap_err().to_string();
         assert_eq!(time("30"), "`30` has no unit; write 500ms, 30s, 5m or 1h");
         assert_eq!(time("soon"), "`soon` is not a duration; write 500ms, 30s, 5m or 1h");
@@ -210,10 +211,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any duration and any size, written and read again.
-        /// Guarantee: it is the same.
+        /// Scenario: any duration and any size is formatted and parsed again.
+        /// Guarantee: the value is unchanged.
         #[test]
-        fn written_and_read_is_the_same(ns in 0..10_000 * 86_400_000_000_000_u64, bytes: u64) {
+        fn durations_and_sizes_round_trip(ns in 0..10_000 * 86_400_000_000_000_u64, bytes: u64) {
             let time = HumanDuration(Duration::from_nanos(ns));
             prop_assert_eq!(time.to_string().parse::<HumanDuration>(), Ok(time));
             let size = ByteSize(bytes);

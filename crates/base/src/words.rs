@@ -1,15 +1,15 @@
-//! Types whose values are strings in a document: words of a fixed set, and strings that `FromStr` reads.
+//! Types whose values are strings in a document: words of a fixed set, and types with `FromStr`.
 
-/// An enum of words. One definition gives the names in documents, records and messages, the descriptions in the schema
-/// (the doc comments), and a parser.
+/// Defines an enum of words. One definition provides the names in documents, records and messages, the descriptions in
+/// the schema (the doc comments), and a parser.
 ///
 /// ```
 /// base::words! {
-///     /// How urgent it is.
+///     /// Urgency of a task.
 ///     pub enum Urgency {
-///         /// Can wait.
+///         /// The task can wait.
 ///         Low = "low",
-///         /// Cannot.
+///         /// The task cannot wait.
 ///         High = "high",
 ///     }
 /// }
@@ -38,7 +38,7 @@ macro_rules! words {
             #[allow(dead_code, reason = "not every enum of words is listed")]
             $visible const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word for it.
+            /// Returns the word of the variant.
             $visible const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -103,7 +103,7 @@ macro_rules! read_from_text {
     };
 }
 
-/// The same, and serializes it as it is displayed.
+/// Like [`read_from_text!`], and serializes the type as it is displayed.
 #[macro_export]
 macro_rules! written_as_text {
     ($type:ty, $($form:tt)+) => {
