@@ -7,12 +7,26 @@ default:
 ci:
     .ci/run
 
-# Formatting, lints, documentation, words.
+# Formatting, lints, documentation, words, links.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     .ci/words --comments
+    .ci/book-links --check
+
+# Builds, lints and tests one crate and every crate that depends on it, without .NET processes: `just crate delivery`.
+crate NAME:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    dependents=$(cargo tree --locked --workspace --invert {{NAME}} --edges normal,build,dev --prefix none --format '{p}')
+    mapfile -t packages < <(awk 'NF { print "--package=" $1 }' <<<"$dependents" | sort -u)
+    cargo clippy --locked --all-targets "${packages[@]}" -- -D warnings
+    GCWATCH_SKIP_LIVE=all cargo test --locked "${packages[@]}"
+
+# The documentation as a book, into target/book (needs mdbook 0.4 or later: cargo install mdbook).
+book *ARGS:
+    mdbook build {{ARGS}}
 
 # All tests; fetches .NET runtimes once.
 test *ARGS:

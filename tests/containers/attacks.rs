@@ -169,7 +169,7 @@ fn the_listener_has_to_be_the_process() {
         found["detail"]
             .as_str()
             .unwrap()
-            .contains("outside of our pid namespace"),
+            .contains("outside the pid namespace of this program"),
         "{found}"
     );
     bait.connections();

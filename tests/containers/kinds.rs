@@ -147,7 +147,7 @@ fn containers_without_a_socket_are_explained() {
         ),
         (
             "unwritable-directory",
-            "/tmp/none, is not there",
+            "/tmp/none does not exist",
             Recipe {
                 tmpdir: Some("/tmp/none".to_owned()),
                 ..Recipe::default()

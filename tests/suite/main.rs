@@ -13,6 +13,7 @@
 mod alerts;
 mod cli;
 mod config;
+mod crates;
 mod daemon;
 mod evidence;
 mod house;
@@ -31,4 +32,5 @@ mod targets;
 mod telemetry;
 mod terminal;
 mod top;
+mod transcripts;
 mod web;

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::source::cargo;
+use crate::cargo;
 
 /// The configured addresses. The placeholders under `.example` do not count.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ impl Addresses {
     /// them.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let words = ["--no-deps", "--format-version", "1"];
-        let metadata: Value = serde_json::from_slice(&cargo(root, "metadata", &words)?)?;
+        let metadata: Value = serde_json::from_slice(&cargo::run(root, "metadata", &words)?)?;
         let (repository, addresses) = (env!("CARGO_PKG_REPOSITORY"), &metadata["metadata"]["addresses"]);
         let given = |variable: &str, written: Option<&str>| {
             let written = written.map(str::to_owned);
@@ -82,7 +82,8 @@ mod tests {
     use std::process::Command;
 
     use super::{host, is_loopback, is_set};
-    use crate::source::{Source, cargo};
+    use crate::cargo;
+    use crate::source::Source;
 
     /// Scenario: addresses have a scheme, port and path, or not; some use names that are reserved for examples.
     /// Guarantee: a placeholder does not count as an address; only loopback needs no TLS.
@@ -105,7 +106,7 @@ mod tests {
     fn only_cargo_toml_contains_addresses() {
         let source = Source::here().unwrap();
         let words = ["--no-deps", "--format-version", "1"];
-        let metadata = cargo(&source.root, "metadata", &words).unwrap();
+        let metadata = cargo::run(&source.root, "metadata", &words).unwrap();
         let metadata: serde_json::Value = serde_json::from_slice(&metadata).unwrap();
         let written = metadata["metadata"]["addresses"].as_object().unwrap().values();
         let mut addresses: Vec<_> = written.map(|address| address.as_str().unwrap()).collect();

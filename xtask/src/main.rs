@@ -8,6 +8,7 @@
 mod address;
 mod archive;
 mod build;
+mod cargo;
 mod chart;
 mod deb;
 mod image;

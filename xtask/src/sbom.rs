@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::archive::sha256;
 use crate::image::date;
-use crate::source::{Source, cargo};
+use crate::cargo;
+use crate::source::Source;
 
 /// Target platform of the list, so that the list is the same on every machine.
 const PLATFORM: &str = "x86_64-unknown-linux-musl";
@@ -17,7 +18,7 @@ const PLATFORM: &str = "x86_64-unknown-linux-musl";
 pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     let linked = linked(source)?;
     let filter = ["--format-version", "1", "--filter-platform", PLATFORM];
-    let metadata: Value = serde_json::from_slice(&cargo(&source.root, "metadata", &filter)?)?;
+    let metadata: Value = serde_json::from_slice(&cargo::run(&source.root, "metadata", &filter)?)?;
     let packages: BTreeMap<&str, &Value> = each(&metadata["packages"])
         .filter(|package| {
             let word = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
@@ -125,7 +126,7 @@ fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
         "--prefix",
         "none",
     ];
-    let text = String::from_utf8(cargo(&source.root, "tree", &words)?).context("cargo tree did not write text")?;
+    let text = String::from_utf8(cargo::run(&source.root, "tree", &words)?).context("cargo tree did not write text")?;
     let package = |line: &str| {
         let mut words = line.split_whitespace();
         Some((

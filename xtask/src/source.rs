@@ -90,20 +90,6 @@ impl Source {
     }
 }
 
-/// Returns the output of a cargo command.
-pub(crate) fn cargo(root: &Path, command: &str, words: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(root)
-        .args([command, "--locked"])
-        .args(words)
-        .output()
-        .with_context(|| format!("cannot run cargo {command}"))?;
-    if !output.status.success() {
-        bail!("cargo {command}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(output.stdout)
-}
-
 fn git(root: &Path, words: &[&str]) -> Option<String> {
     // Ignore a repository that happens to contain an unpacked archive.
     if !root.join(".git").exists() {

@@ -1,4 +1,4 @@
-//! One decoded event: as a record and as a line of text.
+//! One decoded event, as a record and as a line of text.
 
 use std::fmt::Write as _;
 
@@ -40,14 +40,14 @@ impl Serialize for EventView<'_, '_> {
     }
 }
 
-/// The event's name: from the manifest where the layout is known, else from the stream, which has none for the
-/// runtime's own events.
+/// Returns the name of an event, from the manifest if the layout is known, or from the stream, which has no names for
+/// the runtime's own events.
 pub fn name<'a>(observed: &Observed<'a>) -> Option<&'a str> {
     let in_stream = Some(observed.event.metadata.name.as_str()).filter(|name| !name.is_empty());
     observed.layout.map(|layout| layout.name()).or(in_stream)
 }
 
-/// Writes the bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
@@ -105,7 +105,7 @@ impl Serialize for RowsView<'_> {
     }
 }
 
-/// The event as one line: time, thread, name, `Field=value` pairs.
+/// Formats the event as one line: time, thread, name, `Field=value` pairs.
 pub fn line(observed: &Observed<'_>) -> String {
     let mut text = format!(
         "{:>13} {:>8}  {:<26}",
@@ -125,7 +125,7 @@ pub fn line(observed: &Observed<'_>) -> String {
         }
         Err(_) => {}
     }
-    // Names of events and fields are the recording's: none of them ends the line.
+    // Names of events and fields come from the recording and must not end the line.
     shown(&text)
 }
 

@@ -1,7 +1,7 @@
-//! Records of collections, suspensions, summaries and streams. Their names are a contract: they stay, new ones may be
-//! added.
+//! Records of collections, suspensions, summaries and streams. Their names are a contract: existing names never change,
+//! and new ones may be added.
 //!
-//! Sizes in bytes, durations in integer nanoseconds. Unknown values are `null`: never 0, never omitted.
+//! Sizes are in bytes, durations in integer nanoseconds. Unknown values are `null`: never 0, never omitted.
 
 mod collection;
 mod summary;
@@ -13,16 +13,16 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Suspension};
 use serde::Serialize;
 
-/// The runtime in a process that a record is about.
+/// The process and runtime that a record is about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Subject {
-    /// The pid that the stream names: the target's own.
+    /// Pid from the stream, as seen inside the target.
     pub pid: Option<u64>,
-    /// Which runtime of the process.
+    /// Number of the runtime within its process.
     pub clr_instance: Option<u16>,
 }
 
-/// `blocking`, `background`, `foreground`; an unknown number as text.
+/// Returns `blocking`, `background` or `foreground`, or an unknown number as text.
 pub fn type_name(gc_type: GcType) -> String {
     match gc_type {
         GcType::BLOCKING => "blocking".to_owned(),
@@ -46,7 +46,7 @@ pub struct SuspensionRecord {
 }
 
 impl SuspensionRecord {
-    /// The record of a suspension without a collection.
+    /// Creates the record of a suspension without a collection.
     pub fn new(subject: Subject, suspension: &Suspension) -> Self {
         Self {
             subject,
@@ -59,37 +59,37 @@ impl SuspensionRecord {
     }
 }
 
-/// `kind: "stream"`: the recording itself; the last record of each.
+/// `kind: "stream"`: the recording itself, which is the last record of each recording.
 #[derive(Debug, Default, Serialize)]
 #[serde(tag = "kind", rename = "stream")]
 pub struct StreamRecord {
-    /// As named on the command line.
+    /// Name of the file as given on the command line.
     pub file: String,
-    /// Event blobs in it.
+    /// Number of event blobs in the recording.
     pub events: u64,
-    /// Events that the writer dropped; `None` without sequence numbers.
+    /// Number of events that the writer dropped; `None` without sequence numbers.
     pub lost_events: Option<u64>,
-    /// Collections reported.
+    /// Number of collections reported.
     pub gcs: u64,
-    /// Length of the stream, unpacked.
+    /// Uncompressed length of the stream in bytes.
     pub bytes: u64,
-    /// The end tag was read.
+    /// Whether the end tag was read.
     pub clean_end: bool,
-    /// Bytes of a pointer of the traced process.
+    /// Pointer size of the traced process in bytes.
     pub pointer_size: Option<u8>,
     /// Version of the runtime.
     pub runtime: Option<String>,
-    /// First to last event.
+    /// Time from the first to the last event.
     pub duration_ns: Option<i64>,
-    /// The clock of the traced machine (Linux: CLOCK_MONOTONIC) at the sync point, to which all offsets refer, ticks.
+    /// Clock of the traced machine (Linux: CLOCK_MONOTONIC) in ticks at the sync point, to which all offsets refer.
     pub sync_ticks: Option<i64>,
-    /// Ticks a second.
+    /// Number of ticks per second.
     pub tick_frequency: Option<i64>,
-    /// Events of known kinds whose payload could not be decoded.
+    /// Number of events of known kinds whose payload could not be decoded.
     pub undecodable: u64,
 }
 
-/// Whether code asked for a collection, and no tool.
+/// Returns whether code, rather than a tool, requested a collection.
 pub fn is_induced(collection: &Collection) -> bool {
     let is_asked_for = |reason: GcReason| reason.to_string().starts_with("Induced");
     collection.requested_by_tool != Some(true) && collection.reason.is_some_and(is_asked_for)

@@ -1,22 +1,22 @@
 //! The machine-readable records: one JSON object per line, or the elements of an API response. Their names are a
-//! contract, and they are pure: values in, JSON out, without a clock.
+//! contract. The records are pure: they convert values to JSON and have no clock.
 //!
-//! The record of an alert's change is in [`gc_rules::record`], that of a process's memory in [`gc_rules::ledger`];
-//! those of a single command are beside its table in `report`.
+//! The record of an alert's change is in [`gc_rules::record`], and that of a process's memory in [`gc_rules::ledger`].
+//! Records of a single command are next to its table in `report`.
 //!
 //! # Layers
 //!
-//! 1. [`event`], [`gc`], [`request`]: records of what a stream has
-//! 2. [`view`]: records of what people look at
+//! 1. [`event`], [`gc`], [`request`]: records of the contents of a stream
+//! 2. [`view`]: records for display
 //!
 //! # Invariants
 //!
-//! * **A contract.** Names stay, new ones may be added.
-//! * **One type per record**: whoever writes it and whoever documents it use the same.
-//! * **Unknown is null**: never 0, never omitted.
-//! * **Pure**: no I/O, no clock, no lock.
+//! * **A contract.** Existing names never change; new ones may be added.
+//! * **One type per record.** The code that writes a record and the code that documents it use the same type.
+//! * **Unknown is null**, never 0, never omitted.
+//! * **Pure.** No I/O, no clock, no lock.
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is a value, and state has one owner: no clock, no lock (see clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod event;

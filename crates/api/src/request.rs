@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::event::hex;
 
-/// `kind: "request"`: a request of a web service, and what collections took of it. Times are nanoseconds of the
-/// stream's own clock (on Linux `CLOCK_MONOTONIC`).
+/// `kind: "request"`: a request of a web service, and the effect of collections on it. Times are in nanoseconds of the
+/// stream's clock (on Linux `CLOCK_MONOTONIC`).
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "request")]
 pub struct RequestRecord {
@@ -19,9 +19,9 @@ pub struct RequestRecord {
     start_ns: Option<i64>,
     end_ns: i64,
     duration_ns: Option<i64>,
-    /// `None`: its start is not known, or events were lost in it.
+    /// Stopped time; `None` if the start is unknown or events were lost during the request.
     stopped_ns: Option<i64>,
-    /// Stops in it; `pauses` has the first of them.
+    /// Number of stops during the request. `pauses` has the first ones.
     stops: Option<u32>,
     pauses: Vec<PauseRecord>,
     status: Option<u16>,
@@ -38,7 +38,7 @@ struct PauseRecord {
 }
 
 impl RequestRecord {
-    /// Of a request, with the header of its stream.
+    /// Creates the record of a request, with the header of its stream.
     pub fn new(request: &Request, header: Option<&TraceHeader>) -> Self {
         let sync = header.map_or(0, |header| header.offset_ns(0).saturating_neg());
         let at = |offset: i64| sync.saturating_add(offset);

@@ -1,7 +1,8 @@
-//! What people look at: the records that the API serves to the page, to `gcwatch top` and to others.
+//! Records for display, which the API serves to the page, to `gcwatch top` and to other clients.
 //!
-//! Sizes in bytes, durations in nanoseconds, times in RFC 3339 or (in columns) in Unix milliseconds. Unknown values are
-//! null: never 0, never omitted. Names are a contract: they stay, new ones may be added.
+//! Sizes are in bytes, durations in nanoseconds, and times in RFC 3339 or, in columns, in Unix milliseconds. Unknown
+//! values are null: never 0, never omitted. Names are a contract: existing names never change, and new ones may be
+//! added.
 
 mod alert;
 mod process;

@@ -1,12 +1,11 @@
 //! Patterns for names.
 
-/// A pattern for names: `*` matches any characters and `?` matches one character; all other characters match
-/// themselves.
+/// A pattern for names: `*` matches any characters, `?` matches one character, every other character matches itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(pub String);
 
 impl Pattern {
-    /// Returns whether the pattern matches the whole text. Allocates no memory. The time is at most proportional to the
+    /// Returns whether the pattern matches the whole text. Does not allocate. The time is at most proportional to the
     /// product of both lengths.
     pub fn fits(&self, text: &str) -> bool {
         let (pattern, bytes) = (self.0.as_bytes(), text.as_bytes());
@@ -17,7 +16,7 @@ impl Pattern {
                 .map_or(1, char::len_utf8)
         };
         let (mut p, mut t) = (0, 0);
-        // The last star, and the end of its current match. The match is extended if the rest does not match.
+        // Position of the last star, and the end of its current match, which is extended if the rest does not match.
         let mut star: Option<(usize, usize)> = None;
         while t < bytes.len() {
             match pattern.get(p) {
@@ -57,10 +56,10 @@ mod tests {
     }
 
     /// Scenario: patterns with and without wildcards are matched.
-    /// Guarantee: `*` matches any characters, `?` matches one, and all others match themselves; the whole text must
-    /// match.
+    /// Guarantee: `*` matches any characters, `?` matches one, every other character matches itself; the whole text
+    /// must match.
     #[test]
-    fn wildcards_match_characters() {
+    fn wildcard_matches_characters() {
         for (wanted, text) in [
             ("a*c", "abbc"),
             ("a*c", "ac"),
@@ -76,7 +75,7 @@ mod tests {
         }
     }
 
-    /// Matches by the definition, for short texts.
+    /// Matches by definition. Suitable for short texts.
     fn slow(pattern: &[char], text: &[char]) -> bool {
         match (pattern.split_first(), text.split_first()) {
             (None, rest) => rest.is_none(),
@@ -88,10 +87,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: patterns and texts have few letters.
-        /// Guarantee: the result equals that of the definition.
+        /// Scenario: arbitrary patterns and texts consist of few letters.
+        /// Guarantee: the result is that of the definition.
         #[test]
-        fn pattern_matches_by_its_definition(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
+        fn pattern_matches_like_its_definition(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             let by_definition = slow(&wanted.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());
             prop_assert_eq!(pattern(&wanted).fits(&text), by_definition);
         }

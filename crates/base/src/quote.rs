@@ -1,6 +1,6 @@
-//! Quotes foreign texts in messages.
+//! Quotes of foreign texts in messages.
 
-/// Returns the first line of a text in backquotes, cut after 60 characters.
+/// Returns the text in backquotes: at most 60 characters of the first line.
 pub fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     let line = text.lines().next().unwrap_or_default();

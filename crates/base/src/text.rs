@@ -1,11 +1,11 @@
-//! Makes text from other processes safe for display.
+//! Text from other processes, made safe for display.
 //!
-//! `dotnet_diagnostics::text` has the same rule, because that crate is published and depends on no other crate of the
-//! workspace. `tests/suite/house.rs` checks that both agree on every character.
+//! `dotnet_diagnostics::text` has the same rule: that crate is published and depends on no other one.
+//! `tests/suite/house.rs` checks that the two agree on every character.
 
-/// Returns whether a character is safe in a line of output: it is not a control character (including newlines and
-/// escape sequences of terminals), and it neither changes the order of the characters around it nor is invisible
-/// (Unicode's bidirectional controls, line and paragraph separators, the byte order mark, tags).
+/// Returns whether a character is safe in a line of output. Unsafe characters are control characters (including
+/// newlines and terminal escape sequences), characters that change the order of other characters, and invisible
+/// characters (Unicode's bidirectional controls, line and paragraph separators, the byte order mark, tags).
 pub const fn is_plain(c: char) -> bool {
     !matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -13,7 +13,7 @@ pub const fn is_plain(c: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Replaces every character that is not plain ([`is_plain`]).
+/// Replaces every unsafe character of a string (see [`is_plain`]).
 pub fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
@@ -24,12 +24,11 @@ pub fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: texts contain an escape sequence, a newline, a right-to-left override, a line separator, and words in
-    /// several scripts.
-    /// Guarantee: deceptive characters are replaced; ordinary text is unchanged, including joiners of Persian and of
-    /// emoji.
+    /// Scenario: strings contain an escape sequence, a newline, a right-to-left override, a line separator, and words
+    /// in several scripts.
+    /// Guarantee: deceptive characters are replaced, and text is kept, including joiners of Persian and emoji.
     #[test]
-    fn deceptive_characters_are_replaced() {
+    fn deceptive_character_is_replaced() {
         assert_eq!(
             shown("a\x1b[2J\nb\u{202e}gpj\u{2028}c\u{9b}d"),
             "a\u{fffd}[2J\u{fffd}b\u{fffd}gpj\u{fffd}c\u{fffd}d"

@@ -1,4 +1,4 @@
-//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. Files, environment and flags all use this grammar.
+//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. Files, environment and flags use the same grammar.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,11 @@ use std::time::Duration;
 use crate::quote::quoted;
 use crate::written_as_text;
 
-/// A duration such as `500ms`, `30s`, `5m`, `1h`, `1m30s` or `1.5s`. It has nanosecond precision and is at most 10,000
-/// days.
+/// A duration: `500ms`, `30s`, `5m`, `1h`, `1m30s`, `1.5s`. Accurate to the nanosecond, at most 10,000 days.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(pub Duration);
 
-/// A size in bytes, such as `8MiB`, `512KiB`, `1GB` or `4096B`.
+/// A size in bytes: `8MiB`, `512KiB`, `1GB`, `4096B`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
@@ -28,7 +27,7 @@ const TIMES: [(&str, u128); 8] = [
     ("ns", 1),
 ];
 
-/// Units of size in bytes, matched case-insensitively.
+/// Units of size in bytes, compared case-insensitively.
 const SIZES: [(&str, u128); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -39,9 +38,9 @@ const SIZES: [(&str, u128); 7] = [
     ("B", 1),
 ];
 
-/// Examples of durations, for messages.
+/// Examples of durations for messages.
 pub const DURATION_EXAMPLES: &str = "500ms, 30s, 5m or 1h";
-/// Examples of sizes, for messages.
+/// Examples of sizes for messages.
 pub const SIZE_EXAMPLES: &str = "512KiB, 8MiB or 1GiB";
 
 const LONGEST_NS: u64 = 10_000 * 86_400_000_000_000;
@@ -86,13 +85,13 @@ impl FromStr for ByteSize {
     }
 }
 
-/// Splits a text into the leading number and the rest.
+/// Splits a text into the number at its start and the rest.
 fn number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Returns the message on an invalid number or unit.
+/// Returns the message for an invalid number or unit.
 fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> String {
     let shown = quoted(text);
     if unit.is_empty() && !number.is_empty() {
@@ -102,8 +101,7 @@ fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> St
     }
 }
 
-/// Multiplies a decimal number by `scale`, rounded down. Returns `None` if the text is not a number, or if the result
-/// is too large.
+/// Returns a decimal number times `scale`, rounded down, or `None` if it is not a number or is too large.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || whole.len() > 20 || part.len() > 18 || number.ends_with('.') {
@@ -124,7 +122,7 @@ fn scaled(number: &str, scale: u128) -> Option<u128> {
 }
 
 impl fmt::Display for HumanDuration {
-    /// Uses the longest unit (up to hours) without a remainder.
+    /// Writes the duration in the longest unit (up to hours) without a remainder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0.as_nanos();
         let (unit, scale) = TIMES
@@ -137,7 +135,7 @@ impl fmt::Display for HumanDuration {
 }
 
 impl fmt::Display for ByteSize {
-    /// Uses the largest binary unit without a remainder.
+    /// Writes the size in the largest binary unit without a remainder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = u128::from(self.0);
         let (unit, scale) = SIZES
@@ -167,10 +165,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scenario: the texts are valid durations and sizes.
+    /// Scenario: durations and sizes are valid.
     /// Guarantee: each is parsed to its value.
     #[test]
-    fn valid_durations_and_sizes_are_parsed() {
+    fn valid_value_is_parsed() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap().0;
         assert_eq!(time("500ms"), Duration::from_millis(500));
         assert_eq!(time("1.5s"), Duration::from_millis(1500));
@@ -184,10 +182,10 @@ mod tests {
         assert_eq!(size("0.5KiB"), 512);
     }
 
-    /// Scenario: the texts are invalid durations and sizes.
-    /// Guarantee: they are refused with an example in the message.
+    /// Scenario: durations and sizes are invalid.
+    /// Guarantee: each is refused with a message that contains an example.
     #[test]
-    fn invalid_durations_and_sizes_are_refused() {
+    fn invalid_value_is_refused() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap_err().to_string();
         assert_eq!(time("30"), "`30` has no unit; write 500ms, 30s, 5m or 1h");
         assert_eq!(time("soon"), "`soon` is not a duration; write 500ms, 30s, 5m or 1h");
@@ -211,10 +209,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any duration and any size is formatted and parsed again.
-        /// Guarantee: the value is unchanged.
+        /// Scenario: any duration and any size is displayed and parsed.
+        /// Guarantee: the value round-trips.
         #[test]
-        fn durations_and_sizes_round_trip(ns in 0..10_000 * 86_400_000_000_000_u64, bytes: u64) {
+        fn displayed_value_round_trips(ns in 0..10_000 * 86_400_000_000_000_u64, bytes: u64) {
             let time = HumanDuration(Duration::from_nanos(ns));
             prop_assert_eq!(time.to_string().parse::<HumanDuration>(), Ok(time));
             let size = ByteSize(bytes);

@@ -1,6 +1,6 @@
-//! Types whose values are strings in a document: words of a fixed set, and types with `FromStr`.
+//! Types whose values are strings in a document: words of a fixed set, and strings parsed by `FromStr`.
 
-/// Defines an enum of words. One definition provides the names in documents, records and messages, the descriptions in
+/// Defines an enum of words. The definition provides the names in documents, records and messages, the descriptions in
 /// the schema (the doc comments), and a parser.
 ///
 /// ```
@@ -38,7 +38,7 @@ macro_rules! words {
             #[allow(dead_code, reason = "not every enum of words is listed")]
             $visible const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns the word of the variant.
+            /// Returns the word.
             $visible const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -66,7 +66,7 @@ macro_rules! words {
     };
 }
 
-/// Deserializes a type from a string: `Type, format, examples` or `Type, format, pattern, examples`.
+/// Implements deserialization from a string: `Type, format, examples` or `Type, format, pattern, examples`.
 #[macro_export]
 macro_rules! read_from_text {
     ($type:ty, $format:literal, $pattern:literal, $examples:expr) => {
@@ -103,7 +103,7 @@ macro_rules! read_from_text {
     };
 }
 
-/// Like [`read_from_text!`], and serializes the type as it is displayed.
+/// Like `read_from_text!`, and also implements serialization with `Display`.
 #[macro_export]
 macro_rules! written_as_text {
     ($type:ty, $($form:tt)+) => {

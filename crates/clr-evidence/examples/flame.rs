@@ -1,6 +1,6 @@
-//! Writes the flame graph of the allocations in a recording to standard output: `flame FILE > allocations.svg`.
+//! Writes a flame graph of the allocations in a recording to standard output: `flame FILE > allocations.svg`.
 //!
-//! The recording needs stacks and a rundown: `dotnet-trace collect --profile gc-verbose` writes both.
+//! The recording must contain stacks and a rundown: `dotnet-trace collect --profile gc-verbose` writes both.
 
 use std::error::Error;
 use std::fs::File;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     burst.finish()?;
     let stacks = burst.weighted_stacks(Weight::Allocated);
     if stacks.is_empty() {
-        return Err(format!("{path} has no samples of allocations").into());
+        return Err(format!("{path} contains no allocation samples").into());
     }
     let picture = svg(&path, &stacks, Unit::Bytes, &burst.framework());
     Ok(std::io::stdout().write_all(picture.as_bytes())?)

@@ -1,8 +1,9 @@
-//! Watches a process for some seconds and prints the code that makes it collect and the code that allocates:
+//! Observes a process for several seconds and prints the code that triggers collections and the code that allocates:
 //! `sites PID [SECONDS]`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate keeps the stacks and names them. Nothing is loaded
-//! into the process. Allocations are sampled by .NET 10 and later; an older runtime shows the first part only.
+//! The crate `dotnet-diagnostics` attaches to the process and reads the stream. This crate stores the stacks and
+//! determines their names. No code is loaded into the process. Allocations are sampled by .NET 10 and later; for older
+//! runtimes, only the first part is printed.
 
 use std::error::Error;
 use std::io::Write;
@@ -17,12 +18,12 @@ use dotnet_diagnostics::{Client, Endpoint};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// Collections and their triggers; samples of allocations.
+/// Keywords for collections with their triggers, and for samples of allocations.
 const KEYWORDS: u64 = 0x1 | 0x800_0000_0000;
 const INFORMATIONAL: u32 = 4;
-/// Modules and methods: what names stacks.
+/// Modules and methods, which provide the names in stacks.
 const NAMES: Rundown = Rundown::Keyword(0x38);
-/// Rows of each table.
+/// Maximum number of rows per table.
 const MOST: usize = 10;
 
 #[tokio::main(flavor = "current_thread")]
@@ -31,11 +32,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pid: u32 = arguments.next().ok_or("usage: sites PID [SECONDS]")?.parse()?;
     let seconds = arguments.next().map_or(Ok(5), |seconds| seconds.parse())?;
 
-    // Looking into /proc blocks.
+    // Reading /proc blocks the thread.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let client = Client::new(Endpoint::of(&process)?);
     let config = SessionConfig {
-        // Most of it is for the rundown.
+        // Most of the buffer is for the rundown.
         buffer_mb: 32,
         rundown: NAMES,
         stacks: true,
@@ -52,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 0 => break,
                 count => burst.push(buffer.get(..count).unwrap_or_default())?,
             },
-            // What comes from now on are names, at the end of the stream: it must be read on.
+            // The remaining events are names at the end of the stream, so keep reading.
             () = &mut end, if !stopping => {
                 stopping = true;
                 burst.close();
@@ -61,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     burst.finish()?;
-    // A runtime goes on collecting stacks for the sessions of others until one more session has ended.
+    // The runtime keeps collecting stacks for the sessions of other tools until another session has ended.
     client.recompute_levels(Duration::from_secs(3)).await?;
     Ok(print(&burst)?)
 }
@@ -72,7 +73,7 @@ fn print(burst: &Burst) -> std::io::Result<()> {
     let callers = burst.callers();
     writeln!(out, "{} collections", callers.collections)?;
     for caller in callers.callers.iter().take(MOST) {
-        // What was never seen is `None`.
+        // `None` if no stop was observed.
         let stopped = caller
             .stopped_ns
             .map_or("?".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e6));

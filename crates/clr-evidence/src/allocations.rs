@@ -1,10 +1,11 @@
-//! Who allocates: samples, summed by type and by site.
+//! Allocations: samples, summed by type and by site.
 //!
-//! A site is the nearest frame that is not of the framework; where that is a library's, with the program's method that
-//! called it. .NET 10 samples by
-//! chance (`AllocationSampled`): [`estimate`](crate::estimate) says what the samples stand for. Older runtimes have
-//! only `AllocationTick`, one about every 100 KB and heap: the type that happens to cross the line gets all of it, so
-//! what allocates in step with the ticks counts too much or too little. Its estimates are biased, and have no interval.
+//! A site is the nearest frame that does not belong to the framework. If the site belongs to a library, it is combined
+//! with the program's method that called it. .NET 10 samples randomly (`AllocationSampled`), and
+//! [`estimate`](crate::estimate) computes the number of bytes that the samples represent. Older runtimes have only
+//! `AllocationTick`, about once per 100 KB and heap. The type that crosses this threshold is credited with all 100 KB,
+//! so code that allocates in step with the ticks is over- or underestimated. These estimates are biased and have no
+//! interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,40 +17,40 @@ use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortene
 use crate::site::{Site, Stack, Ways, are_said, typical};
 use crate::stacks::StackId;
 
-/// Bytes of a type beside its names: here and in a report.
+/// Memory per type excluding its names, here and in a report, in bytes.
 const TYPE_BYTES: usize = 256;
-/// Bytes of a pair of type and stack, beside the type's name in the row of the site.
+/// Memory per pair of type and stack, excluding the name of the type in the row of the site, in bytes.
 const GROUP_BYTES: usize = 128;
-/// What allocates the objects in which runtime-async keeps a method that waits.
+/// Method that allocates the objects in which runtime-async stores a suspended method.
 const ALLOCATES_CONTINUATION: &str = "System.Runtime.CompilerServices.AsyncHelpers.AllocContinuation";
-/// Characters of a type's name that are kept.
+/// Maximum number of characters of a type name that are retained.
 const MAX_TYPE_CHARS: usize = 1024;
 
-/// How it was measured.
+/// The method of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// By chance, unbiased (.NET 10 and later).
+    /// Random samples, unbiased (.NET 10 and later).
     Sampled,
-    /// One in about 100 KB, biased.
+    /// One event per about 100 KB, biased.
     Tick,
 }
 
-/// What a type is called: by the runtime, and for people.
+/// The names of a type: the runtime's name, and the human-readable name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeNames<'a> {
     pub(crate) raw: &'a str,
     pub(crate) shown: &'a str,
 }
 
-/// Which type: a place in the list of names; `None`: not named, or without a place.
+/// Index in the list of names; `None` if the type has no name, or if it exceeded the memory limit.
 type TypeId = Option<u32>;
 
-/// The samples of one process, as they come.
+/// The samples of one process.
 #[derive(Debug, Default)]
 pub struct Samples {
     ids: HashMap<String, u32>,
-    /// Raw and shown.
+    /// Raw names and displayed names.
     types: Vec<(String, String)>,
     groups: BTreeMap<(TypeId, Option<StackId>), Sum>,
     count: u64,
@@ -79,11 +80,11 @@ impl Samples {
     }
 
     fn type_id(&mut self, name: &str, budget: &mut Budget) -> TypeId {
-        // NativeAOT does not name types; its ticks say NULL.
+        // NativeAOT does not name types. Its ticks contain NULL.
         if name.is_empty() || name == "NULL" {
             return None;
         }
-        // Nothing of a longer one is kept: it is foreign.
+        // Names are foreign input. Longer names are truncated.
         let end = name
             .char_indices()
             .nth(MAX_TYPE_CHARS)
@@ -92,7 +93,7 @@ impl Samples {
         if let Some(id) = self.ids.get(name) {
             return Some(*id);
         }
-        // Each harmful character has one of three bytes in its place.
+        // Each harmful character is replaced by a character of three bytes.
         if !budget.take(TYPE_BYTES + 8 * name.len()) {
             self.other += 1;
             return None;
@@ -105,12 +106,12 @@ impl Samples {
         Some(id)
     }
 
-    /// How many there are.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Stack, type and samples of each group.
+    /// Returns the stack, the type and the samples of each group.
     pub(crate) fn by_stack(&self) -> impl Iterator<Item = (Option<StackId>, Option<TypeNames<'_>>, &Sum)> {
         let groups = self.groups.iter();
         groups.map(|(&(type_id, stack), sum)| (stack, self.type_names(type_id), sum))
@@ -176,9 +177,9 @@ impl Samples {
     }
 }
 
-/// What was allocated, as far as a sample says it. Those of the objects in which runtime-async keeps a method that
-/// waits
-/// have an empty name (.NET 11), and its helper between them and the method.
+/// Returns the names of the allocated type, if known. For the objects in which runtime-async stores a suspended method,
+/// the samples have an empty name (.NET 11), and the runtime's helper is on the stack between the allocation and the
+/// method.
 pub(crate) fn allocated<'a>(names: Option<TypeNames<'a>>, frames: &[&Frame]) -> Option<TypeNames<'a>> {
     names.or_else(|| {
         let mut inner = frames.iter().take_while(|frame| !frame.is_own());
@@ -191,7 +192,7 @@ pub(crate) fn allocated<'a>(names: Option<TypeNames<'a>>, frames: &[&Frame]) -> 
     })
 }
 
-/// From the nearest own frame outwards; all, where there is none.
+/// Returns the frames from the nearest own frame outwards, or all frames if there is no own frame.
 fn from_site(mut frames: Vec<&Frame>) -> Vec<&Frame> {
     match frames.iter().position(|frame| frame.is_own()) {
         Some(own) => frames.split_off(own),
@@ -199,16 +200,16 @@ fn from_site(mut frames: Vec<&Frame>) -> Vec<&Frame> {
     }
 }
 
-/// Bytes, estimated.
+/// An estimated amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Amount {
-    /// Bytes.
+    /// Estimate, in bytes.
     pub estimate: u64,
-    /// Lower limit of the 95 % interval; `None` for ticks, whose error is unknown.
+    /// Lower limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub low: Option<u64>,
-    /// Upper limit.
+    /// Upper limit of the 95 % interval, in bytes; `None` for ticks.
     pub high: Option<u64>,
-    /// How many samples say so.
+    /// Number of samples.
     pub samples: u64,
 }
 
@@ -224,23 +225,23 @@ impl Amount {
     }
 }
 
-/// Who allocates in a process.
+/// The allocations of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocations {
-    /// How it was measured.
+    /// Method of measurement.
     pub method: Method,
-    /// All of it.
+    /// Sum of all allocations.
     pub total: Amount,
-    /// By type, most first.
+    /// Allocations by type, largest first.
     pub types: Vec<TypeAllocations>,
-    /// By site, most first.
+    /// Allocations by site, largest first.
     pub sites: Vec<SiteAllocations>,
-    /// Samples whose type or stack had no place in the tables; they count in the total.
+    /// Samples whose type or stack exceeded the memory limit. The total contains them, but the tables do not.
     pub without_place: u64,
 }
 
 impl Allocations {
-    /// No sample has a type: NativeAOT names none.
+    /// Returns whether no sample has a type. NativeAOT does not name types.
     pub fn are_types_unknown(&self) -> bool {
         self.types.iter().all(|one| one.r#type.is_none())
     }
@@ -250,12 +251,12 @@ impl Allocations {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TypeAllocations {
     kind: &'static str,
-    /// As the runtime writes it; `None`: it does not say (NativeAOT). Of the objects in which runtime-async keeps a
-    /// method that waits it is [`CONTINUATION`], which the runtime leaves out here.
+    /// Name of the type in the runtime; `None` if the runtime does not report it (NativeAOT). For the objects in which
+    /// runtime-async stores a suspended method, the name is [`CONTINUATION`], because the runtime omits it.
     pub r#type: Option<String>,
-    /// For people.
+    /// Human-readable name.
     pub name: Option<String>,
-    /// How much.
+    /// Estimated amount.
     #[serde(flatten)]
     pub amount: Amount,
 }
@@ -264,21 +265,21 @@ pub struct TypeAllocations {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SiteAllocations {
     kind: &'static str,
-    /// The nearest frame that is not of the framework; where there is none, the nearest that has a name. `None`: no
-    /// frame has one.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
+    /// frame has a name.
     pub site: Option<Name>,
-    /// Where the site is a library's: the nearest frame of the program itself behind it; `None`: there is none.
+    /// Nearest frame of the program itself, if the site belongs to a library; `None` if there is no such frame.
     pub called_by: Option<Name>,
-    /// What is allocated there; `None`: several types, or it is unknown.
+    /// Type of the allocated objects; `None` if there are several types, or if the type is unknown.
     pub r#type: Option<String>,
-    /// How much.
+    /// Estimated amount.
     #[serde(flatten)]
     pub amount: Amount,
-    /// Readable names, from the site outwards; of several stacks of a site, the most frequent one.
+    /// Readable names, from the site outwards. If the site has several stacks, the most frequent one.
     pub frames: Vec<Name>,
-    /// The same as the runtime writes them.
+    /// Names of the same frames in the runtime.
     pub raw_frames: Vec<Name>,
-    /// Where there were several ways to the site: the most frequent ones, with the samples of each.
+    /// Most frequent call paths to the site with the samples of each; empty if there is only one path.
     #[serde(skip_serializing_if = "are_said")]
     pub stacks: Vec<Stack>,
 }
@@ -300,8 +301,10 @@ mod tests {
             .unwrap_or_default()
     }
 
-    /// Scenario: samples of two types at one site below the framework, at another, and one without stack and type.
-    /// Guarantee: a site begins at the own frame, has its type only when there is one, and nothing is left out.
+    /// Scenario: samples of two types are at a site that calls the framework, one sample is at another site, and one
+    /// sample has neither stack nor type.
+    /// Guarantee: a site starts at the nearest own frame and has a type only if the type is unique; no sample is
+    /// omitted.
     #[test]
     fn samples_are_summed_by_type_and_site() {
         let mut stacks = Stacks::default();
@@ -347,10 +350,11 @@ mod tests {
         );
     }
 
-    /// Scenario: samples without a type, as .NET 11 writes them of what keeps a method that waits, and another one.
-    /// Guarantee: the first have a name, the other has none.
+    /// Scenario: samples have no type, as written by .NET 11 for the objects that store a suspended method, and for
+    /// another object.
+    /// Guarantee: the first samples get a name, and the other sample does not.
     #[test]
-    fn what_keeps_a_method_that_waits_is_named() {
+    fn continuation_type_is_named() {
         let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::of(of, name)).collect::<Vec<_>>();
         let waits = of(&[
             (
@@ -375,10 +379,10 @@ mod tests {
         assert_eq!(of_frames(None, &behind), None);
     }
 
-    /// Scenario: ticks of .NET 8.
-    /// Guarantee: what they say, and no interval.
+    /// Scenario: samples are ticks of .NET 8.
+    /// Guarantee: the amount is that of the ticks, without an interval.
     #[test]
-    fn ticks_have_no_interval() {
+    fn tick_has_no_interval() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());
         samples.ticked("System.String", 106_000, None, &mut budget);
         let report = samples.report(|_| Vec::new());
@@ -386,10 +390,10 @@ mod tests {
         assert_eq!((report.total.estimate, report.total.low), (106_000, None));
     }
 
-    /// Scenario: types with names of a megabyte, which differ at their ends.
-    /// Guarantee: no more of them is kept than of a long name.
+    /// Scenario: names of types have a megabyte and differ only at their ends.
+    /// Guarantee: the retained names have at most the maximum length.
     #[test]
-    fn names_are_bounded() {
+    fn type_name_is_bounded() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());
         for end in ["a", "b"] {
             samples.sampled(&format!("{}{end}", "é".repeat(1 << 20)), 100, None, &mut budget);
@@ -405,10 +409,10 @@ mod tests {
         );
     }
 
-    /// Scenario: more types than there is room for.
-    /// Guarantee: the samples count, and are said to be without a place.
+    /// Scenario: there are more types than the memory limit allows.
+    /// Guarantee: the total contains all samples, and samples beyond the limit are counted.
     #[test]
-    fn types_are_bounded() {
+    fn number_of_types_is_bounded() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());
         for number in 0..100_000 {
             samples.sampled(&format!("T{number}"), 100, None, &mut budget);

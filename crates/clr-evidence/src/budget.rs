@@ -1,20 +1,22 @@
-//! What one burst may hold: its stacks, methods and names, and all that is made of them.
+//! Memory limit of a burst: its stacks, methods and names, and everything derived from them.
 //!
-//! A process says what is in its stream, so each thing is counted when it is met, together with what reports, profiles
-//! and pictures take for it. What has no place is counted where it belongs, and is not looked at again.
+//! A process controls the content of its stream. Each item is therefore charged when it first occurs, including the
+//! memory that reports, profiles and pictures need for it. Items that exceed the limit are counted in their category
+//! and not examined further.
 
-/// Bytes of a burst with all that is made of it, the decoder of a live one included.
+/// Maximum memory of a burst and everything derived from it, including the decoder of a live burst, in bytes.
 pub const BURST_BYTES: usize = 16 << 20;
 
-/// Characters of a name that reports have.
+/// Maximum number of characters of a name in reports.
 pub const MOST_SHOWN: usize = 256;
 
-/// Most bytes of a name of so many bytes in a report: what is harmful in it has three in its place.
+/// Returns the maximum size of a name in a report, in bytes. `bytes` is the size of the name; a harmful character is
+/// replaced by three bytes.
 pub(crate) fn shown_bytes(bytes: usize) -> usize {
     (64 + 3 * bytes).min(4 * MOST_SHOWN)
 }
 
-/// The bytes of one burst.
+/// The memory of one burst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     taken: usize,
@@ -22,12 +24,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The decoder holds so many bytes now.
+    /// Sets the current memory of the decoder.
     pub(crate) fn set_decoder(&mut self, bytes: usize) {
         self.decoder = bytes;
     }
 
-    /// Takes so many bytes. `false`: there is no place for them, and nothing was taken.
+    /// Reserves memory. Returns `false` without a reservation if the limit would be exceeded.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         let taken = self.taken.saturating_add(bytes);
         let fits = taken.saturating_add(self.decoder) <= BURST_BYTES;
@@ -37,12 +39,12 @@ impl Budget {
         fits
     }
 
-    /// What was taken is free again.
+    /// Releases memory.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         self.taken = self.taken.saturating_sub(bytes);
     }
 
-    /// Bytes that are taken.
+    /// Returns the reserved memory, in bytes.
     pub fn taken(&self) -> usize {
         self.taken
     }

@@ -1,4 +1,4 @@
-//! A stream of a burst in, what it shows out.
+//! Analyzes the event stream of a burst.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,22 +19,22 @@ use crate::pprof::Stacked;
 use crate::stacks::{StackId, Stacks};
 use crate::threads::{SAMPLE_PROVIDER, THREAD_DC, ThreadStacks, Threads};
 
-/// Where the bytes come from.
+/// The origin of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A session: bounded memory.
+    /// A live session, with bounded memory.
     Live,
-    /// A file, which is as long as it is.
+    /// A file, which can have any length.
     File,
 }
 
-/// The reading of one burst.
+/// The analysis of one burst.
 #[derive(Debug)]
 pub struct Burst {
     stream: GcStream,
     origin: Origin,
     state: BurstState,
-    /// The frames at the addresses of all stacks; after [`Burst::finish`].
+    /// Frames at the addresses of all stacks. Available after [`Burst::finish`].
     frames: HashMap<u64, Frame>,
 }
 
@@ -48,11 +48,11 @@ struct BurstState {
     methods: Methods,
     modules: Modules,
     budget: Budget,
-    /// Nothing counts any more: what comes are names.
+    /// Whether the burst is closed: further events do not count, and only names are read.
     is_closed: bool,
-    /// Samples that count.
+    /// Maximum number of samples that count.
     most_samples: Option<u64>,
-    /// The process that the first event is of.
+    /// Process of the first event.
     process: Option<Option<u64>>,
     other_processes: u64,
     first: Option<i64>,
@@ -63,14 +63,14 @@ struct BurstState {
 }
 
 impl Burst {
-    /// Of which nothing was read.
+    /// Creates an analysis.
     pub fn new(origin: Origin) -> Self {
         let (settling, limits) = match origin {
             Origin::File => (
                 Settling::AtTheEnd,
                 StreamLimits {
                     decoder: Limits {
-                        // Of whole machines, too, but read as they came.
+                        // Files can cover whole machines, but they are read as fast as possible.
                         max_pending_bytes: 4 << 20,
                         max_stack_bytes: 8 << 20,
                         ..Limits::for_files()
@@ -82,10 +82,11 @@ impl Burst {
                 Settling::After(LIVE_SETTLE_NS),
                 StreamLimits {
                     decoder: Limits {
-                        // What 2,500 collections a second write in a fifth of a second, with their stacks and marks:
-                        // on a loaded host the runtime passes less often. Events are out of order beyond it.
+                        // The bytes that 2,500 collections per second write in 0.2 s, with their stacks and marks,
+                        // because the runtime scans its buffers less often on a loaded host. Above the limit, events
+                        // are out of order.
                         max_pending_bytes: 1536 << 10,
-                        // What some thousand events have between two sequence points.
+                        // The stacks of several thousand events between two sequence points.
                         max_stack_bytes: 2 << 20,
                         ..Limits::for_one_live_process()
                     },
@@ -101,32 +102,33 @@ impl Burst {
         }
     }
 
-    /// No more samples of allocations count than this: the burst ends with the last one.
+    /// Sets the maximum number of allocation samples that count. The burst ends with the last of them.
     pub fn set_most_samples(&mut self, samples: u64) {
         self.state.most_samples = Some(samples);
     }
 
-    /// The session was asked to end: nothing that comes from now on counts, except names. The process may write as
-    /// much as it likes after it was asked, with any times.
+    /// Closes the analysis after the session was requested to stop. Later events do not count, except names, because
+    /// the process can write any number of events with any timestamps after the request.
     pub fn close(&mut self) {
         self.state.is_closed = true;
     }
 
-    /// Nothing before this instant counts.
+    /// Ignores events before this time.
     pub fn set_start(&mut self, at: i64) {
         self.state.window.start = Some(at);
     }
 
-    /// Nothing after this instant counts.
+    /// Ignores events after this time.
     pub fn set_end(&mut self, at: i64) {
         let end = &mut self.state.window.end;
         *end = Some(end.map_or(at, |known| known.min(at)));
     }
 
-    /// Takes bytes in.
+    /// Consumes bytes.
     ///
     /// # Errors
-    /// When they are no stream, or damaged. What came before can be reported.
+    /// Returns an error if the bytes are not a valid stream, or if the memory limit is exceeded. The events before the
+    /// error can be reported.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), nettrace::Error> {
         self.stream.push(bytes);
         self.run()?;
@@ -136,7 +138,7 @@ impl Burst {
             if holds > BURST_BYTES {
                 return Err(nettrace::Error::LimitExceeded {
                     offset: self.stream.decoder().stats().bytes,
-                    reading: "what waits to be decoded",
+                    reading: "the memory of the decoder",
                     value: holds as u64,
                     limit: BURST_BYTES as u64,
                 });
@@ -159,20 +161,20 @@ impl Burst {
         }
     }
 
-    /// Samples of allocations so far.
+    /// Returns the number of allocation samples so far.
     pub fn samples(&self) -> u64 {
         self.state.samples.count()
     }
 
-    /// Objects that were pinned in the newest collection that was seen.
+    /// Returns the number of pinned objects in the newest collection.
     pub fn pinned_objects(&self) -> Option<u32> {
         self.state.pinned_objects
     }
 
-    /// The stream is over, or nothing more of it is wanted.
+    /// Finishes reading. Call it at the end of the stream, or to stop early.
     ///
     /// # Errors
-    /// When the last bytes are damaged; what came before can be reported all the same.
+    /// Returns an error if the last bytes are damaged. The events before the error can be reported.
     pub fn finish(&mut self) -> Result<(), nettrace::Error> {
         self.stream.finish();
         let run = self.run();
@@ -187,7 +189,7 @@ impl Burst {
         run
     }
 
-    /// One frame for each method, however many addresses and stacks it is in.
+    /// Creates one frame per method, regardless of the number of its addresses and stacks.
     fn name_frames(&mut self) {
         let state = &self.state;
         let mut of_method: HashMap<u64, Frame> = HashMap::new();
@@ -205,22 +207,22 @@ impl Burst {
         }
     }
 
-    /// Who asked for collections. After [`Burst::finish`].
+    /// Returns the triggers of collections. Call it after [`Burst::finish`].
     pub fn callers(&self) -> Callers {
         self.state.triggers.report(|stack| self.frames(stack), self.window())
     }
 
-    /// Who allocated. After [`Burst::finish`].
+    /// Returns the allocations. Call it after [`Burst::finish`].
     pub fn allocations(&self) -> Allocations {
         self.state.samples.report(|stack| self.frames(stack))
     }
 
-    /// What every managed thread was doing. After [`Burst::finish`].
+    /// Returns the activity of every managed thread. Call it after [`Burst::finish`].
     pub fn threads(&self) -> ThreadStacks {
         self.state.threads.report(|stack| self.frames(stack))
     }
 
-    /// The stacks of samples, for a profile of [`pprof`](crate::pprof).
+    /// Returns the stacks of the samples, for a profile in [`pprof`](crate::pprof) format.
     pub fn stacked(&self) -> Vec<Stacked<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
         let groups = self.state.samples.by_stack();
@@ -248,7 +250,7 @@ impl Burst {
         }
     }
 
-    /// The facts of the stream. After [`Burst::finish`].
+    /// Returns the facts of the stream. Call it after [`Burst::finish`].
     pub fn facts(&self) -> BurstFacts {
         let decoder = self.stream.decoder();
         let stats = decoder.stats();
@@ -266,8 +268,8 @@ impl Burst {
         }
     }
 
-    /// What each stack stands for, outermost frame first, for folded text and flame graphs: `weight` of a caller is
-    /// nanoseconds, of an allocation bytes.
+    /// Returns the weight of each stack, outermost frame first, for folded stacks and flame graphs. The unit is
+    /// nanoseconds for stopped time and bytes for allocations.
     pub fn weighted_stacks(&self, of: Weight) -> BTreeMap<Vec<&str>, u64> {
         let mut weighted: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
         match of {
@@ -291,7 +293,7 @@ impl Burst {
         weighted
     }
 
-    /// The names in [`Self::weighted_stacks`] of what is the framework's code. After [`Burst::finish`].
+    /// Returns the names in [`Self::weighted_stacks`] that belong to the framework. Call it after [`Burst::finish`].
     pub fn framework(&self) -> BTreeSet<&str> {
         let frames = self.frames.values();
         let framework = frames.filter(|frame| frame.owner == Some(Owner::Framework));
@@ -299,23 +301,23 @@ impl Burst {
     }
 }
 
-/// What a stack is weighed by.
+/// The weight of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// Estimated bytes.
     Allocated,
-    /// Nanoseconds for which the process was stopped.
+    /// Time for which the process was stopped, in nanoseconds.
     Stopped,
 }
 
-/// The instant of the stream's beginning, on its own clock.
+/// Returns the start of the stream, in nanoseconds of its clock.
 fn ticks_ns(header: &TraceHeader) -> i64 {
-    // The offset of tick 0 is minus that.
+    // The offset of tick 0 is the negative start.
     header.offset_ns(0).saturating_neg()
 }
 
 impl BurstState {
-    /// What is allocated after the last sample that counts is in no sample: the time of the burst ends with it.
+    /// Ends the burst at the last sample that counts, because no sample represents later allocations.
     fn end_with_the_last_sample(&mut self, at: i64) {
         if self.most_samples.is_some_and(|most| self.samples.count() >= most) {
             self.window.end = Some(self.window.end.map_or(at, |end| end.min(at)));

@@ -1,51 +1,53 @@
-//! What of a stream was counted, and what is known of the stream as a whole.
+//! The time window of a burst, and facts about the whole stream.
 
 use serde::Serialize;
 
-/// What is counted: events from `start` to `end`, nanoseconds of the stream's clock (Linux: `CLOCK_MONOTONIC`).
-/// `None`: without bound.
+/// The time window of the events that count, in nanoseconds of the stream's clock (Linux: `CLOCK_MONOTONIC`). A limit
+/// of `None` means unbounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Window {
-    /// From this instant on.
+    /// Start of the window, inclusive.
     #[serde(rename = "start_ns")]
     pub start: Option<i64>,
-    /// Up to this instant.
+    /// End of the window, inclusive.
     #[serde(rename = "end_ns")]
     pub end: Option<i64>,
 }
 
 impl Window {
-    /// Whether it is inside.
+    /// Returns whether a time is in the window.
     pub fn contains(self, at: i64) -> bool {
         self.start.is_none_or(|start| start <= at) && self.end.is_none_or(|end| at <= end)
     }
 
-    /// How long it is, nanoseconds; `None`: an end is unknown, or the ends of a damaged stream are the wrong way round.
+    /// Returns the length of the window, in nanoseconds, or `None` if a limit is unknown, or if the limits of a damaged
+    /// stream are reversed.
     pub fn length(self) -> Option<u64> {
         u64::try_from(self.end?.saturating_sub(self.start?)).ok()
     }
 }
 
-/// The facts of a stream that hold for all its records.
+/// Facts about a stream that apply to all its records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BurstFacts {
-    /// What was counted, its ends filled in where the stream has times.
+    /// Window of the events that count. Missing limits are set to the times in the stream if it has any.
     #[serde(flatten)]
     pub window: Window,
-    /// Events that the runtime dropped; `None`: the writer does not number them.
+    /// Events that the runtime dropped; `None` if the writer does not number events.
     pub lost_events: Option<u64>,
-    /// Bytes of the stream, the rundown included.
+    /// Size of the stream including the rundown, in bytes.
     pub bytes: u64,
-    /// Methods that the rundown named.
+    /// Number of methods in the rundown.
     pub methods: u64,
-    /// Distinct frames without a name.
+    /// Number of distinct frames without a name.
     pub unknown_frames: u64,
-    /// Events whose stack had no place.
+    /// Number of events without a stack because of the memory limit.
     pub stacks_dropped: u64,
-    /// Events of other processes (recordings of a whole machine): not counted in anything else.
+    /// Number of events of other processes (recordings of a whole machine). They do not count in any other value.
     pub other_processes: u64,
-    /// The stream has its end tag.
+    /// Whether the stream has its end tag.
     pub clean_end: bool,
-    /// From StopTracing to the end, as far as the stream shows it: first to last rundown event.
+    /// Time from StopTracing to the end, if the stream shows it, from the first to the last rundown event, in
+    /// nanoseconds.
     pub rundown_ns: Option<i64>,
 }

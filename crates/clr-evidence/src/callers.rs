@@ -1,22 +1,23 @@
-//! Who asked for collections, and what that cost.
+//! Triggers of collections and their cost.
 //!
-//! `GCTriggered` has the stack of the thread that asked. It comes inside of the stop that follows (workstation GC: the
-//! same thread stops the others) or before it (server GC: the collector's thread does). A runtime asks under one lock,
-//! so the next stop of the collector is its answer. The collections that start in that stop are the caller's, with all
-//! their pauses: also those of a background collection that come later.
+//! `GCTriggered` contains the stack of the triggering thread. The event occurs inside the stop that follows
+//! (workstation GC, where the same thread suspends the other threads) or before it (server GC, where a thread of the
+//! collector does so). A runtime triggers under a single lock, so the next stop of the collector belongs to the
+//! trigger. The collections that start in that stop belong to the caller, with all their pauses, including later pauses
+//! of a background collection.
 //!
-//! | What there is | What is said |
+//! | Observation | Result |
 //! |---|---|
-//! | a trigger, and a stop without a collection | a request that led to none (no-GC region): `without_collection` |
-//! | a stop without a trigger | who asked is unknown: the runtime does not say it (`GC.RefreshMemoryLimit`) |
-//! | a collection without a trigger | it began before the session, or the trigger was lost: `api` is null |
-//! | a trigger without a stack, or without names | counted with what there is |
-//! | a stack without a frame of the collector: the call was inlined | `api` by the reason, where only one call has it |
+//! | a trigger, and a stop without a collection | a request without a collection (no-GC region): `without_collection` |
+//! | a stop without a trigger | an unknown trigger, because the runtime does not report it (`GC.RefreshMemoryLimit`) |
+//! | a collection without a trigger | the collection started before the session, or the trigger was lost: `api` is null |
+//! | a trigger without a stack, or without names | counted with the available data |
+//! | a stack without a frame of the collector, because the call was inlined | `api` from the reason, if only one call has this reason |
 //!
-//! # What leaves no frame
+//! # Methods without a frame
 //!
-//! A method whose last act is the call, once the JIT has made it a tail call, and one that was inlined: the frame is
-//! then that of its own caller.
+//! A method has no frame if its last action is the call and the JIT has turned it into a tail call, or if the method
+//! was inlined. The frame is then that of its caller.
 
 mod api;
 mod record;
@@ -34,27 +35,27 @@ use crate::name::Frame;
 use crate::site::{Site, Ways, typical};
 use crate::stacks::StackId;
 
-/// Bytes of a collection or a stop of which the caller is known and the end is not. The time of those without a place
-/// counts as nobody's.
+/// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of collections and
+/// stops that exceed the memory limit is not assigned to a caller.
 const PENDING_BYTES: usize = 128;
-/// Stops that are open at once.
+/// Maximum number of concurrent open stops.
 const MAX_OPEN: usize = 64;
 
-/// Stands for every reason that no runtime sends: sums are kept by it, so that their number must be bounded.
+/// Represents every reason that no runtime sends. Sums are stored by reason, so the number of reasons must be bounded.
 const UNKNOWN: u32 = u32::MAX;
 
 fn known(reason: GcReason) -> u32 {
     reason.name().map_or(UNKNOWN, |_| reason.0)
 }
 
-/// Why, and from where.
+/// Reason and stack of a trigger.
 type Key = (u32, Option<StackId>);
 
 #[derive(Debug, Clone, Copy)]
 struct Trigger {
     at: i64,
     key: Key,
-    /// In the window.
+    /// Whether the trigger is in the window.
     counts: bool,
 }
 
@@ -67,16 +68,16 @@ struct OpenStop {
     has_collection: bool,
 }
 
-/// What one caller did.
+/// The effects of one caller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) triggers: u64,
     pub(crate) collections: u64,
     pub(crate) without_collection: u64,
     pub(crate) stopped_ns: i64,
-    /// Collections and stops whose time is in it.
+    /// Number of collections and stops whose time is included.
     pub(crate) timed: u64,
-    /// Those whose time is unknown.
+    /// Number of collections and stops whose time is unknown.
     pub(crate) untimed: u64,
 }
 
@@ -105,21 +106,21 @@ impl Sum {
     }
 }
 
-/// The triggers of one process, as its events come.
+/// The triggers of one process.
 #[derive(Debug, Default)]
 pub struct Triggers {
     sums: BTreeMap<Key, Sum>,
     open: Vec<OpenStop>,
-    /// A trigger outside of any stop, whose stop comes next.
+    /// A trigger outside any stop, which belongs to the next stop.
     pending: Option<Trigger>,
     by_number: HashMap<u32, Trigger>,
     by_begin: HashMap<i64, Trigger>,
-    /// Stops in the window that nobody asked for, as far as the stream says.
+    /// Stops in the window without a trigger in the stream.
     unasked: Sum,
 }
 
 impl Triggers {
-    /// Takes an event in; its stack was interned, and `at` is in nanoseconds of the stream's clock.
+    /// Processes an event. Its stack has been interned, and `at` is in nanoseconds of the stream's clock.
     pub(crate) fn observe(
         &mut self,
         event: &ClrEvent<'_>,
@@ -157,8 +158,9 @@ impl Triggers {
                 });
             }
             ClrEvent::GcStart(start) => {
-                // The thread that starts a collection stopped the others, but for a background one: events of threads
-                // are not in order where more of them wait than the decoder holds.
+                // The thread that starts a collection has suspended the other threads, except for background
+                // collections. Events of different threads are out of order if more of them wait than the decoder can
+                // hold.
                 let own = self.open.iter().rposition(|stop| stop.thread == thread);
                 let place = own.or(self.open.len().checked_sub(1));
                 let trigger = match place.and_then(|place| self.open.get_mut(place)) {
@@ -203,7 +205,8 @@ impl Triggers {
         }
     }
 
-    /// Takes a collection or a stop in. `sync` is the stream's beginning: times of outcomes are since then.
+    /// Processes a collection or a stop. `sync` is the start of the stream, to which the times of outcomes are
+    /// relative.
     pub(crate) fn outcome(&mut self, outcome: &Outcome, sync: i64, window: Window, budget: &mut Budget) {
         match outcome {
             Outcome::Collection(collection) => {
@@ -238,7 +241,7 @@ impl Triggers {
         }
     }
 
-    /// The records, those that stopped the process longest first.
+    /// Returns the records, ordered by stopped time, longest first.
     pub(crate) fn report<'a>(&self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>, window: Window) -> Callers {
         type Row<'a> = (Option<&'static str>, &'static str, Site<'a>);
         let mut rows: BTreeMap<Row<'a>, (Option<Evidence>, Ways<'a>, Sum)> = BTreeMap::new();
@@ -287,7 +290,8 @@ impl Triggers {
         }
     }
 
-    /// Each stack from the method that asked outwards, what it called, and for how long the process was stopped.
+    /// Returns each stack from the triggering method outwards, the called method, and the time for which the process
+    /// was stopped.
     pub(crate) fn by_stack<'a>(
         &self,
         frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>,
@@ -319,10 +323,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the stops of two threads come as if they overlapped, as where more events wait than the decoder holds.
-    /// Guarantee: each collection is the answer to its own thread's request, and none is a request without one.
+    /// Scenario: the stops of two threads appear to overlap, as if more events wait than the decoder can hold.
+    /// Guarantee: each collection is assigned to the trigger of its own thread, and no trigger is without a collection.
     #[test]
-    fn a_collection_answers_its_own_thread() {
+    fn collection_is_assigned_to_its_thread() {
         let suspend = [1, 0, 0, 0, 255, 255, 255, 255, 0, 0];
         let mut triggers = Triggers::default();
         let mut budget = Budget::default();

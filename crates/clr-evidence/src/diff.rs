@@ -1,30 +1,30 @@
-//! Two outputs of `gcwatch allocations` side by side, per second: bursts are of different lengths.
+//! Compares two outputs of `gcwatch allocations`. Values are per second, because bursts have different lengths.
 //!
-//! A difference is `clear` when the two 95 % intervals do not overlap; where one has no interval (ticks), nobody can
-//! say.
+//! A difference is `clear` if the two 95 % intervals do not overlap. If one of them has no interval (ticks), this is
+//! unknown.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of one line that are read.
+/// Maximum size of a line, in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
-/// Types and sites of one output that are read.
+/// Maximum number of types and sites in an output.
 const MAX_RECORDS: usize = 1 << 18;
 
-/// Why a text is no output of `gcwatch allocations`.
+/// Error returned if a text is not an output of `gcwatch allocations`.
 #[derive(Debug, thiserror::Error)]
 pub enum NoOutput {
-    /// A line is no record.
-    #[error("line {line} is no record of `gcwatch allocations --format ndjson`: {problem}")]
+    /// A line is not a record.
+    #[error("line {line} is not a record of `gcwatch allocations --format ndjson`: {problem}")]
     Line {
-        /// Which, from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// The first record is missing, or has no times.
-    #[error("there is no record of kind \"allocations\" with start_ns and end_ns")]
+    #[error("the output has no record of kind \"allocations\" with start_ns and end_ns")]
     NoFirst,
 }
 
@@ -41,33 +41,33 @@ struct Line {
     high: Option<u64>,
 }
 
-/// What one output says of a type or a site, bytes a second.
+/// The rate of a type or a site in one output, in bytes per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Rate {
-    /// Estimate.
+    /// Estimate, in bytes per second.
     pub rate: f64,
-    /// Lower limit; `None`: unknown.
+    /// Lower limit, in bytes per second; `None` if unknown.
     pub low: Option<f64>,
-    /// Upper limit.
+    /// Upper limit, in bytes per second; `None` if unknown.
     pub high: Option<f64>,
 }
 
-/// One output.
+/// An output of `gcwatch allocations`.
 #[derive(Debug, Default, PartialEq)]
 pub struct Output {
     total: Rate,
     rates: BTreeMap<(What, Option<String>), Rate>,
 }
 
-/// What a row of a difference is about.
+/// The subject of a row in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// All of it.
+    /// The sum of all allocations.
     Total,
     /// A type.
     Type,
-    /// A site, whoever calls it.
+    /// A site, regardless of its callers.
     Site,
 }
 
@@ -75,25 +75,25 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     kind: &'static str,
-    /// What it is about.
+    /// Subject of the row.
     pub of: What,
-    /// Its name; `None`: unknown.
+    /// Name of the type or site; `None` if unknown.
     pub name: Option<String>,
-    /// Bytes a second in the first output.
+    /// Rate in the first output.
     pub before: Rate,
-    /// In the second.
+    /// Rate in the second output.
     pub after: Rate,
-    /// The second minus the first.
+    /// Difference of the rates, second minus first, in bytes per second.
     pub change: f64,
-    /// The intervals do not overlap; `None`: there is none.
+    /// Whether the intervals do not overlap; `None` if an interval is unknown.
     pub clear: Option<bool>,
 }
 
 impl Output {
-    /// Reads an output.
+    /// Parses an output.
     ///
     /// # Errors
-    /// When it is none.
+    /// Returns an error if the text is not an output of `gcwatch allocations`.
     pub fn read(text: &str) -> Result<Self, NoOutput> {
         let mut output = Self::default();
         let mut seconds = None;
@@ -105,7 +105,7 @@ impl Output {
             };
             records += 1;
             if line.len() > MAX_LINE_BYTES || records > MAX_RECORDS {
-                return Err(no_line("there is too much of it".to_owned()));
+                return Err(no_line("the line or the output is too large".to_owned()));
             }
             let line: Line = serde_json::from_str(line).map_err(|error| no_line(error.to_string()))?;
             if line.kind == "allocations" {
@@ -138,7 +138,7 @@ impl Output {
             if *sum == Rate::default() {
                 *sum = rate;
             } else {
-                // Limits of a sum are within the sum of the limits.
+                // The sum of the limits is an upper bound for the limits of the sum.
                 sum.rate += rate.rate;
                 sum.low = sum.low.zip(rate.low).map(|(a, b)| a + b);
                 sum.high = sum.high.zip(rate.high).map(|(a, b)| a + b);
@@ -151,7 +151,7 @@ impl Output {
     }
 }
 
-/// What changed, the total first, then the largest changes.
+/// Returns the differences: the total first, then the largest changes.
 pub fn diff(before: &Output, after: &Output) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     let keys: std::collections::BTreeSet<_> = before.rates.keys().chain(after.rates.keys()).collect();
@@ -165,7 +165,7 @@ pub fn diff(before: &Output, after: &Output) -> Vec<Change> {
 }
 
 fn change(of: What, name: Option<String>, before: Option<Rate>, after: Option<Rate>) -> Change {
-    // What one output does not have at all was not sampled in it: its upper limit is unknown here.
+    // An item that is missing in an output was not sampled there, so its upper limit is unknown.
     let clear = match (before, after) {
         (
             Some(Rate {
@@ -210,10 +210,10 @@ mod tests {
         Output::read(&text).unwrap()
     }
 
-    /// Scenario: bursts of 1 s and 2 s, a type that doubled, one that stayed, one that is new.
-    /// Guarantee: rates are per second, and a change is clear only where the intervals do not overlap.
+    /// Scenario: bursts take 1 s and 2 s; one type has doubled, one is unchanged, and one is new.
+    /// Guarantee: rates are per second, and a change is clear only if the intervals do not overlap.
     #[test]
-    fn bursts_of_different_lengths_compare() {
+    fn bursts_of_different_lengths_are_compared() {
         let before = output(1, &[("A", 100, 90, 110), ("B", 50, 40, 60)]);
         let after = output(2, &[("A", 400, 380, 420), ("B", 100, 80, 120), ("C", 20, 1, 100)]);
         let changes = diff(&before, &after);
@@ -232,10 +232,10 @@ mod tests {
         );
     }
 
-    /// Scenario: texts that are no outputs.
-    /// Guarantee: an error that names the line, or what is missing.
+    /// Scenario: texts are not outputs.
+    /// Guarantee: the error contains the line, or the missing record.
     #[test]
-    fn other_texts_are_refused() {
+    fn foreign_text_is_refused() {
         assert!(matches!(Output::read("x"), Err(NoOutput::Line { line: 1, .. })));
         assert!(matches!(Output::read(""), Err(NoOutput::NoFirst)));
         assert!(matches!(Output::read("{\"kind\":\"gc\"}"), Err(NoOutput::NoFirst)));

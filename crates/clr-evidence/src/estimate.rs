@@ -1,37 +1,38 @@
-//! How many bytes samples stand for, and how sure that is.
+//! Estimates the bytes that samples represent, with confidence intervals.
 //!
-//! .NET 10 picks each allocated byte with probability 1 in 102,400 ([`INTERVAL_BYTES`]), and an object is sampled when
-//! one of its bytes is. With q = 1 - 1/102,400, an object of s bytes is seen with P = 1 - q^s, and so stands for s / P
-//! bytes (unbiased), with a variance of s^2 (1 - P) / P^2: nearly the whole of it for small objects, nothing for large
-//! ones, which are always seen.
+//! .NET 10 selects each allocated byte with a probability of 1 in 102,400 ([`INTERVAL_BYTES`]) and samples an object if
+//! one of its bytes is selected. With q = 1 - 1/102,400, an object of s bytes is sampled with probability P = 1 - q^s,
+//! and therefore represents s / P bytes (unbiased) with a variance of s^2 (1 - P) / P^2. The variance is nearly all of
+//! the estimate squared for small objects, and zero for large objects, which are always sampled.
 //!
 //! The intervals are those of Fay and Feuer (1997) for sums of weighted Poisson counts: gamma quantiles with the mean
-//! and the variance of the sum, where the upper one allows for one more sample. For samples of one weight they are the
-//! exact Poisson limits (Garwood), which a normal approximation misses where there are few: one sample is 2.5 KB to 570
-//! KB, not 100 KB +- 200. Objects that were seen were allocated: no lower limit is below their own bytes.
+//! and the variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight,
+//! they equal the exact Poisson limits (Garwood), which a normal approximation misses for few samples: one sample
+//! represents 2.5 KB to 570 KB, not 100 KB +- 200 KB. Sampled objects were certainly allocated, so no lower limit is
+//! below their own size.
 
-/// Bytes between two samples, on average.
+/// Average number of bytes between two samples.
 pub const INTERVAL_BYTES: f64 = 102_400.0;
-/// What the two limits leave out on each side.
+/// Probability excluded at each limit.
 const TAIL: f64 = 0.025;
 
-/// Samples of one kind, summed.
+/// The sum of samples of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sum {
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
-    /// Bytes that they stand for.
+    /// Bytes that the samples represent.
     pub bytes: f64,
-    /// The variance of that.
+    /// Variance of the represented bytes.
     variance: f64,
-    /// Bytes of the sampled objects themselves.
+    /// Size of the sampled objects themselves, in bytes.
     own: f64,
 }
 
 /// An estimate and its 95 % interval, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Unbiased.
+    /// Unbiased estimate.
     pub bytes: f64,
     /// Lower limit.
     pub low: f64,
@@ -40,7 +41,7 @@ pub struct Estimate {
 }
 
 impl Sum {
-    /// Takes a sampled object in.
+    /// Adds a sampled object.
     pub fn sample(&mut self, size: u64) {
         let size = size.max(1) as f64;
         let seen = -(size * (-1.0 / INTERVAL_BYTES).ln_1p()).exp_m1();
@@ -50,13 +51,13 @@ impl Sum {
         self.own += size;
     }
 
-    /// Takes a tick in, which stands for what it says; nobody knows how sure that is.
+    /// Adds a tick, which represents the bytes that it reports. Its accuracy is unknown.
     pub fn tick(&mut self, bytes: u64) {
         self.samples += 1;
         self.bytes += bytes as f64;
     }
 
-    /// The sum of both.
+    /// Adds another sum.
     pub fn add(&mut self, other: &Self) {
         self.samples += other.samples;
         self.bytes += other.bytes;
@@ -64,7 +65,7 @@ impl Sum {
         self.own += other.own;
     }
 
-    /// The estimate with its interval. For samples, not for ticks.
+    /// Returns the estimate with its interval. Valid for samples, not for ticks.
     pub fn estimate(&self) -> Estimate {
         let low = if self.samples == 0 {
             0.0
@@ -73,7 +74,7 @@ impl Sum {
         } else {
             gamma_quantile(TAIL, self.bytes * self.bytes / self.variance) * self.variance / self.bytes
         };
-        // One more sample of a small object, which is the one that can be missed.
+        // Allow for one more sample of a small object, which is the kind of object that can be missed.
         let (bytes, variance) = (
             self.bytes + INTERVAL_BYTES,
             self.variance + INTERVAL_BYTES * INTERVAL_BYTES,
@@ -87,9 +88,9 @@ impl Sum {
     }
 }
 
-/// The value below which a gamma variable of this shape (and scale 1) lies with this probability.
+/// Returns the quantile of the gamma distribution with this shape and scale 1.
 fn gamma_quantile(probability: f64, shape: f64) -> f64 {
-    // The distribution is known within its wide bounds; 200 halvings are exact in 64 bits, 80 are enough.
+    // The bounds are wide enough for the distribution. 200 bisections are exact in 64 bits; 80 are sufficient.
     let spread = shape.sqrt().max(1.0);
     let (mut low, mut high) = ((shape - 12.0 * spread).max(0.0), shape + 12.0 * spread + 40.0);
     for _ in 0..80 {
@@ -103,8 +104,8 @@ fn gamma_quantile(probability: f64, shape: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// P(shape, x), the regularised lower incomplete gamma function: a series below the mean, a continued fraction above
-/// (Abramowitz and Stegun 6.5.29 and 6.5.31).
+/// Returns P(shape, x), the regularized lower incomplete gamma function, as a series below the mean and a continued
+/// fraction above (Abramowitz and Stegun 6.5.29 and 6.5.31).
 fn gamma_below(shape: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -145,9 +146,9 @@ fn nonzero(value: f64, tiny: f64) -> f64 {
     if value.abs() < tiny { tiny } else { value }
 }
 
-/// ln of the gamma function: Stirling's series, for x > 0.
+/// Returns the logarithm of the gamma function by Stirling's series, for x > 0.
 fn ln_gamma(x: f64) -> f64 {
-    // The series is exact from 10 on; below, the recurrence leads there.
+    // The series is exact for values of 10 or more. The recurrence raises smaller values.
     let (mut x, mut less) = (x, 0.0);
     while x < 10.0 {
         less += x.ln();
@@ -169,10 +170,10 @@ mod tests {
         );
     }
 
-    /// Scenario: small objects, 0 to 1,000 samples.
-    /// Guarantee: the exact Poisson limits, as in tables of Garwood's.
+    /// Scenario: 0 to 1,000 samples are of small objects.
+    /// Guarantee: the limits equal the exact Poisson limits in Garwood's tables.
     #[test]
-    fn limits_of_equal_samples_are_the_exact_ones() {
+    fn limits_of_equal_samples_are_exact() {
         for (samples, low, high) in [
             (0, 0.0, 3.6889),
             (1, 0.025_318, 5.5716),
@@ -184,7 +185,7 @@ mod tests {
         ] {
             let mut sum = Sum::default();
             for _ in 0..samples {
-                // So small that its weight is the interval.
+                // The object is so small that its weight equals the interval.
                 sum.sample(1);
             }
             let estimate = sum.estimate();
@@ -196,10 +197,10 @@ mod tests {
         }
     }
 
-    /// Scenario: an object that is always seen, and one of 100 KB.
-    /// Guarantee: the first stands for itself, and no limit is below what was seen.
+    /// Scenario: one object is always sampled, and another has 100 KB.
+    /// Guarantee: the first object represents itself, and no limit is below the sampled bytes.
     #[test]
-    fn large_objects_stand_for_themselves() {
+    fn large_object_represents_itself() {
         let mut sum = Sum::default();
         sum.sample(10_000_000);
         let estimate = sum.estimate();
@@ -212,10 +213,10 @@ mod tests {
         near(sum.bytes, 102_400.0 / 0.632_12);
     }
 
-    /// Scenario: programs that allocate objects of mixed sizes, with every byte picked by chance, 2,000 times each.
-    /// Guarantee: the mean of the estimates is right, and at least 94 % of the intervals have the truth.
+    /// Scenario: programs allocate objects of mixed sizes, with bytes selected randomly, 2,000 times each.
+    /// Guarantee: the mean of the estimates is correct, and at least 94 % of the intervals contain the true value.
     #[test]
-    fn intervals_cover_the_truth() {
+    fn intervals_contain_the_true_value() {
         let mut chance = fastrand::Rng::with_seed(7);
         let sites: [(&[u64], u64); 5] = [
             (&[24], 20_000),
@@ -231,7 +232,7 @@ mod tests {
                 let mut sum = Sum::default();
                 for &size in sizes {
                     let seen = 1.0 - (1.0 - 1.0 / INTERVAL_BYTES).powf(size as f64);
-                    // Objects between two that are seen: geometric.
+                    // The number of objects between two samples has a geometric distribution.
                     let mut left = objects;
                     loop {
                         let skipped = ((1.0 - chance.f64()).ln() / (1.0 - seen).ln()) as u64;

@@ -1,36 +1,36 @@
-//! Flame graphs as SVG: no script, nothing from elsewhere, light and dark.
+//! Flame graphs as SVG: without scripts and external resources, for light and dark mode.
 //!
-//! The outermost frame is at the bottom; a frame is as wide as what its stacks weigh. Frames of the same parent are
-//! sorted by name. Each has its full name and its weight as a title, which browsers show. What is narrower than
-//! [`LEAST_WIDTH`] is left out, and its weight is stated; of a picture that would be larger than [`MOST_BYTES`], what
-//! is narrower than as many doublings of it as it takes.
+//! The outermost frame is at the bottom. The width of a frame represents the weight of its stacks. Frames with the same
+//! parent are sorted by name. Each frame has its full name and its weight as a title, which browsers display. Frames
+//! narrower than [`LEAST_WIDTH`] are omitted, and the picture states their weight. If a picture would exceed
+//! [`MOST_BYTES`], this minimum width is doubled until it fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Width of the picture, pixels.
+/// Width of the picture, in pixels.
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 18.0;
-/// Height of the lines above the graph.
+/// Height of the lines above the graph, in pixels.
 const HEAD: f64 = 56.0;
 const MARGIN: f64 = 10.0;
-/// Pixels of one character, about.
+/// Approximate width of a character, in pixels.
 const CHARACTER: f64 = 6.7;
-/// Frames that would be narrower are left out.
+/// Minimum width of a frame, in pixels. Narrower frames are omitted.
 pub const LEAST_WIDTH: f64 = 0.5;
-/// Bytes of a picture's frames. Where they would be more, those that are wider are drawn.
+/// Maximum size of a picture's frames, in bytes. Above it, only wider frames are drawn.
 pub const MOST_BYTES: usize = 1 << 20;
-/// Bytes of a frame beside its name.
+/// Size of a frame without its name, in bytes.
 const FRAME_BYTES: usize = 256;
-/// Rows; deeper frames are left out.
+/// Maximum number of rows. Deeper frames are omitted.
 pub const MAX_ROWS: usize = 128;
 
-/// What a weight is.
+/// The unit of a weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Estimated bytes.
     Bytes,
-    /// Time.
+    /// Time in nanoseconds.
     Nanoseconds,
 }
 
@@ -56,11 +56,11 @@ impl Unit {
     }
 }
 
-/// The stacks above a frame: neighbours in the order of their frames, so that a frame of the next row is a part of
-/// them.
+/// The stacks above a frame. They are sorted by their frames, so that the stacks of a frame in the next row are a
+/// subslice.
 type Above<'a> = [(&'a [&'a str], u64)];
 
-/// The frames of a row above these: name, weight, and their stacks.
+/// Returns the frames in a row above these stacks: name, weight, and stacks.
 fn children<'a>(stacks: &'a Above<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a Above<'a>)> {
     let of_row = move |stack: &(&'a [&'a str], u64)| stack.0.get(row).copied().filter(|_| row < MAX_ROWS);
     let groups = stacks.chunk_by(move |one, other| of_row(one) == of_row(other));
@@ -79,11 +79,11 @@ struct Drawing<'a> {
     body: String,
     unit: Unit,
     all: u64,
-    /// Frames that would be narrower are left out.
+    /// Minimum width of a frame, in pixels. Narrower frames are omitted.
     least_width: f64,
-    /// Rows above the root that have something in them.
+    /// Number of non-empty rows above the root.
     rows: usize,
-    /// Weight of frames too narrow to be drawn.
+    /// Weight of frames that are too narrow to be drawn.
     left_out: u64,
 }
 
@@ -92,13 +92,13 @@ impl Drawing<'_> {
         (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
     }
 
-    /// Counts rows first: the root is at the bottom. Returns the most bytes that the frames take.
+    /// Counts the rows first, because the root is at the bottom. Returns the maximum size of the frames, in bytes.
     fn measure(&mut self, stacks: &Above<'_>, row: usize) -> usize {
         let mut bytes = 0;
         for (name, weight, above) in children(stacks, row) {
             if self.width(weight) >= self.least_width {
                 self.rows = self.rows.max(row + 1);
-                // The name is there twice, its characters as long as what stands for them.
+                // The frame contains the name twice, in escaped form.
                 bytes += FRAME_BYTES + 2 * escape(name).len() + self.measure(above, row + 1);
             } else {
                 self.left_out = self.left_out.saturating_add(weight);
@@ -112,7 +112,7 @@ impl Drawing<'_> {
         for (name, weight, above) in children(stacks, row) {
             let width = self.width(weight);
             if width >= self.least_width {
-                // Row 0 of the picture is the whole.
+                // Row 0 of the picture is the root.
                 self.frame(name, weight, row + 1, left, width);
                 self.draw(above, row + 1, left);
             }
@@ -147,8 +147,8 @@ impl Drawing<'_> {
     }
 }
 
-/// The picture, of at most [`MOST_BYTES`]. Stacks have their outermost frame first; `framework`: the names of frames
-/// that are the framework's.
+/// Returns the picture, of at most [`MOST_BYTES`]. Stacks have their outermost frame first. `framework` contains the
+/// names of frames that belong to the framework.
 pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
     let stacks: Vec<(&[&str], u64)> = stacks
         .iter()
@@ -164,7 +164,7 @@ pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework
         rows: 0,
         left_out: 0,
     };
-    // What is drawn is known before: of too much, only what is wider.
+    // The size is known before drawing. If it is too large, only wider frames are drawn.
     while drawing.measure(&stacks, 0) > MOST_BYTES {
         (drawing.rows, drawing.left_out) = (0, 0);
         drawing.least_width *= 2.0;
@@ -174,16 +174,16 @@ pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework
         drawing.draw(&stacks, 0, MARGIN);
     }
     let height = HEAD + (drawing.rows + 1) as f64 * ROW + MARGIN;
-    let mut note = format!("{} in all; hover a frame for its name and share", unit.text(all));
+    let mut note = format!("{} in total; hover over a frame for its name and share", unit.text(all));
     if drawing.left_out > 0 {
         let _written = write!(
             note,
-            "; frames of {} in all are too narrow to show",
+            "; frames of {} in total are too narrow to show",
             unit.text(drawing.left_out)
         );
     }
     if all == 0 {
-        note = "nothing was seen".to_owned();
+        note = "no data".to_owned();
     }
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} \
@@ -204,7 +204,8 @@ g:hover rect{stroke:#1b1b1b;stroke-width:1}\
 @media (prefers-color-scheme:dark){.page{fill:#15181c}text{fill:#f2f2f2}.note{fill:#aaa}.c0{fill:#8a4b22}\
 .c1{fill:#85601a}.c2{fill:#8b3f2a}.c3{fill:#6f5d1c}.c4{fill:#7c5230}.c5{fill:#37516e}g:hover rect{stroke:#fff}}";
 
-/// The framework is blue, own code and libraries are warm; the same name has the same colour in every picture.
+/// Returns the colour class of a frame. The framework is blue; own code and libraries have warm colours. A name has the
+/// same colour in every picture.
 fn colour(name: &str, framework: &BTreeSet<&str>) -> u32 {
     if name == "all" || framework.contains(name) {
         return 5;
@@ -214,13 +215,13 @@ fn colour(name: &str, framework: &BTreeSet<&str>) -> u32 {
         % 5
 }
 
-/// As much of a name as there is room for: its end says most.
+/// Shortens a name to the available width. The end of a name is the most informative part.
 fn fit(name: &str, room: usize) -> String {
     let length = name.chars().count();
     if length <= room {
         return name.to_owned();
     }
-    // Type and method without the namespace, if that fits.
+    // Type and method without the namespace, if they fit.
     let mut rest = name;
     while let Some((_, shorter)) = rest
         .split_once('.')
@@ -244,7 +245,7 @@ fn escape(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Not allowed in XML at all.
+            // XML does not allow these characters.
             control if control.is_control() || control == '\u{fffe}' || control == '\u{ffff}' => {
                 escaped.push('\u{fffd}')
             }
@@ -262,10 +263,10 @@ mod tests {
         of.iter().map(|(frames, weight)| (frames.to_vec(), *weight)).collect()
     }
 
-    /// Scenario: 1,500 stacks of 100 frames that no other has, with names of 256 characters of markup.
-    /// Guarantee: the picture is within its bound, has the widest frames, and says what it leaves out.
+    /// Scenario: 1,500 stacks have 100 unique frames each, with names of 256 characters of markup.
+    /// Guarantee: the picture is within its limit, contains the widest frames, and states the omitted weight.
     #[test]
-    fn a_picture_is_bounded_before_it_is_made() {
+    fn picture_size_is_bounded() {
         let names: Vec<String> = (0..150_000).map(|at| format!("{at:>06}{}", "<".repeat(250))).collect();
         let each = names.chunks(100).enumerate();
         let stacks: BTreeMap<Vec<&str>, u64> = each
@@ -280,10 +281,10 @@ mod tests {
         assert!(svg.contains("<title>000099&lt;"));
     }
 
-    /// Scenario: names with markup and control characters, in frames and in the title.
-    /// Guarantee: nothing of it becomes markup.
+    /// Scenario: names in frames and in the title contain markup and control characters.
+    /// Guarantee: no part of a name becomes markup.
     #[test]
-    fn names_are_escaped() {
+    fn name_is_escaped() {
         let svg = svg(
             "<b>&\"",
             &stacks(&[(&["<script>alert('x')</script>", "A\u{1}B"], 10)]),
@@ -297,10 +298,10 @@ mod tests {
         assert!(svg.contains("&lt;script&gt;"));
     }
 
-    /// Scenario: two branches of 3 to 1 below one frame.
-    /// Guarantee: their widths are as 3 to 1, side by side above it.
+    /// Scenario: one frame has two branches with weights of 3 to 1.
+    /// Guarantee: the widths of the branches have the same ratio, next to each other above the frame.
     #[test]
-    fn widths_are_shares() {
+    fn width_is_proportional_to_weight() {
         let svg = svg(
             "t",
             &stacks(&[(&["Main", "A"], 300), (&["Main", "B"], 100)]),
@@ -319,24 +320,24 @@ mod tests {
         assert!(svg.contains("Main: 400.0 B (100.0 %)"));
     }
 
-    /// Scenario: a frame of a ten thousandth, and no stacks at all.
-    /// Guarantee: what is left out is stated.
+    /// Scenario: a frame has 1/10,000 of the weight, and another picture has no stacks.
+    /// Guarantee: the picture states the omitted weight, or that there is no data.
     #[test]
-    fn what_is_not_drawn_is_stated() {
+    fn omitted_weight_is_stated() {
         let one = svg(
             "t",
             &stacks(&[(&["A"], 1_000_000), (&["B"], 100)]),
             Unit::Bytes,
             &BTreeSet::new(),
         );
-        assert!(!one.contains("<title>B:") && one.contains("frames of 100.0 B in all are too narrow"));
-        assert!(svg("t", &stacks(&[]), Unit::Bytes, &BTreeSet::new()).contains("nothing was seen"));
+        assert!(!one.contains("<title>B:") && one.contains("frames of 100.0 B in total are too narrow"));
+        assert!(svg("t", &stacks(&[]), Unit::Bytes, &BTreeSet::new()).contains("no data"));
     }
 
-    /// Scenario: long names in narrow frames.
-    /// Guarantee: the namespace goes first.
+    /// Scenario: long names are in narrow frames.
+    /// Guarantee: the namespace is removed first.
     #[test]
-    fn names_are_shortened_from_the_front() {
+    fn name_is_shortened_from_the_front() {
         assert_eq!(fit("Shop.Memory.Orders.Parse", 12), "Orders.Parse");
         assert_eq!(fit("Shop.Memory.Orders.Parse", 4), "Par…");
         assert_eq!(fit("Shop.List<A.B>.Add", 14), "List<A.B>.Add");

@@ -1,12 +1,12 @@
-//! Folded stacks: one line each, frames from the outermost, separated by semicolons, and the weight.
+//! Folded stacks: one line per stack, with the frames from the outermost, separated by semicolons, and the weight.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the stacks. A semicolon or a line break inside of a name would change the stack: they are replaced.
+/// Writes the stacks. Semicolons and line breaks in names are replaced, because they would change the stack.
 ///
 /// # Errors
-/// When the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write(out: &mut (impl Write + ?Sized), stacks: &BTreeMap<Vec<&str>, u64>) -> io::Result<()> {
     for (frames, weight) in stacks.iter().filter(|(_, weight)| **weight > 0) {
         let frames: Vec<String> = frames
@@ -22,10 +22,10 @@ pub fn write(out: &mut (impl Write + ?Sized), stacks: &BTreeMap<Vec<&str>, u64>)
 mod tests {
     use super::*;
 
-    /// Scenario: a stack, one with a semicolon in a name, and one without weight.
-    /// Guarantee: a line for each that weighs something, and no stack is changed by a name.
+    /// Scenario: a stack has weight, another has a semicolon in a name, and a third has no weight.
+    /// Guarantee: each stack with weight has a line, and names do not change the stacks.
     #[test]
-    fn each_stack_is_a_line() {
+    fn stack_is_written_as_line() {
         let stack = |frames: &[&'static str]| frames.to_vec();
         let stacks = BTreeMap::from([
             (stack(&["Main", "F"]), 7),

@@ -1,43 +1,46 @@
-//! Who makes a .NET runtime collect, and who allocates: from the stacks of its events.
+//! Finds the code that triggers garbage collections in a .NET process, and the code that allocates, from the stacks of
+//! the runtime's events.
 //!
-//! A *burst* is a session of some seconds with stacks, and with a rundown at its end that names the methods. This crate
-//! takes the bytes of such a stream, live or from a file, and returns records. It does no I/O and has no clock.
+//! A *burst* is a session of several seconds with stacks, and with a rundown at its end that names the methods. This
+//! crate consumes the bytes of such a stream, live or from a file, and returns records. It performs no I/O and has no
+//! clock.
 //!
 //! ```text
 //! bytes -> clr_gc::stream (events, collections) -> burst -> stacks  addresses, interned while the stream runs
 //!                                                    |----> method  the methods at these addresses (rundown)
-//!                                                    |----> module  whose code they are (rundown)
-//!                                                    '----> name    a name that a person reads
+//!                                                    |----> module  the owners of the methods (rundown)
+//!                                                    '----> name    human-readable names
 //!                                                             |
-//!                                   callers: who asked, collections, time stopped
+//!                                   callers: triggers, collections, time stopped
 //!                                   allocations: estimates by type and site, with intervals
 //!                                                             |
 //!                                    folded | flame (SVG) | pprof | diff
 //! ```
 //!
-//! | Module | What it is |
+//! | Module | Content |
 //! |---|---|
-//! | [`budget`] | how many bytes a burst may take |
-//! | [`burst`] | a stream in, [`callers::Callers`] or [`allocations::Allocations`] out |
+//! | [`budget`] | memory limit of a burst |
+//! | [`burst`] | turns a stream into [`callers::Callers`] or [`allocations::Allocations`] |
 //! | [`stacks`] | interned stacks |
 //! | [`method`] | methods by address |
-//! | [`module`] | modules: framework, library, or the program's own |
+//! | [`module`] | modules: framework, library, or the program itself |
 //! | [`name`] | readable names |
-//! | [`callers`] | triggers, and which collections and stops are theirs |
+//! | [`callers`] | triggers, with their collections and stops |
 //! | [`allocations`] | samples, summed by type and site |
-//! | [`site`] | which stacks are one row, and the ways to it |
-//! | [`threads`] | what every managed thread is doing |
-//! | [`estimate`] | how many bytes a sample stands for, and exact 95 % intervals |
+//! | [`site`] | call sites, and the call paths to them |
+//! | [`threads`] | the activity of every managed thread |
+//! | [`estimate`] | bytes represented by a sample, and exact 95 % intervals |
 //! | [`folded`], [`flame`], [`pprof`] | formats of other tools |
-//! | [`diff`] | two outputs side by side |
+//! | [`diff`] | comparison of two outputs |
 //!
 //! # Invariants
 //!
-//! * Nothing is dropped silently: what has no name, no stack or no place is counted where it belongs.
-//! * Memory is bounded, whatever the stream: a burst with all that is made of it has one [`budget`].
-//! * Unknown is `None`.
+//! * No data is dropped silently: items without a name or a stack, and items beyond the memory limit, are counted in
+//!   their category.
+//! * Memory is bounded, regardless of the stream: a burst and everything derived from it share one [`budget`].
+//! * Unknown values are `None`.
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is passed in as a value, and all state has a single owner: no clock, no lock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocations;

@@ -1,61 +1,62 @@
-//! Methods by address: what a frame of a stack is called.
+//! Methods by address, which provide the names of frames.
 //!
-//! A runtime names the methods that it has compiled at the end of a session (rundown: `MethodDCEndVerbose`, 144), and
-//! those that it compiles meanwhile where the session asks for it (`MethodLoadVerbose`, 143). Both have one layout:
+//! A runtime reports the methods that it has compiled at the end of a session (rundown: `MethodDCEndVerbose`, 144), and
+//! methods that it compiles during a session if the session requests it (`MethodLoadVerbose`, 143). Both events have
+//! the same layout:
 //!
 //! ```text
 //! u64 MethodID, u64 ModuleID, u64 address, u32 size, u32 token, u32 flags, utf16z namespace, name, signature, ...
 //! ```
 //!
-//! Of a rundown only the methods are kept that a stack has an address of: a few hundred out of some ten thousand.
+//! From a rundown, only methods with an address in a stack are retained: several hundred out of tens of thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::budget::Budget;
 use crate::budget::shown_bytes;
 
-/// The provider of the rundown at the end of a session.
+/// Provider of the rundown at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
-/// `MethodDCEndVerbose`, of [`RUNDOWN_PROVIDER`].
+/// `MethodDCEndVerbose` of [`RUNDOWN_PROVIDER`].
 pub const METHOD_DC_END_VERBOSE: u32 = 144;
-/// `MethodLoadVerbose`, of the runtime's provider. The rundown at the start of a session has the same number.
+/// `MethodLoadVerbose` of the runtime's provider. The rundown at the start of a session has the same number.
 pub const METHOD_LOAD_VERBOSE: u32 = 143;
 
-/// Bytes of a method beside its names: here, and its frame.
+/// Memory per method excluding its names, here and for its frame, in bytes.
 const METHOD_BYTES: usize = 256;
-/// Characters of a namespace or of a name that are kept.
+/// Maximum number of characters of a namespace or a name that are retained.
 pub const MAX_NAME_CHARS: usize = 1024;
 
-/// A method as an event describes it.
+/// A method described by an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method {
-    /// Where its code begins.
+    /// Start address of the code.
     pub address: u64,
-    /// How long that is.
+    /// Size of the code, in bytes.
     pub size: u32,
-    /// Which module it is of, in the process.
+    /// Id of the module in the process.
     pub module: u64,
-    /// Its token in the module's metadata; 0 for a dynamic one.
+    /// Token in the metadata of the module; 0 for a dynamic method.
     pub token: u32,
-    /// The full name of its type: `Shop.Repository`1[System.Int32]`; `dynamicClass` for a dynamic one.
+    /// Full name of the type: `Shop.Repository`1[System.Int32]`; `dynamicClass` for a dynamic method.
     pub namespace: String,
-    /// Its own name.
+    /// Name of the method.
     pub name: String,
 }
 
-/// Why a payload is no method, or no module.
+/// Error returned if a payload is not a method or a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is cut short")]
+#[error("{field} is truncated")]
 pub struct NoMethod {
-    /// The first field that is not whole.
+    /// First incomplete field.
     pub field: &'static str,
 }
 
 impl Method {
-    /// Reads the payload of a verbose method event. The fields after the name are not needed.
+    /// Decodes the payload of a verbose method event. The fields after the name are ignored.
     ///
     /// # Errors
-    /// When it is too short.
+    /// Returns an error if the payload is too short.
     pub fn decode(payload: &[u8]) -> Result<Self, NoMethod> {
         let mut rest = payload;
         let _id = number::<8>(&mut rest, "MethodID")?;
@@ -76,12 +77,12 @@ impl Method {
         })
     }
 
-    /// The first address behind it.
+    /// Returns the first address after the code.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.size.into())
     }
 
-    /// Type and name as the runtime writes them.
+    /// Returns type and name in the runtime's format.
     pub fn raw(&self) -> String {
         if self.namespace.is_empty() {
             return self.name.clone();
@@ -89,7 +90,7 @@ impl Method {
         format!("{}.{}", self.namespace, self.name)
     }
 
-    /// With its two names in reports.
+    /// Returns the memory of the method including its two names in reports, in bytes.
     fn bytes(&self) -> usize {
         let names = self.namespace.len() + self.name.len();
         METHOD_BYTES + names + 2 * shown_bytes(names)
@@ -117,17 +118,17 @@ pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, NoMe
         .collect())
 }
 
-/// The methods that are known, by address.
+/// The known methods, by address.
 #[derive(Debug, Default)]
 pub struct Methods {
-    /// By their first address; they do not overlap.
+    /// Methods by start address. They do not overlap.
     by_address: BTreeMap<u64, Method>,
     seen: u64,
 }
 
 impl Methods {
-    /// Takes a verbose method event in. With `wanted`, only a method that has one of these addresses is kept. Code
-    /// may take the place of other code: what comes later holds.
+    /// Processes a verbose method event. If `wanted` is given, only a method with one of these addresses is retained.
+    /// Code can replace other code, so the later method wins.
     pub fn observe(&mut self, payload: &[u8], wanted: Option<&BTreeSet<u64>>, budget: &mut Budget) {
         let Ok(method) = Method::decode(payload) else { return };
         self.seen += 1;
@@ -144,19 +145,20 @@ impl Methods {
                 budget.give_back(gone.bytes());
             }
         }
-        // Frames in one without a place have no name.
+        // If a method exceeds the memory limit, its frames have no name.
         if budget.take(method.bytes()) {
             self.by_address.insert(method.address, method);
         }
     }
 
-    /// The start of a known method that lies in part where this one is.
+    /// Returns the start of a known method that overlaps this method.
     fn overlap(&self, method: &Method) -> Option<u64> {
         let (start, last) = self.by_address.range(..method.end()).next_back()?;
         (last.end() > method.address).then_some(*start)
     }
 
-    /// The method that a return address is in: it may be the first one behind a call at the very end.
+    /// Returns the method that contains a return address. The address can be the first one after the code if the last
+    /// instruction is a call.
     pub fn at(&self, return_address: u64) -> Option<&Method> {
         let inside = |address: u64| {
             let (_, method) = self.by_address.range(..=address).next_back()?;
@@ -165,7 +167,7 @@ impl Methods {
         inside(return_address.checked_sub(1)?).or_else(|| inside(return_address))
     }
 
-    /// Method events that were read.
+    /// Returns the number of method events read.
     pub fn seen(&self) -> u64 {
         self.seen
     }
@@ -175,7 +177,7 @@ impl Methods {
 pub(crate) mod tests {
     use super::*;
 
-    /// The payload of a method.
+    /// Returns the payload of a method event.
     pub(crate) fn payload(address: u64, size: u32, namespace: &str, name: &str) -> Vec<u8> {
         let mut payload = Vec::new();
         for number in [1, 2, address] {
@@ -190,10 +192,11 @@ pub(crate) mod tests {
         payload
     }
 
-    /// Scenario: a method, asked for by the addresses around it.
-    /// Guarantee: a return address behind its last byte is its own, one before its first is not.
+    /// Scenario: a method is looked up by addresses at its start and end.
+    /// Guarantee: a return address after the last byte belongs to the method, and an address before the first byte does
+    /// not.
     #[test]
-    fn a_return_address_may_be_the_first_behind_the_code() {
+    fn return_address_after_code_belongs_to_method() {
         let mut methods = Methods::default();
         methods.observe(&payload(100, 10, "A", "f"), None, &mut Budget::default());
         let name = |address| methods.at(address).map(Method::raw);
@@ -204,10 +207,10 @@ pub(crate) mod tests {
         assert_eq!(name(0), None);
     }
 
-    /// Scenario: code of a collected dynamic method gives way to other code that overlaps two methods.
-    /// Guarantee: the later one holds, and nothing is left of the others.
+    /// Scenario: the code of a collected dynamic method is replaced by other code that overlaps two methods.
+    /// Guarantee: the later method is found, and the earlier methods are not.
     #[test]
-    fn later_code_takes_the_place_of_earlier() {
+    fn later_code_replaces_earlier_code() {
         let mut methods = Methods::default();
         methods.observe(&payload(100, 10, "A", "f"), None, &mut Budget::default());
         methods.observe(&payload(110, 10, "A", "g"), None, &mut Budget::default());
@@ -218,10 +221,10 @@ pub(crate) mod tests {
         assert_eq!(name(118), None);
     }
 
-    /// Scenario: a rundown, with one address that is wanted.
-    /// Guarantee: only its method is kept, and all are counted.
+    /// Scenario: a rundown is read with one wanted address.
+    /// Guarantee: only the method with this address is retained, and all methods are counted.
     #[test]
-    fn a_rundown_is_kept_as_far_as_it_is_wanted() {
+    fn only_wanted_methods_of_rundown_are_kept() {
         let mut methods = Methods::default();
         let wanted = BTreeSet::from([205]);
         for address in [100, 200, 300] {
@@ -230,10 +233,10 @@ pub(crate) mod tests {
         assert_eq!((methods.by_address.len(), methods.seen()), (1, 3));
     }
 
-    /// Scenario: the payload cut at every byte.
-    /// Guarantee: it is refused until its name is whole.
+    /// Scenario: a payload is truncated at every byte.
+    /// Guarantee: the payload is refused until its name is complete.
     #[test]
-    fn a_payload_that_is_cut_is_refused() {
+    fn truncated_method_is_refused() {
         let whole = payload(100, 10, "A", "f");
         let needed = whole.len() - 2 * ("void ()".len() + 1);
         for length in 0..needed {

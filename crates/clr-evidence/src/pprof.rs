@@ -1,8 +1,8 @@
-//! The pprof format (`profile.proto` of google/pprof), as far as a profile of allocations needs it. Gzip is the
-//! writer's: `go tool pprof` and Pyroscope expect it.
+//! Writes the pprof format (`profile.proto` of google/pprof), limited to the fields for allocation profiles. The caller
+//! must compress the profile with gzip, as `go tool pprof` and Pyroscope expect.
 //!
-//! Two values per sample: samples seen, and the bytes that they stand for. The addresses are those of the traced
-//! process; names are readable ones, and the runtime's own are `system_name`.
+//! Each sample has two values: the number of samples, and the bytes that they represent. The addresses are those of the
+//! traced process. Function names are readable names, and `system_name` is the name in the runtime.
 
 use std::collections::HashMap;
 
@@ -89,17 +89,17 @@ struct Function {
     system_name: i64,
 }
 
-/// One stack of a profile: addresses with their frames, innermost first, the type that is allocated, how many samples,
-/// and the bytes that they stand for.
+/// A stack of a profile: addresses with their frames, innermost first, the allocated type, the number of samples, and
+/// the bytes that they represent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stacked<'a> {
     /// Addresses and frames, innermost first.
     pub frames: Vec<(u64, &'a Frame)>,
-    /// The runtime's name of the type; `None`: unknown.
+    /// Name of the type in the runtime; `None` if unknown.
     pub type_name: Option<&'a str>,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Bytes.
+    /// Bytes that the samples represent.
     pub bytes: f64,
 }
 
@@ -112,10 +112,11 @@ struct Tables {
 }
 
 impl Tables {
-    /// Of a profile whose samples have these values: name and unit of each, the second of which is shown first.
+    /// Creates tables for a profile with these two values per sample, given as name and unit. Tools display the second
+    /// value by default.
     fn new(values: [(&str, &str); 2], unix_ns: Option<i64>) -> Self {
         let mut tables = Self::default();
-        // By the format, the first string is empty.
+        // The format requires that the first string is empty.
         tables.text("");
         let [first, second] = values.map(|(name, unit)| ValueType {
             r#type: tables.text(name),
@@ -137,7 +138,7 @@ impl Tables {
         place
     }
 
-    /// The location with this key.
+    /// Returns the id of the location with this key.
     fn location(&mut self, key: u64, address: u64, (name, system_name): (&str, &str)) -> u64 {
         if let Some(id) = self.locations.get(&key) {
             return *id;
@@ -159,7 +160,7 @@ impl Tables {
     }
 }
 
-/// The bytes of a profile, not compressed. `unix_ns` is when it began; `biased` says how it was sampled.
+/// Encodes a profile without compression. `unix_ns` is its start time. `biased` states whether the samples are biased.
 pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::new([("alloc_samples", "count"), ("alloc_space", "bytes")], unix_ns);
     tables.profile.period_type = tables.profile.sample_type.last().cloned();
@@ -193,22 +194,22 @@ pub fn encode(stacks: &[Stacked<'_>], facts: &BurstFacts, unix_ns: Option<i64>, 
     tables.profile.encode_to_vec()
 }
 
-/// A stack of names, innermost first, and what it is weighed by.
+/// A stack of names, innermost first, with its weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weighed<'a> {
     /// Names, innermost first.
     pub names: Vec<&'a str>,
-    /// Of the two value types.
+    /// Weights for the two value types.
     pub values: [u64; 2],
 }
 
-/// The bytes of a profile of names that are no methods, such as types of a heap; not compressed. `values` are name and
-/// unit of both values, the second of which is shown first.
+/// Encodes a profile of names that are not methods, such as types of a heap, without compression. `values` are the name
+/// and unit of both values. Tools display the second value by default.
 pub fn encode_names(stacks: &[Weighed<'_>], values: [(&str, &str); 2], unix_ns: Option<i64>) -> Vec<u8> {
     let mut tables = Tables::new(values, unix_ns);
     for stack in stacks {
         let names = stack.names.iter().copied().map(|name| {
-            // A name is one place: its number stands for the address.
+            // A name has one location, whose key is the index of the string.
             let key = tables.text(name) as u64;
             tables.location(key, 0, (name, name))
         });
@@ -227,10 +228,10 @@ pub fn encode_names(stacks: &[Weighed<'_>], values: [(&str, &str); 2], unix_ns: 
 mod tests {
     use super::*;
 
-    /// Scenario: two stacks with a frame in common.
-    /// Guarantee: frames are stated once, the first string is empty, and all ids lead somewhere.
+    /// Scenario: two stacks share a frame.
+    /// Guarantee: each frame is stored once, the first string is empty, and all ids are valid.
     #[test]
-    fn a_profile_refers_to_what_it_has() {
+    fn profile_has_valid_references() {
         let (main, parse) = (Frame::of("Shop.Program", "Main"), Frame::of("Shop.Orders", "Parse"));
         let main = (10, &main);
         let stacks = [
@@ -261,10 +262,10 @@ mod tests {
         assert_eq!(profile.time_nanos, 5);
     }
 
-    /// Scenario: two stacks of names, one of which has a name twice.
-    /// Guarantee: a name is stated once, and all ids lead somewhere.
+    /// Scenario: a profile has two stacks of names; one of them contains a name twice.
+    /// Guarantee: each name is stored once, and all ids are valid.
     #[test]
-    fn a_profile_of_names_refers_to_what_it_has() {
+    fn profile_of_names_has_valid_references() {
         let stacks = [
             Weighed {
                 names: vec!["Node", "List", "Node"],

@@ -1,9 +1,9 @@
-//! Which stacks are one row: those of which a person would read the same.
+//! Groups stacks into rows. Stacks that look the same to a reader form one row.
 //!
-//! A row says the nearest frame that is not of the framework, and, where that is a library's, the program's own method
-//! that called it. Behind it the frames differ from call to call: what the JIT has inlined by then, whether an `await`
-//! went on at once, which of two ways through a pipeline was taken, how deep a recursion is. The ways to a row are kept
-//! apart as far as the program's and its libraries' methods on them differ.
+//! A row consists of the nearest frame outside the framework and, if that frame belongs to a library, the program's
+//! method that called it. The outer frames differ from call to call: methods that the JIT has inlined in the meantime,
+//! an `await` that continues synchronously, the branch taken in a pipeline, the depth of a recursion. The call paths to
+//! a row are distinguished only by the methods of the program and its libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use serde::Serialize;
 use crate::module::Owner;
 use crate::name::{Frame, Name};
 
-/// Ways to a row that its record has.
+/// Maximum number of call paths in a record.
 const MOST_WAYS: usize = 8;
 
-/// What a row says.
+/// The identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Site<'a> {
-    /// The frame that a person looks for: the nearest that is not of the framework, else the nearest with a name.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame.
     pub(crate) site: Option<&'a Name>,
-    /// The program's own method that called it, where the site is a library's.
+    /// Program's method that called the site, if the site belongs to a library.
     pub(crate) called_by: Option<&'a Name>,
 }
 
 impl<'a> Site<'a> {
-    /// Of a stack, innermost frame first.
+    /// Determines the site of a stack, innermost frame first.
     pub(crate) fn of(frames: &[&'a Frame]) -> Self {
         let own = frames.iter().position(|frame| frame.is_own());
         let named = || frames.iter().position(|frame| !frame.is_unknown());
@@ -42,14 +42,14 @@ impl<'a> Site<'a> {
     }
 }
 
-/// A row in a line of text: `Acme.Trainer.Fit`, or of a library that the program called
-/// `Shop.Program.Learn -> Acme.Trainer.Fit`.
+/// Formats a row as text: `Acme.Trainer.Fit` or, for a library that the program called, `Shop.Program.Learn ->
+/// Acme.Trainer.Fit`.
 pub fn place(called_by: Option<&str>, site: Option<&str>) -> String {
     let site = site.unwrap_or("[no frame]");
     called_by.map_or_else(|| site.to_owned(), |program| format!("{program} -> {site}"))
 }
 
-/// A way to a row: the methods on it that are not the framework's, each once; all, where there are no such.
+/// A call path to a row: its methods outside the framework, each once, or all methods if all belong to the framework.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Way<'a>(Vec<&'a str>);
 
@@ -68,31 +68,31 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The ways to a row, each with the stack that stands for it.
+/// The call paths to a row, each with a representative stack.
 #[derive(Debug, Default)]
 pub(crate) struct Ways<'a>(BTreeMap<Way<'a>, Reached<'a>>);
 
 #[derive(Debug, Default)]
 struct Reached<'a> {
-    /// Of the heaviest stack.
+    /// Frames of the heaviest stack.
     frames: Vec<&'a Frame>,
     heaviest: u64,
     weight: u64,
 }
 
-/// A stack by which a site was reached.
+/// A stack that reached a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stack {
-    /// Requests, or samples, that came this way.
+    /// Number of triggers or samples with this call path.
     pub count: u64,
     /// Readable names, innermost first.
     pub frames: Vec<Name>,
-    /// The same as the runtime writes them; an address where nothing names it.
+    /// Names of the same frames in the runtime, or addresses of frames without a name.
     pub raw_frames: Vec<Name>,
 }
 
 impl<'a> Ways<'a> {
-    /// Takes a stack in.
+    /// Adds a stack.
     pub(crate) fn see(&mut self, frames: Vec<&'a Frame>, weight: u64) {
         let reached = self.0.entry(Way::of(&frames)).or_default();
         reached.weight += weight;
@@ -101,7 +101,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// The most frequent ones, most first.
+    /// Returns the most frequent stacks, in descending order.
     pub(crate) fn into_stacks(self) -> Vec<Stack> {
         let mut all: Vec<Reached<'_>> = self.0.into_values().collect();
         all.sort_by_key(|reached| std::cmp::Reverse(reached.weight));
@@ -114,7 +114,7 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// The frames of the most frequent one, and their raw names.
+/// Returns the readable and raw names of the frames in the most frequent stack.
 pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
     let first = stacks.first();
     first
@@ -122,8 +122,8 @@ pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
         .unwrap_or_default()
 }
 
-/// Whether a record need not have its stacks: the first one is in it anyway.
-#[expect(clippy::ptr_arg, reason = "serde gives the field")]
+/// Returns whether a record can omit its stacks, because the first stack is in the record anyway.
+#[expect(clippy::ptr_arg, reason = "serde passes a reference to the field")]
 pub(crate) fn are_said(stacks: &Vec<Stack>) -> bool {
     stacks.len() < 2
 }
@@ -132,7 +132,7 @@ pub(crate) fn are_said(stacks: &Vec<Stack>) -> bool {
 mod tests {
     use super::*;
 
-    /// Frames as long as the test.
+    /// Returns frames with a static lifetime.
     fn frames(of: &[(&str, &str)]) -> Vec<&'static Frame> {
         let frames = of.iter().map(|(namespace, name)| Frame::of(namespace, name));
         frames.map(|frame| &*Box::leak(Box::new(frame))).collect()
@@ -142,11 +142,11 @@ mod tests {
         Way::of(&frames(of))
     }
 
-    /// Scenario: an endpoint behind a pipeline of the framework and a middleware, as the JIT had it at different times;
-    /// another endpoint; the same helper called by two methods.
-    /// Guarantee: the first are one way, the others are ways of their own; the helper is one site.
+    /// Scenario: an endpoint is called through a pipeline of the framework and a middleware, in two states of JIT
+    /// inlining; another endpoint is called; a helper is called by two methods.
+    /// Guarantee: the two states are one call path, and the others are separate call paths; the helper is one site.
     #[test]
-    fn what_the_framework_does_between_makes_no_way() {
+    fn framework_frames_do_not_split_call_path() {
         let endpoint = ("Program+<>c", "<<Main>$>b__0_3");
         let middleware = ("Program+<>c__DisplayClass0_0+<<<Main>$>b__0>d", "MoveNext");
         let whole = way(&[
@@ -175,10 +175,10 @@ mod tests {
         assert_eq!(Site::of(&frames(&helper("Parse"))), Site::of(&frames(&helper("Lines"))));
     }
 
-    /// Scenario: a visitor that calls itself by another method, at several depths.
-    /// Guarantee: one way, whose stack is the most frequent one, with all that came.
+    /// Scenario: a visitor calls itself through another method, at several depths.
+    /// Guarantee: the stacks form one call path with the most frequent stack and the total weight.
     #[test]
-    fn a_recursion_is_one_way() {
+    fn recursion_is_one_call_path() {
         let mut ways = Ways::default();
         for (depth, weight) in [(1, 2), (5, 9), (60, 4)] {
             let mut stack = [("Shop.Doc", "Print"), ("Shop.Doc", "Group")].repeat(depth);
@@ -190,10 +190,11 @@ mod tests {
         assert_eq!(counted, [(15, 11)]);
     }
 
-    /// Scenario: a library below the program, below another library, below the framework alone; the program itself.
-    /// Guarantee: the row says both where it can.
+    /// Scenario: a library is called by the program, by another library, or only by the framework; the program itself
+    /// is at the site.
+    /// Guarantee: the row contains the library and the program's method if both are on the stack.
     #[test]
-    fn a_row_says_the_library_and_who_called_it() {
+    fn row_contains_library_and_caller() {
         let of = |owner, name: &str| &*Box::leak(Box::new(Frame::in_module("A", name, Some(owner))));
         let (framework, library, program) = (Owner::Framework, Owner::Library, Owner::Program);
         let said = |frames: &[&'static Frame]| {
@@ -218,10 +219,10 @@ mod tests {
         assert_eq!(said(&[Box::leak(Box::new(Frame::unknown(7)))]), text("", ""));
     }
 
-    /// Scenario: a site that is reached in more ways than a record has.
-    /// Guarantee: the most frequent ones.
+    /// Scenario: a site has more call paths than a record can contain.
+    /// Guarantee: the record contains the most frequent call paths.
     #[test]
-    fn the_ways_of_a_record_are_bounded() {
+    fn number_of_call_paths_is_bounded() {
         let mut ways = Ways::default();
         for number in 0..20 {
             ways.see(frames(&[("A", "f"), ("A", &format!("g{number}"))]), number);

@@ -1,20 +1,20 @@
-//! Stacks as addresses, kept once each while a stream runs. Names come at its end.
+//! Stacks as addresses, each stored once while a stream is read. Their names are determined at its end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::budget::Budget;
 
-/// Bytes of a frame in a stack: its address here, and where reports, pictures and profiles refer to it.
+/// Memory per frame of a stack, in bytes: its address here, and its references in reports, pictures and profiles.
 const FRAME_BYTES: usize = 96;
-/// Bytes of a stack beside its frames: its places here, its row and way in a report.
+/// Memory per stack excluding its frames, in bytes: its entries here, its row and call path in a report.
 const STACK_BYTES: usize = 512;
-/// Bytes of an address that is met for the first time: here, and its frame where nothing names it.
+/// Memory per new address, in bytes: here, and its frame if it has no name.
 const ADDRESS_BYTES: usize = 256;
-/// Innermost frames of a stack that are kept; the runtime walks 100.
+/// Maximum number of innermost frames of a stack that are retained. The runtime walks 100.
 pub const MAX_FRAMES: usize = 128;
 
-/// A stack that is kept.
+/// Id of a retained stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(u32);
 
@@ -23,13 +23,14 @@ pub struct StackId(u32);
 pub struct Stacks {
     ids: HashMap<Arc<[u64]>, StackId>,
     by_id: Vec<Arc<[u64]>>,
-    /// Every address of every stack, and the byte before it: a return address may lie just behind its method.
+    /// Every address of every stack, and the byte before it, because a return address can be the first one after its
+    /// method.
     addresses: BTreeSet<u64>,
     no_place: u64,
 }
 
 impl Stacks {
-    /// Keeps a stack, innermost frame first. `None`: it is empty, or there is no place.
+    /// Stores a stack, innermost frame first. Returns `None` if it is empty, or if the memory limit is reached.
     pub fn intern(&mut self, frames: impl Iterator<Item = u64>, budget: &mut Budget) -> Option<StackId> {
         let frames: Vec<u64> = frames.take(MAX_FRAMES).collect();
         if frames.is_empty() {
@@ -57,22 +58,22 @@ impl Stacks {
         Some(id)
     }
 
-    /// The addresses of a stack, innermost first.
+    /// Returns the addresses of a stack, innermost first.
     pub fn frames(&self, id: StackId) -> &[u64] {
         self.by_id.get(id.0 as usize).map(AsRef::as_ref).unwrap_or_default()
     }
 
-    /// All addresses.
+    /// Returns all addresses.
     pub fn addresses(&self) -> &BTreeSet<u64> {
         &self.addresses
     }
 
-    /// The frames of all stacks, as often as they are in them.
+    /// Returns the frames of all stacks, including repetitions.
     pub fn all(&self) -> impl Iterator<Item = u64> {
         self.by_id.iter().flat_map(|frames| frames.iter().copied())
     }
 
-    /// How often there was no place.
+    /// Returns the number of stacks that were dropped because of the memory limit.
     pub fn without_place(&self) -> u64 {
         self.no_place
     }
@@ -83,10 +84,10 @@ mod tests {
     use super::*;
     use crate::budget::BURST_BYTES;
 
-    /// Scenario: distinct stacks of frames that no other has, more than there is room for.
-    /// Guarantee: the budget is not exceeded; those that were kept are found again, the others are counted.
+    /// Scenario: there are more stacks with unique frames than the memory limit allows.
+    /// Guarantee: the limit is not exceeded; retained stacks are found again, and dropped stacks are counted.
     #[test]
-    fn stacks_are_bounded() {
+    fn number_of_stacks_is_bounded() {
         let (mut stacks, mut budget) = (Stacks::default(), Budget::default());
         let first = stacks.intern([1, 2].into_iter(), &mut budget).unwrap();
         let mut kept = 1;

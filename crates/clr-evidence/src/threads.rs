@@ -1,10 +1,10 @@
-//! What every managed thread is doing: the samples of the runtime's sample profiler.
+//! The activity of every managed thread, from the samples of the runtime's sample profiler.
 //!
-//! About every millisecond the profiler stops the managed threads and writes an event with the stack of each, whether
-//! it runs or waits. Of a fraction of a second the stack that a thread had most often is what it is doing. A thread
-//! without a sample began later, ended before, or has no managed frame.
+//! The profiler suspends the managed threads about once per millisecond and writes an event with the stack of each
+//! thread, whether it runs or waits. The most frequent stack of a thread in a fraction of a second is its activity. A
+//! thread without a sample started later, ended earlier, or has no managed frame.
 //!
-//! At its end the session names the managed threads that live ([`THREAD_DC`]), among them the finalizer thread.
+//! At its end, the session lists the live managed threads ([`THREAD_DC`]), including the finalizer thread.
 
 use std::collections::BTreeMap;
 
@@ -16,60 +16,61 @@ use crate::name::{Frame, Name};
 use crate::site::Site;
 use crate::stacks::StackId;
 
-/// The provider of samples.
+/// Provider of the samples.
 pub const SAMPLE_PROVIDER: &str = "Microsoft-DotNETCore-SampleProfiler";
-/// `ThreadDC`, of the rundown provider: a managed thread that lives. Keyword [`THREADING`].
+/// `ThreadDC` of the rundown provider: a live managed thread. Requires keyword [`THREADING`].
 pub const THREAD_DC: u32 = 159;
-/// The rundown's keyword for it.
+/// Keyword of the rundown for [`THREAD_DC`].
 pub const THREADING: u64 = 0x1_0000;
-/// Of the thread that runs finalizers.
+/// Flag of the finalizer thread.
 const FINALIZER: u64 = 2;
-/// The type of a sample of a thread that ran managed code; 1: native code, or it waited.
+/// Type of a sample in which the thread ran managed code. Type 1 is native code, or a waiting thread.
 const MANAGED: u64 = 2;
-/// Bytes of a thread, and of a stack that it had.
+/// Memory per thread, and per stack of a thread, in bytes.
 const THREAD_BYTES: usize = 128;
 const STACK_BYTES: usize = 64;
 
-/// Threads that had the same stack most often.
+/// Threads whose most frequent stack is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// `stack`.
+    /// Always `stack`.
     pub kind: &'static str,
-    /// Their ids, as the process's own namespace has them.
+    /// Ids of the threads in the process's own namespace.
     pub threads: Vec<u64>,
-    /// The nearest frame that is not of the framework, else the nearest with a name.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame.
     pub site: Option<Name>,
-    /// Innermost first.
+    /// Readable names, innermost first.
     pub frames: Vec<Name>,
-    /// The same as the runtime writes them.
+    /// Names of the same frames in the runtime.
     pub raw_frames: Vec<Name>,
-    /// Samples with this stack.
+    /// Number of samples with this stack.
     pub samples: u64,
-    /// Samples of these threads.
+    /// Number of samples of these threads.
     pub all_samples: u64,
-    /// Those of them in which a thread ran managed code, in place of waiting or running native code.
+    /// Number of samples of these threads in which the thread ran managed code, instead of waiting or running native
+    /// code.
     pub managed_samples: u64,
-    /// The finalizer thread is among them; `None`: the stream does not say which it is.
+    /// Whether the group contains the finalizer thread; `None` if the stream does not identify it.
     pub finalizer: Option<bool>,
 }
 
-/// What every thread is doing.
+/// The activity of every managed thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadStacks {
-    /// Most threads first.
+    /// Groups of threads, largest first.
     pub groups: Vec<Group>,
-    /// Managed threads without a sample; `None`: the stream does not name the managed threads.
+    /// Managed threads without a sample; `None` if the stream does not list the managed threads.
     pub without_sample: Option<Vec<u64>>,
-    /// The finalizer thread; `None`: the stream does not name it.
+    /// Id of the finalizer thread; `None` if the stream does not identify it.
     pub finalizer: Option<u64>,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Samples that had no place.
+    /// Number of samples that were dropped because of the memory limit.
     pub without_place: u64,
 }
 
 impl ThreadStacks {
-    /// The system's name of a thread says what the stream does not.
+    /// Sets the finalizer thread if the stream does not identify it. The system knows it by its thread name.
     pub fn name_finalizer(&mut self, thread: u64) {
         self.finalizer = Some(thread);
         for group in &mut self.groups {
@@ -82,16 +83,16 @@ impl ThreadStacks {
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     samples: BTreeMap<u64, BTreeMap<Option<StackId>, u64>>,
-    /// Samples of a thread in which it ran managed code.
+    /// Number of samples per thread in which it ran managed code.
     ran: BTreeMap<u64, u64>,
-    /// The flags of the managed threads.
+    /// Flags of the managed threads.
     managed: BTreeMap<u64, u64>,
     total: u64,
     without_place: u64,
 }
 
 impl Threads {
-    /// A sample of a thread: u32 type of code.
+    /// Processes a sample of a thread. Payload: u32 type of code.
     pub(crate) fn sampled(&mut self, thread: u64, stack: Option<StackId>, payload: &[u8], budget: &mut Budget) {
         let is_new_thread = !self.samples.contains_key(&thread);
         if is_new_thread && !budget.take(THREAD_BYTES) {
@@ -111,7 +112,7 @@ impl Threads {
         }
     }
 
-    /// A managed thread that lives: u64 id, u64 AppDomain, u32 flags, u32 index, u32 OS thread.
+    /// Processes a live managed thread. Payload: u64 id, u64 AppDomain, u32 flags, u32 index, u32 OS thread.
     pub(crate) fn lives(&mut self, payload: &[u8], budget: &mut Budget) {
         let mut rest = payload;
         let mut fields = || {
@@ -121,7 +122,7 @@ impl Threads {
             let _index = number::<4>(&mut rest, "ManagedThreadIndex").ok()?;
             Some((number::<4>(&mut rest, "OSThreadID").ok()?, flags))
         };
-        // One without an OS thread has not begun, or has ended.
+        // A thread without an OS thread has not started, or has ended.
         if let Some((thread, flags)) = fields().filter(|(thread, _)| *thread != 0)
             && (self.managed.contains_key(&thread) || budget.take(THREAD_BYTES))
         {
@@ -129,7 +130,7 @@ impl Threads {
         }
     }
 
-    /// Equal stacks together.
+    /// Groups threads with equal stacks.
     pub(crate) fn report<'a>(&self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>) -> ThreadStacks {
         let is_finalizer = |flags: &u64| flags & FINALIZER != 0;
         let finalizer = self
@@ -187,11 +188,11 @@ mod tests {
         payload
     }
 
-    /// Scenario: three threads; two are in the same stack most often, by other addresses of the same methods; the
-    /// finalizer thread waits; a managed thread has no sample.
-    /// Guarantee: the two are one group, the finalizer thread is named, and so is the one without a sample.
+    /// Scenario: of three threads, two have the same most frequent stack, with different addresses of the same methods;
+    /// the finalizer thread waits; a managed thread has no sample.
+    /// Guarantee: the two threads are one group; the finalizer thread and the thread without a sample are identified.
     #[test]
-    fn equal_stacks_are_one() {
+    fn threads_with_equal_stacks_are_grouped() {
         let (mut stacks, mut budget, mut threads) = (Stacks::default(), Budget::default(), Threads::default());
         let one = stacks.intern([10, 20].into_iter(), &mut budget);
         let same = stacks.intern([11, 20].into_iter(), &mut budget);
@@ -227,10 +228,10 @@ mod tests {
         );
     }
 
-    /// Scenario: a stream that names no managed threads.
-    /// Guarantee: which had no sample, and which is the finalizer thread, is unknown.
+    /// Scenario: a stream lists no managed threads.
+    /// Guarantee: the threads without samples and the finalizer thread are unknown.
     #[test]
-    fn without_names_nothing_is_known_of_others() {
+    fn unlisted_threads_are_unknown() {
         let (mut budget, mut threads) = (Budget::default(), Threads::default());
         threads.sampled(7, None, &[], &mut budget);
         let report = threads.report(|_| Vec::new());

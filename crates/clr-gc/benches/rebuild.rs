@@ -1,9 +1,10 @@
-//! How fast streams become collections: decoding alone, and decoding with reconstruction.
+//! Speed at which streams are converted to collections: decoding only, and decoding with reconstruction.
 //!
-//! Run with `cargo bench -p clr-gc`. Without more it reads the recordings of `tests/recordings`; the path of any
-//! nettrace file in `GCWATCH_BENCH_RECORDING` is read too.
+//! Run with `cargo bench -p clr-gc`. By default the recordings in `tests/recordings` are read. Set
+//! `GCWATCH_BENCH_RECORDING` to the path of a nettrace file to read it as well.
 //!
-//! Seen on a virtual machine with two cores of an AMD EPYC, one used (medians; every run copies each byte once):
+//! Measured on a virtual machine with two cores of an AMD EPYC, one of them in use (medians; every run copies each byte
+//! once):
 //!
 //! | Recording | rebuild | rebuild and decode every event |
 //! |---|---|---|
@@ -12,8 +13,8 @@
 //! | `net10-threads-server-datas`, 0.23 MB, 114 collections | 0.26 ms, 0.89 GB/s | 0.37 ms, 0.63 GB/s |
 //! | `svc8-workstation`, 0.11 MB, 93 collections | 0.20 ms, 0.55 GB/s | 0.23 ms, 0.48 GB/s |
 //!
-//! TraceEvent 4.0.0 reads the first at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process
-//! `gcwatch analyze` on it takes 14.9 ms, reading the file and writing 1,617 lines included (`perf stat -r 20`).
+//! TraceEvent 4.0.0 reads the first recording at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process
+//! `gcwatch analyze` takes 14.9 ms for it, including reading the file and writing 1,617 lines (`perf stat -r 20`).
 
 use std::fs;
 use std::io::Read;
@@ -25,7 +26,7 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use flate2::read::GzDecoder;
 
-/// Bytes that are offered at once, as the command does.
+/// Number of bytes passed to the stream at once, as in the command.
 const PIECE: usize = 256 * 1024;
 
 fn main() {
@@ -70,7 +71,7 @@ fn read(bytes: &[u8], scope: Scope) -> usize {
     std::iter::from_fn(|| stream.next_outcome()).count()
 }
 
-/// Only what collections are made of is decoded, and they are rebuilt: what `analyze` does.
+/// Decodes only the events that are needed to rebuild collections, and rebuilds them, as `analyze` does.
 #[divan::bench(args = recordings())]
 fn rebuild(bencher: Bencher<'_, '_>, path: &str) {
     let bytes = bytes(path);
@@ -79,7 +80,7 @@ fn rebuild(bencher: Bencher<'_, '_>, path: &str) {
         .bench(|| read(&bytes, Scope::Collections));
 }
 
-/// Every event is decoded to its fields as well: what `events` does before it writes.
+/// Rebuilds collections and decodes every event to its fields, as `events` does before it writes.
 #[divan::bench(args = recordings())]
 fn rebuild_and_decode_every_event(bencher: Bencher<'_, '_>, path: &str) {
     let bytes = bytes(path);

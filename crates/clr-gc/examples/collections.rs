@@ -1,4 +1,4 @@
-//! Prints the garbage collections in a recording: `collections FILE`, or `collections -` for a stream on standard
+//! Prints the garbage collections of a recording: `collections FILE`, or `collections -` for a stream on standard
 //! input.
 
 use std::error::Error;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// One line; `?` is what was never seen.
+/// Prints one line per collection, with `?` for values that were never observed.
 fn print(out: &mut impl Write, gc: &Collection) -> std::io::Result<()> {
     let scaled = |value: Option<f64>, unit: f64| value.map_or("?".to_owned(), |value| format!("{:.3}", value / unit));
     let generation = gc

@@ -1,7 +1,7 @@
 //! Prints the garbage collections of a running process as they happen, until it exits: `live PID`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate rebuilds collections. Nothing is loaded into the
-//! process.
+//! The crate `dotnet-diagnostics` attaches to the process and reads its stream; this crate rebuilds collections. No
+//! code is loaded into the process.
 
 use std::error::Error;
 use std::io::Write;
@@ -16,14 +16,14 @@ use tokio::task::spawn_blocking;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let pid: u32 = std::env::args().nth(1).ok_or("usage: live PID")?.parse()?;
-    // Looking into /proc blocks.
+    // Reading /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let client = Client::new(Endpoint::of(&process)?);
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "attached to {}", process.name)?;
 
-    // A collection is reported when nothing more can come for it.
+    // A collection is reported once no more facts can arrive for it.
     let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
     loop {
         let count = session.read(stream.space(64 << 10)).await?;
@@ -39,7 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let Outcome::Collection(gc) = outcome else {
                 continue;
             };
-            // What was never seen is `None`, as of a collection that was under way when the session began.
+            // Values that were never observed are `None`, for example in a collection that was running when the session
+            // started.
             let pause = gc
                 .pause_ns
                 .map_or("unknown".to_owned(), |ns| format!("{:.3} ms", ns as f64 / 1e6));

@@ -1,28 +1,30 @@
-//! Typed CLR events: from provider, event id, version and payload to a struct with the manifest's fields.
+//! Typed CLR events: decodes provider, event id, version and payload into a struct with the fields of the manifest.
 //!
 //! # Layers
 //!
-//! [`Layout::of`] says what an event is, once per metadata definition. [`decode`] turns a payload of that layout into a
-//! [`ClrEvent`], which borrows from it and allocates nothing. [`ClrEvent::fields`] gives any event as names and values,
-//! so that JSON or text can be made of it without knowing each one.
+//! [`Layout::of`] classifies an event, once per metadata definition. [`decode`] converts a payload of that layout to a
+//! [`ClrEvent`], which borrows from the payload and does not allocate. [`ClrEvent::fields`] visits the fields of any
+//! event as names and values, so that JSON or text can be written without code for each event.
 //!
-//! The layouts stand in one table per event (`record!` in the source): name, wire type, manifest name, and the version
-//! that brought the field. They come from the runtime's manifest (ClrEtwAll.man), corrected where real bytes disagree:
-//! rows of GCLOHCompact and GCFitBucketInfo are padded C structs, and dynamic events are not in the manifest at all.
-//! The doc comment of each event gives its sizes and says which versions were never recorded ("manifest only"). Of the
-//! 32-bit layouts GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit
-//! process (.NET Core 3.1); the others follow from the manifest and, for padded rows, from C's alignment.
+//! Each event has one table in the source (`record!`) with the name, wire type, manifest name and first version of each
+//! field. The tables follow the manifest of the runtime (ClrEtwAll.man), corrected where recorded bytes disagree: rows
+//! of GCLOHCompact and GCFitBucketInfo are padded C structs, and the manifest has no dynamic events. The doc comment of
+//! each event states its sizes and the versions that were never recorded ("manifest only"). Of the 32-bit layouts,
+//! GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit process (.NET
+//! Core 3.1). The others follow from the manifest and, for padded rows, from the alignment rules of C.
 //!
 //! # Invariants
 //!
-//! * Payloads grow at the end. What lies beyond the known fields is ignored, and a version newer than all known is read
-//!   as the newest known one. (Version 0 of GCStart, GCEnd and GCSuspendEEBegin is not a prefix of version 1.)
-//! * A payload that is too short is a [`PayloadError`] of that event alone. No payload panics or allocates; a count in
-//!   a payload is checked against the bytes that are there before anything else is done with it.
-//! * A field that the payload's version does not have is `None`. A value without a known name keeps its number.
-//! * Without a version (nettrace V6 of one-collect) the newest version is taken that the payload is long enough for.
-//!   That is exact for whole payloads of known versions, for their sizes differ; a longer payload of an older version,
-//!   or one cut short to exactly an older size, cannot be distinguished from another version.
+//! * Payloads grow at the end. Bytes after the known fields are ignored, and a version newer than all known versions is
+//!   read as the newest known version. (Version 0 of GCStart, GCEnd and GCSuspendEEBegin is not a prefix of version 1.)
+//! * A payload that is too short causes a [`PayloadError`] for that event only. No payload causes a panic or an
+//!   allocation. A count in a payload is checked against the available bytes before it is used.
+//! * A field that does not exist in the version of the payload is `None`. A value without a known name keeps its
+//!   number.
+//! * If the version is missing (nettrace V6 of one-collect), the newest version for which the payload is long enough is
+//!   used. This is exact for whole payloads of known versions because their sizes differ. A longer payload of an older
+//!   version, or a payload truncated to the exact size of an older version, cannot be distinguished from another
+//!   version.
 //!
 //! # Example
 //!
@@ -75,16 +77,16 @@ pub use nettrace::PointerSize;
 use self::reader::{Cursor, Short};
 use self::record::Record;
 
-/// The runtime's public provider.
+/// Name of the public provider of the runtime.
 pub const RUNTIME_PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
-/// The runtime's private provider: unstable internals.
+/// Name of the private provider of the runtime, which sends unstable internals.
 pub const PRIVATE_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimePrivate";
-/// The rundown provider: what it sends at the end of a session.
+/// Name of the rundown provider, which sends events at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
-/// EventPipe itself.
+/// Name of the provider of EventPipe itself.
 pub const EVENTPIPE_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
 
-/// A payload is shorter than its layout. This event cannot be decoded; those after it can.
+/// Error returned if a payload is shorter than its layout. The event cannot be decoded; later events can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{event}{}: field {field} needs a payload of {needed} bytes, this one has {got}",
@@ -94,27 +96,28 @@ pub const EVENTPIPE_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
 pub struct PayloadError {
     /// Name of the event.
     pub event: &'static str,
-    /// Version that the writer gave.
+    /// Version given by the writer.
     pub version: Option<u8>,
-    /// Name of the first field that is not whole.
+    /// Name of the first incomplete field.
     pub field: &'static str,
-    /// Bytes that the payload must have at least to hold this field.
+    /// Minimum number of bytes in the payload for this field.
     pub needed: u64,
-    /// Bytes that it has.
+    /// Actual number of bytes in the payload.
     pub got: usize,
 }
 
-/// What an event is: classified once per metadata definition.
+/// Kind and version of an event, classified once per metadata definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
-    /// Which event.
+    /// Kind of the event.
     pub kind: Kind,
-    /// Version of its payload, at most 254; `None`: the writer gives none, and each payload's length decides.
+    /// Version of the payload, at most 254; `None` if the writer states no version, in which case the length of each
+    /// payload decides.
     pub version: Option<u8>,
 }
 
 impl Layout {
-    /// The layout of an event; `None` for one that is not known, in this version or at all.
+    /// Returns the layout of an event, or `None` if the event or its version is unknown.
     pub fn of(provider: &str, event_id: u32, version: Option<u32>) -> Option<Self> {
         let known = |kind: &&Kind| kind.id() == event_id && kind.provider() == provider;
         let kind = *Kind::ALL.iter().find(known)?;
@@ -125,7 +128,7 @@ impl Layout {
         Some(Self { kind, version })
     }
 
-    /// As a number, for the tag of a decoder's events.
+    /// Encodes the layout as a number, for use as the tag of a decoder's events.
     #[inline]
     pub const fn to_tag(self) -> u32 {
         let version = match self.version {
@@ -135,7 +138,7 @@ impl Layout {
         version << 8 | self.kind as u32
     }
 
-    /// The layout that gave this tag; `None` for a number that is no tag.
+    /// Returns the layout with this tag, or `None` if the number is not a valid tag.
     #[inline]
     pub fn from_tag(tag: u32) -> Option<Self> {
         let kind = *Kind::ALL.get((tag & 0xFF) as usize)?;
@@ -146,17 +149,17 @@ impl Layout {
         Some(Self { kind, version })
     }
 
-    /// Name of the event in the manifest: `GCStart`.
+    /// Returns the name of the event in the manifest, for example `GCStart`.
     pub const fn name(self) -> &'static str {
         self.kind.name()
     }
 
-    /// Its id within the provider.
+    /// Returns the id of the event within its provider.
     pub const fn id(self) -> u32 {
         self.kind.id()
     }
 
-    /// Its provider.
+    /// Returns the provider of the event.
     pub const fn provider(self) -> &'static str {
         self.kind.provider()
     }
@@ -166,7 +169,7 @@ macro_rules! events {
     ($($provider:ident {
         $($id:literal $kind:ident($record:ty) $name:literal $oldest:literal..=$newest:literal,)+
     })+) => {
-        /// Which event: one per provider and id.
+        /// Kind of an event: one per provider and id.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -178,31 +181,31 @@ macro_rules! events {
         }
 
         impl Kind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$($(Self::$kind),+),+];
 
-            /// Name of the event in the manifest.
+            /// Returns the name of the event in the manifest.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($(Self::$kind => $name,)+)+
                 }
             }
 
-            /// Its id within the provider.
+            /// Returns the id of the event within its provider.
             pub const fn id(self) -> u32 {
                 match self {
                     $($(Self::$kind => $id,)+)+
                 }
             }
 
-            /// Its provider.
+            /// Returns the provider of the event.
             pub const fn provider(self) -> &'static str {
                 match self {
                     $($(Self::$kind => $provider,)+)+
                 }
             }
 
-            /// The oldest and the newest version whose layout is known.
+            /// Returns the oldest and the newest version with a known layout.
             pub const fn versions(self) -> (u8, u8) {
                 match self {
                     $($(Self::$kind => ($oldest, $newest),)+)+
@@ -221,14 +224,14 @@ macro_rules! events {
         }
 
         impl ClrEvent<'_> {
-            /// Which event it is.
+            /// Returns the kind of the event.
             pub const fn kind(&self) -> Kind {
                 match self {
                     $($(Self::$kind(_) => Kind::$kind,)+)+
                 }
             }
 
-            /// Which runtime of the process sent it; `None` where the payload does not say.
+            /// Returns the number of the runtime that sent the event, or `None` if the payload does not contain it.
             pub fn clr_instance(&self) -> Option<u16> {
                 match self {
                     $($(Self::$kind(record) => Record::clr_instance(record),)+)+
@@ -348,8 +351,9 @@ events! {
     }
 }
 
-/// A function of its own for each kind: inlined into one, the optimiser computes the offsets of all kinds for each
-/// event (three times as slow). The result is made in its final place, for moving it costs as much as reading it.
+/// Reads an event of one kind. It is a separate function for each kind: if all kinds are inlined into one function, the
+/// optimizer computes the offsets of all kinds for each event (three times as slow). The result is constructed in its
+/// final location because a move costs as much as reading it.
 #[inline(never)]
 fn read_as<'a, R: Record<'a>>(
     layout: Layout,
@@ -377,7 +381,7 @@ fn payload_error(layout: Layout, got: usize, short: Short) -> PayloadError {
 ///
 /// # Errors
 ///
-/// The payload is shorter than its layout. Without a version the error is that of the oldest layout.
+/// The payload is shorter than its layout. If the layout has no version, the error is that of the oldest version.
 #[inline]
 pub fn decode<'a>(layout: Layout, payload: &'a [u8], pointer_size: PointerSize) -> Result<ClrEvent<'a>, PayloadError> {
     let (oldest, newest) = layout.kind.versions();
@@ -394,13 +398,13 @@ pub fn decode<'a>(layout: Layout, payload: &'a [u8], pointer_size: PointerSize) 
 }
 
 impl ClrEvent<'_> {
-    /// Name of the event in the manifest.
+    /// Returns the name of the event in the manifest.
     pub const fn name(&self) -> &'static str {
         self.kind().name()
     }
 
-    /// Calls `visit` with each field that the payload has, by its name in the runtime's manifest and in its order.
-    /// Enumerations are numbers; fields that the version does not have are left out.
+    /// Calls `visit` with each field of the payload, by its name in the manifest of the runtime and in manifest order.
+    /// Enumerations are numbers. Fields that do not exist in this version are omitted.
     pub fn fields<'v>(&'v self, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
         Fields::fields(self, visit);
     }

@@ -1,39 +1,40 @@
-//! The reconstruction of collections from events.
+//! Reconstruction of collections from events.
 //!
 //! ```text
 //! (time, thread, event) -> Machine -> Collection | Suspension
 //!                            |  open stops, one per thread           (stop)
-//!                            |  what each thread did last            (trail)
-//!                            |  collections whose facts come in      (forming)
+//!                            |  last event of each thread            (trail)
+//!                            |  collections that receive facts       (forming)
 //!                            |  bytes allocated between them         (allocated)
-//!                            |  what stops were spent on             (account)
+//!                            |  causes of stopped time               (account)
 //!                            '  intervals in which events are lost   (loss)
 //! ```
 //!
-//! A [`Machine`] is the reconstruction of one runtime. It has no clock and no I/O: events, losses and the passing of
-//! time go in, [`Outcome`]s come out. A live session, a file and a test drive the same code.
+//! A [`Machine`] reconstructs the collections of one runtime. It has no clock and no I/O: its inputs are events, losses
+//! and the passing of time, and its outputs are [`Outcome`]s. A live session, a file and a test run the same code. A
+//! *stop* is a suspension of the managed threads, from SuspendEEBegin to RestartEEEnd.
 //!
-//! # How facts find their collection
+//! # Assignment of facts to collections
 //!
 //! | Fact | Belongs to |
 //! |---|---|
-//! | GCStart, GCEnd | the collection of their Count |
-//! | GCHeapStats | the collection whose GCEnd is the event before it on its thread |
-//! | GCGlobalHeapHistory | with the concurrent bit: the background collection under way, or the last one; else the one that runs while the threads are suspended |
-//! | GCPerHeapHistory | the collection of the global history before it on its thread |
+//! | GCStart, GCEnd | the collection with their Count |
+//! | GCHeapStats | the collection whose GCEnd is the previous event on the same thread |
+//! | GCGlobalHeapHistory | with the concurrent bit: the background collection in progress, or the last one; otherwise the collection that runs while the threads are suspended |
+//! | GCPerHeapHistory | the collection of the previous global history on the same thread |
 //! | CommittedUsage, marks, joins, LOH compaction | the collection that runs while the threads are suspended |
-//! | CreateConcurrentThread | the collection that runs while the threads are suspended, else the background collection under way |
-//! | a stop | the collections whose GCStart comes in it; without one, reason 6: the background collection under way |
+//! | CreateConcurrentThread | the collection that runs while the threads are suspended, or otherwise the background collection in progress |
+//! | a stop | the collections whose GCStart falls into it; without a GCStart and with reason 6, the background collection in progress |
 //!
-//! A collection is complete when its set of facts is, in whatever order they came. What never comes within
-//! [`PATIENCE_NS`] of stream time is named in [`Collection::missing`], and values that need it are absent.
+//! A collection is complete when all its facts have arrived, in any order. Facts that do not arrive within
+//! [`PATIENCE_NS`] of stream time are listed in [`Collection::missing`], and values that depend on them are absent.
 //!
 //! # Invariants
 //!
-//! * The parts that collections have of a stop add up to the stop, to the nanosecond.
-//! * A collection that is complete and not lossy is right in every field.
-//! * No value is made up: an edge that was not seen makes a duration absent.
-//! * Memory is bounded: see the constants of this module.
+//! * The parts of a stop that collections own add up to the stop, to the nanosecond.
+//! * A collection that is complete and not lossy is correct in every field.
+//! * No value is invented: if an edge was not observed, the duration is absent.
+//! * Memory is bounded; see the constants of this module.
 
 mod account;
 mod allocated;

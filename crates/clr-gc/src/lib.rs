@@ -1,46 +1,47 @@
-//! Typed garbage collection events of the CLR and the reconstruction of collections from them.
+//! Typed garbage collection events of the CLR, and the reconstruction of collections from these events.
 //!
 //! # Layers
 //!
 //! ```text
-//! stream   bytes of a nettrace stream in, collections of every process in it out
+//! stream   reads the bytes of a nettrace stream, returns the collections of every process in it
 //!   |
 //!   |-- nettrace (crate)   bytes -> events: provider, id, version, payload
 //!   |-- event              payload -> ClrEvent: every GC event of every runtime, in every version
 //!   '-- gc                 ClrEvent -> Collection, Suspension: the state machine
 //! ```
 //!
-//! `stream` uses the other two, and `gc` uses `event`; nothing uses `stream`. None has I/O, a clock or a thread: times
-//! are values in the stream or arguments, so that a live session, a file and a test drive the same code.
+//! `stream` uses the other two modules, and `gc` uses `event`. No module uses `stream`. None of them has I/O, a clock
+//! or a thread: times are values in the stream or arguments. A live session, a file and a test therefore run the same
+//! code.
 //!
 //! # Invariants
 //!
-//! * No input panics, allocates without bound or is dropped silently: what cannot be decoded is counted.
-//! * A value that was never seen is `None`, never 0.
+//! * No input causes a panic or an unbounded allocation. Input that cannot be decoded is counted, not dropped silently.
+//! * A value that was never observed is `None`, never 0.
 //! * A collection that is complete and not lossy is correct in every field ([`gc`]).
 //! * Memory is bounded.
 //!
 //! # Memory
 //!
-//! A file may be of a whole machine, and all its collections wait for its end: it takes what it takes. A stream of one
-//! live process ([`stream::StreamLimits::one_live_process`]) takes at most, in 10^6 bytes:
+//! A file can cover a whole machine, and its collections are reported only at the end, so its memory grows with the
+//! file. The stream of one live process ([`stream::StreamLimits::one_live_process`]) uses at most, in 10^6 bytes:
 //!
-//! | Store | Limit | Bytes each | Most |
+//! | Store | Limit | Bytes per item | Maximum |
 //! |---|---|---|---|
-//! | the decoder | [`nettrace::limits`] | | 13.2 |
+//! | decoder | [`nettrace::limits`] | | 13.2 |
 //! | collections and suspensions that wait to be reported | [`gc::MAX_SETTLED`] | 1,000 to 2,000 | 4.0 |
-//! | stops that are over | [`gc::MAX_CLOSED`] | 300 to 850 | 2.6 |
-//! | collections of which facts come in | [`gc::MAX_FORMING`], 4 machines | 800 to 1,900 | 0.5 |
-//! | stops that are open, and final stops without their collection | [`gc::MAX_OPEN_STOPS`], 4 machines | 700 | 0.4 |
+//! | closed stops | [`gc::MAX_CLOSED`] | 300 to 850 | 2.6 |
+//! | collections that still receive facts | [`gc::MAX_FORMING`], 4 machines | 800 to 1,900 | 0.5 |
+//! | open stops, and final stops without their collection | [`gc::MAX_OPEN_STOPS`], 4 machines | 700 | 0.4 |
 //! | threads | [`gc::MAX_THREADS`], 4 machines | 40 | 0.3 |
 //! | losses | [`gc::MAX_LOSS_INTERVALS`], 4 machines and the stream | 16 | 0.7 |
 //!
-//! No stream has the most of all at once: [`stream::GcStream::memory_bytes`] says what it holds, and its owner ends it
-//! above a limit of its own.
+//! No stream reaches all maxima at once. [`stream::GcStream::memory_bytes`] returns the memory in use, and the owner of
+//! a stream ends the stream above its own limit.
 //!
 //! # Example
 //!
-//! Reading a recording:
+//! Read a recording:
 //!
 //! ```
 //! use clr_gc::gc::{Outcome, Settling};
@@ -66,7 +67,7 @@
 //! }
 //! ```
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is a value, and state has one owner: no clock, no lock (see clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod event;

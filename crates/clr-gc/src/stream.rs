@@ -1,11 +1,11 @@
-//! From the bytes of a stream to the collections of every process in it.
+//! Reconstruction of the collections of every process from the bytes of a stream.
 //!
 //! ```text
 //! bytes -> nettrace::Decoder -> event::decode -> gc::Machine, one per process and runtime -> outcomes
 //! ```
 //!
 //! A [`GcStream`] owns the decoder and the machines. Feed it with [`GcStream::space`] and [`GcStream::filled`], run it
-//! with [`GcStream::advance`], take what is ready with [`GcStream::next_outcome`]. Like its parts it has no I/O and no
+//! with [`GcStream::advance`], and take results with [`GcStream::next_outcome`]. Like its parts, it has no I/O and no
 //! clock.
 
 mod process;
@@ -22,31 +22,32 @@ use crate::event::{ClrEvent, Layout, PayloadError, decode};
 use crate::gc::{LossIntervals, Open, Outcome, Settling};
 use process::{is_core_clr, process_of};
 
-/// How far [`GcStream::advance`] came.
+/// Progress of [`GcStream::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advanced {
-    /// All that is there is decoded.
+    /// All available bytes are decoded.
     Drained,
-    /// Too many outcomes wait: there may be more to decode when they are taken.
+    /// Too many outcomes are waiting. More bytes may be decodable once the outcomes have been taken.
     Paused,
 }
 
-/// Why an event has no fields.
+/// Reason why an event has no fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Undecoded {
-    /// Its layout is not known.
+    /// The layout is unknown.
     Unknown,
-    /// Its payload is too short for its layout.
+    /// The payload is too short for the layout.
     Payload(PayloadError),
 }
 
 /// Limits on the memory of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Those of the decoder.
+    /// Limits of the decoder.
     pub decoder: Limits,
-    /// Processes that are kept apart, at most [`MAX_PROCESSES`]. Events of more are counted, not decoded.
+    /// Maximum number of processes that are tracked separately, at most [`MAX_PROCESSES`]. Events of further processes
+    /// are counted but not decoded.
     pub max_processes: usize,
 }
 
@@ -60,8 +61,8 @@ impl Default for StreamLimits {
 }
 
 impl StreamLimits {
-    /// For the stream of one process among hundreds: it names one process, and of that one runtime. Events of another
-    /// version without the runtime's number count as another one.
+    /// Returns limits for one of hundreds of streams, each of a single process with one runtime. Events whose version
+    /// lacks the number of the runtime count as another runtime.
     pub const fn one_live_process() -> Self {
         Self {
             decoder: Limits::for_one_live_process(),
@@ -70,24 +71,24 @@ impl StreamLimits {
     }
 }
 
-/// An event as offered to the observer of [`GcStream::advance`].
+/// An event, as passed to the observer of [`GcStream::advance`].
 #[derive(Debug)]
 pub struct Observed<'a> {
-    /// The stream's header.
+    /// The header of the stream.
     pub header: &'a TraceHeader,
-    /// The event as it came.
+    /// The event as received.
     pub event: &'a Event<'a>,
-    /// What it is, where that is known.
+    /// Layout of the event, if it is known.
     pub layout: Option<Layout>,
-    /// Its fields, or why there are none.
+    /// Fields of the event, or the reason why they are not available.
     pub decoded: Result<ClrEvent<'a>, Undecoded>,
-    /// When, nanoseconds since the sync point.
+    /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,
-    /// The collection that it belongs to, as far as is known when it comes.
+    /// Number of the collection that the event belongs to, if it is known when the event arrives.
     pub collection: Option<u32>,
 }
 
-/// The collections of a stream, as its bytes come.
+/// A stream that reconstructs collections while its bytes arrive.
 #[derive(Debug)]
 pub struct GcStream {
     decoder: Decoder,
@@ -101,17 +102,18 @@ pub struct GcStream {
 }
 
 impl GcStream {
-    /// A stream of which nothing was read.
+    /// Creates an empty stream.
     pub fn new(scope: Scope, settling: Settling) -> Self {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
 
-    /// A stream with limits other than the default ones.
+    /// Creates an empty stream with the given limits.
     pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, false)
     }
 
-    /// The same, with the stacks of events: [`Event::stack`](nettrace::Event::stack) is there where the stream has it.
+    /// Like [`with_limits`](Self::with_limits), but keeps the stacks of events.
+    /// [`Event::stack`](nettrace::Event::stack) is set if the stream contains the stack.
     pub fn with_stacks(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, true)
     }
@@ -135,76 +137,76 @@ impl GcStream {
         }
     }
 
-    /// Gives the blocks of the stream to a keeper: see [`Decoder::keep`].
+    /// Passes the blocks of the stream to a keeper; see [`Decoder::keep`].
     pub fn keep(&mut self, keeper: Box<dyn Keeper>) {
         self.decoder.keep(keeper);
     }
 
-    /// A place for at least `min` more bytes of the stream; then [`GcStream::filled`].
+    /// Returns a buffer for at least `min` more bytes of the stream. Call [`GcStream::filled`] after writing to it.
     pub fn space(&mut self, min: usize) -> &mut [u8] {
         self.decoder.space(min)
     }
 
-    /// `n` bytes were put into the last [`GcStream::space`].
+    /// Commits the first `n` bytes of the last buffer from [`GcStream::space`].
     pub fn filled(&mut self, n: usize) {
         self.decoder.filled(n);
     }
 
-    /// The next bytes of the stream, copied.
+    /// Appends a copy of the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.decoder.push(bytes);
     }
 
-    /// Releases unused memory: for one of many streams that are idle most of the time. Call it after
+    /// Releases unused memory. Useful for one of many streams that are mostly idle. Call it after
     /// [`GcStream::advance`].
     pub fn shrink(&mut self) {
         self.decoder.shrink();
     }
 
-    /// A live stream is idle: what is queued may be delivered.
+    /// Marks a live stream as idle, so that queued events can be delivered.
     pub fn flush(&mut self) {
         self.decoder.flush();
     }
 
-    /// A live stream has been silent for `silent_ns`: what waited long enough may be reported. Call [`GcStream::flush`]
-    /// and [`GcStream::advance`] before, take the outcomes after.
+    /// Records that a live stream has been silent for `silent_ns`, so that outcomes that have waited long enough can
+    /// be reported. Call [`GcStream::flush`] and [`GcStream::advance`] first, and take the outcomes afterwards.
     pub fn quiet(&mut self, silent_ns: i64) {
         for process in &mut self.processes {
             process.machine.quiet(silent_ns);
         }
     }
 
-    /// Whether something waits that would be reported after more silence.
+    /// Returns whether any outcome would be reported after a longer silence.
     pub fn is_waiting(&self) -> bool {
         self.processes.iter().any(|process| process.machine.is_waiting())
     }
 
-    /// What has begun and not ended in any of the processes.
+    /// Returns the operations that have started but not ended in any of the processes.
     pub fn open(&self) -> Open {
         let each = self.processes.iter().map(|process| process.machine.open());
         each.fold(Open::default(), Open::or)
     }
 
-    /// No more bytes will come. Call [`GcStream::advance`] once more, then [`GcStream::end`].
+    /// Marks the end of the bytes. Call [`GcStream::advance`] once more, then [`GcStream::end`].
     pub fn finish(&mut self) {
         self.decoder.finish();
     }
 
-    /// There are no more events: the machines report what is incomplete.
+    /// Marks the end of the events. The machines then report incomplete collections.
     pub fn end(&mut self) {
         for process in &mut self.processes {
             process.machine.finish();
         }
     }
 
-    /// Decodes what is there; `observer` sees every event of the scope.
+    /// Decodes the available bytes and passes every event of the scope to `observer`.
     ///
-    /// A live stream that finishes more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections between two calls is
-    /// [`Advanced::Paused`]: take the outcomes, and call again before more bytes are put in.
+    /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream finish between two calls, the
+    /// method returns [`Advanced::Paused`]. In that case take the outcomes, and call it again before adding more bytes.
     ///
     /// # Errors
     ///
-    /// When the bytes are not a stream, or damaged. What came before the damage is reported.
+    /// The bytes are not a valid stream, or they are damaged. Outcomes that precede the damage are reported.
     pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<Advanced, nettrace::Error> {
         loop {
             if self.processes.iter().any(|process| process.machine.overflows()) {
@@ -229,7 +231,7 @@ impl GcStream {
                             }
                             let pid = event.process.or(header.process_id.map(u64::from));
                             if let ClrEvent::ProcessInfo(_) = clr {
-                                // It does not say of which runtime it is.
+                                // The event does not name a runtime, so it applies to all runtimes of the process.
                                 let of_process = self.processes.iter_mut().filter(|process| process.key.pid == pid);
                                 of_process.for_each(|process| process.machine.session_ended(event.thread));
                             }
@@ -264,20 +266,20 @@ impl GcStream {
                     }
                     self.losses.add(after, before);
                 }
-                // Sequence points bring nothing that gaps did not show.
+                // Sequence points contain no information beyond the gaps that were reported.
                 _ => {}
             }
         }
     }
 
-    /// Bytes on the heap that it holds now, for an owner that limits them: see [`nettrace::limits`] and the
-    /// [memory](crate#memory) of this crate. It costs as much as a collection or two; call it after each
+    /// Returns the number of heap bytes in use, for owners that limit them. See [`nettrace::limits`] and the
+    /// [memory](crate#memory) section of this crate. The cost is that of one or two collections; call it after each
     /// [`GcStream::advance`].
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes() + self.losses.memory_bytes() + self.machines_bytes()
     }
 
-    /// The store that holds most of [`GcStream::memory_bytes`], named as in a sentence, and how much.
+    /// Returns the name and size of the largest store in [`GcStream::memory_bytes`]. The name fits into a sentence.
     pub fn largest_store(&self) -> (&'static str, usize) {
         let machines = ("collections that form or wait", self.machines_bytes());
         let stores = self.decoder.memory().into_iter().chain([machines]);
@@ -289,39 +291,39 @@ impl GcStream {
         self.processes.capacity() * size_of::<Process>() + machines.sum::<usize>()
     }
 
-    /// The next collection or suspension that is ready.
+    /// Returns the next collection or suspension that is ready.
     pub fn next_outcome(&mut self) -> Option<(ProcessKey, Outcome)> {
         self.processes
             .iter_mut()
             .find_map(|process| Some((process.key, process.machine.next_outcome()?)))
     }
 
-    /// Whether events are known to be missing between two instants.
+    /// Returns whether events are known to be missing between two instants.
     pub fn is_lossy(&self, from: i64, to: i64) -> bool {
         self.losses.overlap(from, to)
     }
 
-    /// The processes seen so far.
+    /// Returns the processes observed so far.
     pub fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// The stream's header; `None` before it was read.
+    /// Returns the header of the stream, or `None` before it has been read.
     pub fn header(&self) -> Option<&TraceHeader> {
         self.decoder.header()
     }
 
-    /// The decoder: its counts, and how the stream ended.
+    /// Returns the decoder, which has the event counts and the way in which the stream ended.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }
 
-    /// Version of the runtime, when the stream has it (rundown).
+    /// Returns the version of the runtime, if the stream contains it (rundown).
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref()
     }
 
-    /// Events of known kinds whose payload was too short.
+    /// Returns the number of events of known kinds whose payload was too short.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }

@@ -1,4 +1,4 @@
-//! Lists the .NET processes of this host with the runtime's version, and the sockets whose process has exited.
+//! Lists the .NET processes on this host with their runtime versions, and sockets whose process has exited.
 
 use std::error::Error;
 use std::io::Write;
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Err(error) => Err(error),
         };
         let runtime = match answer {
-            // Strings of other processes may hold anything.
+            // Strings of other processes can contain anything.
             Ok(Some(info)) => shown(info.runtime_version.as_deref().unwrap_or("5.0")),
             Ok(None) => "3.x".to_owned(),
             Err(error) => error.obstacle().to_string(),

@@ -1,6 +1,6 @@
 //! Records the garbage collections of a process: `record PID FILE [SECONDS]`.
 //!
-//! The file is what `dotnet-trace` writes too; PerfView, Visual Studio and the crate `nettrace` read it.
+//! `dotnet-trace` writes the same format; PerfView, Visual Studio and the crate `nettrace` can read it.
 
 use std::error::Error;
 use std::io::Write;
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pid: u32 = pid.parse()?;
     let seconds = arguments.next().map_or(Ok(10), |seconds| seconds.parse())?;
 
-    // Looking into /proc blocks.
+    // Reading /proc blocks the thread.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let client = Client::new(Endpoint::of(&process)?);
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     bytes += count;
                 }
             },
-            // The stream must be read on: the runtime answers only after its last byte.
+            // Keep reading: the runtime responds only after the last byte of the stream.
             () = &mut end, if !stopping => {
                 stopping = true;
                 session.request_stop();
@@ -47,6 +47,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     writeln!(std::io::stderr(), "{path}: {bytes} bytes of {}", process.name)?;
-    // An error here is no damage: the process was exiting, and its stream is in the file.
+    // An error here does not affect the file: the process was exiting, and its stream is complete.
     Ok(session.stopped().await?)
 }

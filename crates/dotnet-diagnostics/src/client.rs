@@ -1,4 +1,4 @@
-//! The commands as methods, each in the newest form that the runtime knows.
+//! A client that sends commands, each in the newest variant that the runtime supports.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -20,29 +20,28 @@ use crate::message::{
 };
 use crate::session::Session;
 
-/// How much of an environment block is read at once: the most that a false length can cost.
+/// Maximum part of an environment block that is read at once, in bytes. Limits the allocation for a wrong length.
 const ENVIRONMENT_CHUNK: usize = 64 << 10;
 
 /// Sends commands to one runtime.
 ///
-/// Each command has a connection of its own, so that several can be under way at once and a failed one leaves no state
-/// behind.
+/// Each command uses its own connection, so commands can run concurrently and a failed command leaves no state behind.
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
     deadlines: Deadlines,
-    /// Bits of the commands that this runtime does not know: they are not tried again.
+    /// Bits of the commands that the runtime does not support. They are not tried again.
     unknown: AtomicU32,
     guard: Option<Arc<dyn Guard>>,
 }
 
 impl Client {
-    /// A client with the default deadlines.
+    /// Creates a client with the default deadlines.
     pub fn new(endpoint: Endpoint) -> Self {
         Self::with_deadlines(endpoint, Deadlines::default())
     }
 
-    /// A client with other deadlines.
+    /// Creates a client with the given deadlines.
     pub fn with_deadlines(endpoint: Endpoint, deadlines: Deadlines) -> Self {
         Self {
             endpoint,
@@ -52,23 +51,23 @@ impl Client {
         }
     }
 
-    /// The same, with a guard that holds the streams of its sessions from before they begin.
+    /// Sets a guard that holds the streams of the sessions from before their start.
     #[must_use]
     pub fn guarded(mut self, guard: Option<Arc<dyn Guard>>) -> Self {
         self.guard = guard;
         self
     }
 
-    /// Where the runtime is reached.
+    /// Returns the endpoint of the runtime.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Who the process is, in the newest form that the runtime knows.
+    /// Returns the identity of the process, in the newest variant that the runtime supports.
     ///
     /// # Errors
-    /// For .NET Core 3.x, which has none of the forms, an [`Error::Runtime`] for which [`Error::is_unknown_command`]
-    /// holds.
+    /// Returns an [`Error::Runtime`] for .NET Core 3.x, which supports none of the variants.
+    /// [`Error::is_unknown_command`] returns `true` for this error.
     pub async fn process_info(&self) -> Result<ProcessInfo, Error> {
         let forms = [InfoVersion::V3, InfoVersion::V2, InfoVersion::V1];
         self.first_known(&forms, |version| async move {
@@ -80,10 +79,11 @@ impl Client {
         .await
     }
 
-    /// Whether the runtime answers. `None` is .NET Core 3.x, which answers but cannot identify itself.
+    /// Checks whether the runtime responds. Returns `None` for .NET Core 3.x, which responds but cannot identify
+    /// itself.
     ///
     /// # Errors
-    /// Why the process cannot be attached to, see [`Error::obstacle`].
+    /// Returns the reason why the process cannot be attached to, see [`Error::obstacle`].
     pub async fn probe(&self) -> Result<Option<ProcessInfo>, Error> {
         match self.process_info().await {
             Ok(info) => Ok(Some(info)),
@@ -92,10 +92,10 @@ impl Client {
         }
     }
 
-    /// The environment that the process has now (`/proc/PID/environ` holds the one that it was started with).
+    /// Returns the current environment of the process (`/proc/PID/environ` contains the environment at its start).
     ///
     /// # Errors
-    /// [`Error::Runtime`] with the unknown command for .NET Core 3.x.
+    /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x.
     pub async fn environment(&self) -> Result<Vec<EnvironmentVariable>, Error> {
         let command = Command::ProcessEnvironment;
         let after = self.deadlines.answer;
@@ -121,21 +121,21 @@ impl Client {
         decode_environment(&block).map_err(|source| invalid(&self.endpoint, command, source))
     }
 
-    /// Starts an event session, in the first form of [`SessionConfig::versions`] that the runtime knows.
-    /// [`Session::compromises`] lists what that form could not express.
+    /// Starts an event session, in the first variant of [`SessionConfig::versions`] that the runtime supports.
+    /// [`Session::compromises`] lists the settings that this variant could not express.
     ///
     /// # Errors
-    /// [`Error::Request`] for a configuration that no runtime accepts or that would disturb the target, before anything
-    /// is sent. After [`Error::Silent`] a runtime may still start the session; it ends at its first write to the closed
-    /// connection.
+    /// Returns [`Error::Request`] if no runtime accepts the configuration or if it would disturb the target; in this
+    /// case, nothing is sent. After [`Error::Silent`], a runtime can still start the session. Such a session ends at
+    /// its first write to the closed connection.
     pub async fn collect_tracing(&self, config: &SessionConfig) -> Result<Session, Error> {
         self.collect_tracing_with(config, config.versions()).await
     }
 
-    /// Starts an event session in the first of these forms that the runtime knows.
+    /// Starts an event session in the first of the given variants that the runtime supports.
     ///
     /// # Errors
-    /// As [`Client::collect_tracing`].
+    /// See [`Client::collect_tracing`].
     pub async fn collect_tracing_with(
         &self,
         config: &SessionConfig,
@@ -165,20 +165,21 @@ impl Client {
         .await
     }
 
-    /// Has the runtime work out anew which events anybody wants, by a session for collections that is ended at once.
+    /// Causes the runtime to recompute its enabled events, by starting and immediately stopping a short session.
     ///
-    /// When a session ends, the runtime computes the level and the keywords of each of its providers over all sessions,
-    /// and the one that is ending is still among them (`ep-config.c`; runtime issue 121462). So what a Verbose session
-    /// asked for is made for as long as any other session is open, though nobody gets it: with many pinned handles
-    /// pauses become ten times as long, on 8 to 11. The beginning of any later session of the same provider puts
-    /// it right; one of another provider does not. A client that dies leaves the same behind.
+    /// When a session ends, the runtime computes the level and the keywords of each of the session's providers over all
+    /// sessions, which still include the session that is ending (`ep-config.c`; runtime issue 121462). The runtime
+    /// therefore keeps producing the events of a Verbose session while any other session is open, although no session
+    /// receives them. With many pinned handles, pauses become ten times as long on .NET 8 to 11. The start of any later
+    /// session of the same provider corrects the levels; a session of another provider does not. A client that is
+    /// killed has the same effect.
     ///
-    /// To be called where somebody else's session may have ended while another one goes on, and after each session of
-    /// ours that asked for more than the others.
+    /// Call this method if another tool's session may have ended while another session continues, and after each own
+    /// session that requested more events than the other sessions.
     ///
     /// # Errors
-    /// Those of a session, see [`Error`]; [`Error::Silent`] when it takes longer than `within`. A session that has
-    /// begun is stopped in any case.
+    /// Returns the errors of a session, see [`Error`], and [`Error::Silent`] if the operation takes longer than
+    /// `within`. A session that has started is always stopped.
     pub async fn recompute_levels(&self, within: Duration) -> Result<(), Error> {
         let config = SessionConfig {
             buffer_mb: 1,
@@ -195,20 +196,20 @@ impl Client {
         }
     }
 
-    /// Ends a session by its id. [`Session::request_stop`] does this for a session that is read here. The stream must
-    /// be drained at the same time, else neither ends. Runtimes (3.1 to 11, NativeAOT) answer OK also when there is no
-    /// such session.
+    /// Stops a session by its id. For a session that this client reads, use [`Session::request_stop`]. The stream must
+    /// be drained at the same time; otherwise, neither the command nor the session ends. Runtimes (3.1 to 11,
+    /// NativeAOT) also respond OK if the session does not exist.
     ///
     /// # Errors
-    /// The connection's, see [`Error`].
+    /// Returns connection errors, see [`Error`].
     pub async fn stop_tracing(&self, session_id: u64) -> Result<(), Error> {
         stop_tracing(&self.endpoint, &self.deadlines, session_id).await
     }
 
-    /// Resumes a runtime that was suspended at its start; does nothing to one that runs.
+    /// Resumes a runtime that was suspended at startup. Does nothing if the runtime is running.
     ///
     /// # Errors
-    /// [`Error::Runtime`] with the unknown command for .NET Core 3.x, which cannot be suspended either.
+    /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x, which cannot be suspended either.
     pub async fn resume_runtime(&self) -> Result<(), Error> {
         exchange(
             &self.endpoint,
@@ -220,8 +221,8 @@ impl Client {
         .map(|_| ())
     }
 
-    /// Tries the forms of a command one after the other, each on a new connection (the runtime closes one after an
-    /// error), and remembers those that the runtime does not know.
+    /// Tries the variants of a command in order, each on a new connection because the runtime closes a connection after
+    /// an error, and remembers the variants that the runtime does not support.
     async fn first_known<V: Copy + Into<Command>, T, F: Future<Output = Result<T, Error>>>(
         &self,
         forms: &[V],
@@ -230,7 +231,7 @@ impl Client {
         let mut unknown = None;
         for &form in forms {
             let bit = form.into().bit();
-            // The last form is always tried: its refusal is the error to show.
+            // The last variant is always tried: its rejection is the error to report.
             let last = forms.last().is_some_and(|&last| last.into() == form.into());
             if !last && self.unknown.load(Ordering::Relaxed) & bit != 0 {
                 continue;
@@ -246,7 +247,7 @@ impl Client {
         Err(unknown.unwrap_or(Error::Request {
             command: Command::CollectTracing(CollectVersion::V2),
             source: MessageError::Limit {
-                reading: "the number of forms to try",
+                reading: "the number of variants to try",
                 value: 0,
                 limit: 1,
             },

@@ -1,12 +1,12 @@
-//! How many connections of ours a runtime's socket has at a moment.
+//! Tracks the open connections of this process to the socket of a runtime.
 //!
-//! `/proc/net/unix` shows all connections to a socket and not whose they are. Whoever wants to know of other tools'
-//! has to take away its own, so that these are counted where they are made: from before a connection is made until
-//! after it was closed.
+//! `/proc/net/unix` lists all connections to a socket, but not their owners. To find the connections of other tools, a
+//! caller must subtract its own connections. A connection is therefore counted from before it is opened until after it
+//! is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections of ours to one socket. Clones count together.
+/// The connections of this process to one socket. Clones share their count.
 #[derive(Clone, Debug, Default)]
 pub struct Connections(Arc<Mutex<Ledger>>);
 
@@ -17,19 +17,19 @@ struct Ledger {
     open: Vec<u64>,
 }
 
-/// Which connections of ours were open at one moment.
+/// The connections that were open at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenConnections {
-    /// Goes up with each connection that is made and each that is closed: two moments with the same number have the
-    /// same connections, and so has all time between them.
+    /// Number of connections opened and closed so far. If two moments have the same number, the open connections are
+    /// the same at both moments and between them.
     pub generation: u64,
-    /// A number for each that is open, never used again.
+    /// A number for each open connection. Numbers are never reused.
     pub numbers: Vec<u64>,
 }
 
 impl Connections {
-    /// What is open now: sessions, and commands under way.
+    /// Returns the connections that are currently open: sessions, and commands in progress.
     pub fn now(&self) -> OpenConnections {
         let ledger = self.ledger();
         OpenConnections {
@@ -38,7 +38,7 @@ impl Connections {
         }
     }
 
-    /// One more, until the value is dropped.
+    /// Counts another connection until the returned value is dropped.
     pub(crate) fn open(&self) -> OpenConnection {
         let mut ledger = self.ledger();
         let number = ledger.opened;
@@ -55,7 +55,7 @@ impl Connections {
     }
 }
 
-/// A connection that counts as open.
+/// Counts a connection as open until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     of: Connections,
@@ -74,8 +74,8 @@ impl Drop for OpenConnection {
 mod tests {
     use super::*;
 
-    /// Scenario: two connections, one of which is closed and followed by another one.
-    /// Guarantee: the count is of those that are open, a number is never used again, and the generation tells apart two
+    /// Scenario: two connections are opened; one is closed, and another is opened.
+    /// Guarantee: the count covers only open connections, a number is not reused, and the generation distinguishes two
     /// moments with equal counts.
     #[test]
     fn open_connections_are_counted() {

@@ -1,29 +1,29 @@
-//! How long each step may take.
+//! Maximum duration of each step.
 
 use std::time::Duration;
 
-/// How long each step may take. Nothing waits without one of these.
+/// Maximum duration of each step. Every wait is limited by one of these deadlines.
 ///
-/// A runtime that is stopped (SIGSTOP, a debugger, a full freeze) still has its connections accepted by the kernel, and
-/// does not answer: only a deadline shows that.
+/// If a runtime is stopped (SIGSTOP, a debugger, a full freeze), the kernel still accepts its connections, but the
+/// runtime does not respond. Only a deadline can detect this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Opening the socket's file and connecting. Default 3 s: the runtime's queue holds 255 connections, so that only a
-    /// runtime that is stuck for long lets one wait.
+    /// Opening the socket file and connecting. The default is 3 s. The runtime's queue holds 255 connections, so a
+    /// connection waits only if the runtime has been unresponsive for a long time.
     pub connect: Duration,
-    /// Sending a command. Default 3 s: it fits into the socket's buffer.
+    /// Sending a command. The default is 3 s. A command fits into the socket buffer.
     pub write: Duration,
-    /// From the command to the whole answer. Default 5 s: one thread of the runtime answers everything, one after the
-    /// other.
+    /// Time from a command to its complete response. The default is 5 s. One thread of the runtime serves all commands,
+    /// one after the other.
     pub answer: Duration,
-    /// From CollectTracing to its answer. Default 15 s: the runtime enables providers first, and under load that takes
-    /// seconds.
+    /// Time from CollectTracing to its response. The default is 15 s. The runtime enables providers first, which takes
+    /// seconds under load.
     pub start: Duration,
-    /// From [`crate::Session::request_stop`] to the end of the stream, drained. Default 20 s: a rundown of a large
-    /// program takes several seconds.
+    /// Time from [`crate::Session::request_stop`] to the end of the drained stream. The default is 20 s. The rundown of
+    /// a large program takes several seconds.
     pub stop: Duration,
-    /// How long a command waits for a runtime that connects to us, and how long such a connection may take to identify
-    /// itself. Default 5 s: a runtime comes back at once, or after at most 500 ms.
+    /// Time that a command waits for a runtime to connect (reverse connect), and time that such a connection has to
+    /// identify itself. The default is 5 s. A runtime reconnects immediately, or after at most 500 ms.
     pub advertise: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// The same deadline for every step.
+    /// Returns deadlines with the same duration for every step.
     pub const fn uniform(deadline: Duration) -> Self {
         Self {
             connect: deadline,

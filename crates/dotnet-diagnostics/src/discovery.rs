@@ -1,21 +1,21 @@
-//! Which .NET processes there are on this host, and where their sockets are.
+//! Finds the .NET processes on this host and their diagnostics sockets.
 //!
-//! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`, where the directory and the pid are
-//! those of its own mount and pid namespace and the key is its start time. All four are found in `/proc`, so that the
-//! exact name is known before any directory is read: an old socket of another process with the same pid is never
-//! mistaken for it. Where the environment cannot be read, the kernel's table of listening sockets has the directory.
-//! Directories that the operator names ([`Scan::with_sockets`]) may also hold sockets of processes that are not in
-//! `/proc`.
+//! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`. The directory and the pid are those of
+//! its own mount and pid namespace, and the key is its start time. All four values are in `/proc`, so the exact name is
+//! known before a directory is read, and an old socket of another process with the same pid is never mistaken for the
+//! socket of the process. If the environment cannot be read, the directory is taken from the kernel's table of
+//! listening sockets. Directories configured by the operator ([`Scan::with_sockets`]) can also contain sockets of
+//! processes that are not in `/proc`.
 //!
 //! Invariants:
-//! * nothing is connected to, with one exception: a socket file in the host's own directory that belongs to no visible
-//!   process is connected to once, to see whether a process listens ([`StaleSocket::refused`]);
-//! * a path given by a process is only followed inside that process's root ([`SocketAddress::open`]);
-//! * every read is bounded, and a process that ends in the middle is left out, which is no error;
-//! * a process that cannot be attached to is listed with the reason ([`Obstacle`]), not left out.
+//! * Discovery does not connect to sockets, with one exception: it connects once to a socket file in the host's own
+//!   directory that belongs to no visible process, to check whether a process listens ([`StaleSocket::refused`]).
+//! * A path that a process chose is resolved only inside the root directory of that process ([`SocketAddress::open`]).
+//! * Every read is bounded. A process that exits during the scan is omitted, which is not an error.
+//! * A process that cannot be attached to is listed with the reason ([`Obstacle`]), not omitted.
 //!
-//! Everything here blocks for as long as the file systems do: call it outside of an executor's threads
-//! (`tokio::task::spawn_blocking`).
+//! All functions of this module block while file systems respond slowly. Call them outside the threads of an async
+//! executor (`tokio::task::spawn_blocking`).
 
 mod address;
 mod candidate;

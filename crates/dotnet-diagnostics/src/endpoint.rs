@@ -1,4 +1,4 @@
-//! Where a runtime is reached: at its socket, or by the connections that it makes to us.
+//! Opens connections to a runtime, through its socket or through connections that the runtime opens (reverse connect).
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::message::Command;
 use crate::obstacle::{Obstacle, Reason};
 use crate::waiting::WaitingRuntime;
 
-/// Pause before a connection is tried again that found the runtime's queue full.
+/// Delay before a connection is retried if the connection queue of the runtime is full.
 const QUEUE_RETRY: Duration = Duration::from_millis(20);
 
-/// Where a runtime is reached. Each connection carries one command.
+/// The endpoint of a runtime. Each connection carries one command.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     kind: Kind,
-    /// Process id as we see it.
+    /// Process id in the pid namespace of this program.
     pid: Option<u32>,
     connections: Connections,
 }
@@ -32,7 +32,7 @@ pub struct Endpoint {
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) stream: UnixStream,
-    /// It counts as open until it was closed: dropped after the stream.
+    /// Dropped after the stream, so that the connection counts as open until it is closed.
     pub(crate) _open: Option<OpenConnection>,
 }
 
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl Endpoint {
-    /// A socket. With a process id, the process that listens must be that one.
+    /// Creates an endpoint for a socket. If a process id is given, the listener must be that process.
     pub fn socket(address: SocketAddress, pid: Option<u32>) -> Self {
         Self {
             kind: Kind::Socket(address),
@@ -52,10 +52,10 @@ impl Endpoint {
         }
     }
 
-    /// The socket of a process that was found.
+    /// Creates an endpoint for the socket of a discovered process.
     ///
     /// # Errors
-    /// [`Error::NotAttachable`] with [`Process::obstacle`], if it has one.
+    /// Returns [`Error::NotAttachable`] with [`Process::obstacle`] if the process has one, or if it has no socket.
     pub fn of(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         let listener = process.visible.then_some(pid);
@@ -66,13 +66,13 @@ impl Endpoint {
             }),
             (Some(address), None) => Ok(Self::socket(address.clone(), listener)),
             (None, None) => {
-                let obstacle = Obstacle::new(Reason::NoSocket, "it has no diagnostics socket", "");
+                let obstacle = Obstacle::new(Reason::NoSocket, "the process has no diagnostics socket", "");
                 Err(Error::NotAttachable { pid, obstacle })
             }
         }
     }
 
-    /// A runtime that connects to us.
+    /// Creates an endpoint for a runtime that connects to this process.
     pub(crate) fn waiting(runtime: WaitingRuntime, pid: Option<u32>) -> Self {
         Self {
             kind: Kind::Reverse(runtime),
@@ -81,7 +81,7 @@ impl Endpoint {
         }
     }
 
-    /// The socket that is connected to; `None` where the runtime connects to us.
+    /// Returns the address of the socket, or `None` if the runtime connects to this process.
     pub fn address(&self) -> Option<&SocketAddress> {
         match &self.kind {
             Kind::Socket(address) => Some(address),
@@ -89,13 +89,13 @@ impl Endpoint {
         }
     }
 
-    /// The connections of this endpoint and its clones to the socket. None is made to it where the runtime connects to
-    /// us.
+    /// Returns the connections of this endpoint and its clones to the socket. Connections that the runtime opened are
+    /// not included.
     pub fn connections(&self) -> &Connections {
         &self.connections
     }
 
-    /// The process and socket, as errors name them.
+    /// Returns the process and the socket for error messages.
     pub fn peer(&self) -> Peer {
         let (socket, reverse) = match &self.kind {
             Kind::Socket(address) => (address.host_path(), false),
@@ -108,7 +108,7 @@ impl Endpoint {
         }
     }
 
-    /// A connection for one command.
+    /// Opens a connection for one command.
     pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<Connected, Error> {
         match &self.kind {
             Kind::Socket(address) => {
@@ -140,8 +140,8 @@ impl Endpoint {
         after: Duration,
     ) -> Result<UnixStream, Error> {
         let deadline = Instant::now() + after;
-        // The path may be on any file system, one in the target's hands included: to open it may block, and so may the
-        // connection, for which the kernel asks that file system about our rights.
+        // The path can be on any file system, including one that the target controls. The open can block, and so can
+        // the connection, because the kernel checks permissions with that file system.
         let mut opened = None;
         loop {
             let address = address.clone();
@@ -167,14 +167,15 @@ impl Endpoint {
         }
     }
 
-    /// Whoever listens must be the process that the socket is named after: anybody may make a file with that name in
-    /// `/tmp`.
+    /// Checks that the listener is the process in the name of the socket. Any process can create a file with that name
+    /// in `/tmp`.
     fn verify(&self, stream: &UnixStream) -> Result<(), Error> {
         let Some(expected) = self.pid else { return Ok(()) };
         let credentials = stream.peer_cred().map_err(|error| self.io(Stage::Connect, error))?;
         match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
-            // The process is visible to us, and whoever listens is not: it is somebody else. (The kernel says 0 for it.
-            // A `/proc` of another pid namespace than ours looks the same, and is no reason to trust anybody.)
+            // The process is visible and the listener is not, so the listener is another process. The kernel reports
+            // pid 0 for it. A `/proc` of a different pid namespace looks the same, and is no reason to trust the
+            // listener.
             None | Some(0) => Err(Error::InvisiblePeer { peer: self.peer() }),
             Some(found) if found == expected => Ok(()),
             Some(found) => Err(Error::WrongPeer {
@@ -198,7 +199,7 @@ impl Endpoint {
             },
             Errno::XDEV => Error::NotASocket {
                 peer,
-                found: "its path leads out of the process's root",
+                found: "a path outside the root directory of the process",
             },
             Errno::ACCESS | Errno::PERM => Error::Permission {
                 peer,
@@ -226,7 +227,7 @@ impl Endpoint {
     }
 }
 
-/// Connects to the socket that was opened. `WouldBlock`: its queue of connections is full.
+/// Connects to an open socket. Returns `WouldBlock` if its connection queue is full.
 fn connect_descriptor(file: &OwnedFd) -> std::io::Result<std::os::unix::net::UnixStream> {
     let address = SocketAddrUnix::new(crate::discovery::descriptor_path(file))?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

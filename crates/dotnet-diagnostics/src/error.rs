@@ -1,4 +1,4 @@
-//! Errors: with which process, in which command, and what to do.
+//! Errors with the process, the command and a remedy.
 
 use std::fmt;
 use std::io;
@@ -9,23 +9,24 @@ use crate::message::{Command, MessageError, RuntimeError};
 use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
-// What to do, for the errors that end in it.
+// Remedies of errors whose message ends with a remedy.
 const PERMISSION: &str =
-    "run it with sudo, or as the same user and group (a container: as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE)";
-const SILENT: &str = "the process is stopped, in a debugger or overloaded: look at its state, and try again later";
-const NOT_A_SOCKET: &str = "give the path of a dotnet-diagnostic-*-socket; if a process put it there, ask why";
-const WRONG_PEER: &str = "nothing was sent to it; find out who made the socket";
-const OUTSIDE: &str = "nothing was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
+    "run with sudo, or as the same user and group (in a container: as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE)";
+const SILENT: &str = "the process is stopped, in a debugger or overloaded; check its state, and try again later";
+const NOT_A_SOCKET: &str = "pass the path of a dotnet-diagnostic-*-socket; if a process created the file, find out why";
+const WRONG_PEER: &str = "no command was sent to it; find out which program created the socket";
+const OUTSIDE: &str = "no command was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
 const TOO_OLD: &str = "update it to .NET Core 3.1 or later";
 
-/// What a command was sent to: a process, a socket, or both.
+/// The target of a command: a process, a socket, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id as we see it, where it is known.
+    /// Process id in the pid namespace of this program, if known.
     pub pid: Option<u32>,
-    /// The socket, as we see it; for a runtime that connects to us, our own.
+    /// Path of the socket, from the perspective of this program. For a runtime that connects to this program, the path
+    /// of the reverse port.
     pub socket: PathBuf,
-    /// The runtime connects to us.
+    /// Whether the runtime connects to this program.
     pub reverse: bool,
 }
 
@@ -41,17 +42,17 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What was being done when a deadline passed or the connection broke.
+/// The step during which a deadline passed or the connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
     /// Connecting.
     Connect,
-    /// Waiting for a runtime to connect to us.
+    /// Waiting for a runtime to connect.
     Advertise,
     /// Sending the command.
     Write,
-    /// Waiting for the answer.
+    /// Waiting for the response.
     Answer,
     /// Reading the event stream.
     Stream,
@@ -61,38 +62,38 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Connect => "connecting",
-            Self::Advertise => "waiting for it to connect",
+            Self::Advertise => "waiting for the runtime to connect",
             Self::Write => "sending the command",
-            Self::Answer => "waiting for the answer",
+            Self::Answer => "waiting for the response",
             Self::Stream => "reading the event stream",
         })
     }
 }
 
-/// Why something could not be done.
+/// Error returned by commands and by discovery.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// `/proc`, or the entry of a process in it, cannot be read.
     #[error("cannot read {}: {source}; run where /proc is mounted and shows other processes", path.display())]
     Proc {
-        /// What was read.
+        /// Path that was read.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
-    /// There is no such process.
-    #[error("there is no process {pid}; it may have exited")]
+    /// The process does not exist.
+    #[error("process {pid} does not exist; it may have exited")]
     NoProcess {
         /// The process id.
         pid: u32,
     },
-    /// The process cannot be attached to, as its entry in `/proc` already shows.
+    /// The process cannot be attached to, according to its entry in `/proc`.
     #[error("cannot attach to process {pid}: {}", obstacle.sentence())]
     NotAttachable {
-        /// Process id as we see it.
+        /// Process id in the pid namespace of this program.
         pid: u32,
-        /// Why, and what to do.
+        /// Reason and remedy.
         obstacle: Obstacle,
     },
     /// The socket does not exist.
@@ -101,12 +102,12 @@ pub enum Error {
         /// The process or socket.
         peer: Peer,
     },
-    /// The path is no socket.
+    /// The path is not a socket.
     #[error("{peer} is not a socket ({found}); {}", NOT_A_SOCKET)]
     NotASocket {
         /// The process or socket.
         peer: Peer,
-        /// What it is.
+        /// Kind of file found.
         found: &'static str,
     },
     /// The socket belongs to another user.
@@ -114,16 +115,16 @@ pub enum Error {
     Permission {
         /// The process or socket.
         peer: Peer,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// No process listens on the socket.
-    #[error("nobody listens on {peer}: it was left behind by a process that has exited")]
+    #[error("no process listens on {peer}; the socket was left behind by a process that has exited")]
     Refused {
         /// The process or socket.
         peer: Peer,
     },
-    /// Another process listens on the socket than the one it is named after.
+    /// A process listens on the socket that is not the process in the name of the socket.
     #[error("process {found} listens on the socket of {peer}; {}", WRONG_PEER)]
     WrongPeer {
         /// The process or socket.
@@ -131,10 +132,10 @@ pub enum Error {
         /// The process that listens.
         found: u32,
     },
-    /// A process that is not in our pid namespace, nor in one below it, listens on the socket of one that is: it cannot
-    /// be that one.
+    /// The listener is neither in the pid namespace of this program nor in a namespace below it, but the process in the
+    /// name of the socket is. The listener is therefore a different process.
     #[error(
-        "a process outside of our pid namespace listens on the socket of {peer}; {}",
+        "a process outside the pid namespace of this program listens on the socket of {peer}; {}",
         OUTSIDE
     )]
     InvisiblePeer {
@@ -151,19 +152,19 @@ pub enum Error {
         peer: Peer,
         /// The command.
         command: Command,
-        /// What was being done.
+        /// The step that was in progress.
         stage: Stage,
         /// The deadline.
         after: Duration,
     },
-    /// The connection was closed before the answer was whole.
-    #[error("{peer} closed the connection after {received} bytes of its answer to {command}; the process is exiting")]
+    /// The connection was closed before the response was complete.
+    #[error("{peer} closed the connection after {received} bytes of its response to {command}; the process is exiting")]
     Closed {
         /// The process or socket.
         peer: Peer,
         /// The command.
         command: Command,
-        /// Bytes of the answer that came before.
+        /// Number of bytes of the response that were received.
         received: usize,
     },
     /// The runtime refused the command.
@@ -173,35 +174,35 @@ pub enum Error {
         peer: Peer,
         /// The command.
         command: Command,
-        /// What it answered.
+        /// Error code of the runtime.
         error: RuntimeError,
     },
-    /// The answer is not one of the protocol.
-    #[error("{peer} gave an invalid answer to {command}: {source}")]
+    /// The response violates the protocol.
+    #[error("{peer} sent an invalid response to {command}: {source}")]
     Message {
         /// The process or socket.
         peer: Peer,
         /// The command.
         command: Command,
-        /// What is invalid in it.
+        /// The violation.
         source: MessageError,
     },
-    /// The request cannot be sent as it was asked for. Nothing was sent.
+    /// The request cannot be encoded, or is not allowed. Nothing was sent.
     #[error("{command} was not sent: {source}")]
     Request {
         /// The command.
         command: Command,
-        /// What is invalid in it.
+        /// The invalid part.
         source: MessageError,
     },
-    /// The system refuses for another reason.
+    /// The system reported another error.
     #[error("{peer}: {stage} failed: {source}")]
     Io {
         /// The process or socket.
         peer: Peer,
-        /// What was being done.
+        /// The step that was in progress.
         stage: Stage,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// The path of a reverse port cannot be listened on.
@@ -209,13 +210,13 @@ pub enum Error {
     Port {
         /// The path.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Reason and remedy.
         problem: String,
     },
 }
 
 impl Error {
-    /// The reason in one word, as for a process that cannot be attached to.
+    /// Returns the reason as one word, as for a process that cannot be attached to.
     pub fn reason(&self) -> Reason {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.reason,
@@ -237,7 +238,7 @@ impl Error {
         }
     }
 
-    /// Reason, detail and remedy, as `discovery::Process::obstacle` has them.
+    /// Returns reason, detail and remedy, as in `discovery::Process::obstacle`.
     pub fn obstacle(&self) -> Obstacle {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.clone(),
@@ -252,7 +253,7 @@ impl Error {
         }
     }
 
-    /// What to do: the end of the sentence, where there is something.
+    /// Returns the remedy at the end of the message, or an empty string if the message has no remedy.
     fn remedy(&self) -> &'static str {
         match self {
             Self::NotASocket { .. } => NOT_A_SOCKET,
@@ -265,7 +266,7 @@ impl Error {
         }
     }
 
-    /// Whether the runtime does not know the command; it may know an older form.
+    /// Returns whether the runtime does not support the command. It may support an older variant.
     pub fn is_unknown_command(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! One command and its answer, on a connection of its own and within deadlines.
+//! Sends one command and receives its response, on a separate connection and with deadlines.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::endpoint::{Connected, Endpoint};
 use crate::error::{Error, Stage};
 use crate::message::{Answer, Command, HEADER_BYTES, MessageError, Progress, Request, decode_frame};
 
-/// Sends a command: the payload of its OK answer, and the connection with nothing read past the answer.
+/// Sends a command. Returns the connection and the payload of the OK response. No bytes after the response are read.
 pub(crate) async fn exchange(
     endpoint: &Endpoint,
     deadlines: &Deadlines,
@@ -22,7 +22,7 @@ pub(crate) async fn exchange(
     Ok((connected, payload))
 }
 
-/// As [`exchange`]; `see` is given the connection before anything is sent on it.
+/// Like [`exchange`], but calls `see` with the connection before anything is sent.
 pub(crate) async fn exchange_on<T>(
     endpoint: &Endpoint,
     deadlines: &Deadlines,
@@ -46,7 +46,7 @@ pub(crate) async fn exchange_on<T>(
     }
 }
 
-/// Ends a session by its id; its stream must be drained at the same time.
+/// Stops a session by its id. Its stream must be drained at the same time.
 pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
     let request = Request::StopTracing { session_id };
     exchange(endpoint, deadlines, &request, deadlines.stop)
@@ -54,7 +54,7 @@ pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, ses
         .map(|_| ())
 }
 
-/// The error for an answer that is none of the protocol.
+/// Returns the error for a response that violates the protocol.
 pub(crate) fn invalid(endpoint: &Endpoint, command: Command, source: MessageError) -> Error {
     Error::Message {
         peer: endpoint.peer(),
@@ -63,7 +63,8 @@ pub(crate) fn invalid(endpoint: &Endpoint, command: Command, source: MessageErro
     }
 }
 
-/// The error for a connection that broke: the process is ending; anything else is the system's.
+/// Returns the error for a broken connection. If the peer closed it, the process is exiting; other errors come from the
+/// system.
 pub(crate) fn broken(
     endpoint: &Endpoint,
     command: Command,
@@ -98,7 +99,7 @@ async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStr
                 };
             }
         };
-        // Exactly what is missing: what follows the answer belongs to the event stream.
+        // Read exactly the missing bytes: bytes after the response belong to the event stream.
         let missing = needed - buffer.len();
         let read = (&mut *stream).take(missing as u64).read_buf(&mut buffer).await;
         match read {

@@ -1,22 +1,22 @@
-//! Who else holds the streams of sessions, so that a runtime does not wait for a reader that is stopped.
+//! Guards that hold the streams of sessions, so that a runtime does not wait for a reader that is stopped.
 //!
-//! A runtime writes its stream with blocking writes, and ends its sessions when it exits. While nobody reads, the
-//! socket fills (about 200 KB), the write waits, and so does the exit, SIGTERM or not (seen with 3.1, 8, 9, 10 and
-//! NativeAOT). Closing the stream ends that, but a reader that is stopped cannot close anything: somebody outside of it
-//! must.
+//! A runtime writes its stream with blocking writes, and ends its sessions when it exits. While the reader does not
+//! read, the socket buffer fills (about 200 KB), the write blocks, and the exit of the runtime blocks too, even after
+//! SIGTERM (measured with 3.1, 8, 9, 10 and NativeAOT). Closing the stream unblocks the runtime. A stopped reader
+//! cannot close its stream, so another process must do it.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-/// Somebody outside of the reader who can shut its streams down.
+/// A party outside the reader that can shut down its streams.
 pub trait Guard: fmt::Debug + Send + Sync {
-    /// Holds a connection from now on, which is about to become a session's stream. Never waits.
+    /// Starts to hold a connection that will become the stream of a session. Never blocks.
     fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn Held>;
 }
 
-/// A stream that a [`Guard`] holds, for as long as this lives. Dropping it shuts the stream down: closing one of
-/// several descriptors would not.
+/// A stream that a [`Guard`] holds. Dropping this value shuts the stream down, which closing one of several descriptors
+/// would not do.
 pub trait Held: fmt::Debug + Send + Sync {
-    /// The guard has shut it down.
+    /// Returns whether the guard has shut the stream down.
     fn was_closed(&self) -> bool;
 }

@@ -1,45 +1,45 @@
-//! Finds the .NET processes of a Linux host and speaks the runtime's diagnostics protocol with them.
+//! Finds the .NET processes of a Linux host and implements the diagnostics IPC protocol of the runtime.
 //!
-//! Every .NET runtime (.NET Core 3.0 and later, NativeAOT from 8) listens on a Unix socket for commands of diagnostic
-//! tools. This crate finds those sockets and sends the commands that leave a process as it is: identify the process,
-//! read its environment, start an event session, stop it, resume a suspended runtime. Commands that write dumps, load
-//! code or change the environment are left out on purpose.
+//! Every .NET runtime (.NET Core 3.0 and later, NativeAOT since .NET 8) listens on a Unix socket for commands of
+//! diagnostic tools. This crate finds these sockets and sends commands that do not change the process: identify the
+//! process, read its environment, start and stop an event session, resume a suspended runtime. Commands that write
+//! dumps, load code or change the environment are deliberately omitted.
 //!
 //! # Layers
 //!
-//! Each module uses only those above it.
+//! Each module uses only the modules above it.
 //!
-//! | Module | What it is |
+//! | Module | Content |
 //! |---|---|
-//! | [`text`] | strings of other processes, made safe to show |
-//! | [`message`] | bytes to values and back; pure functions without I/O |
-//! | `obstacle` | why a process cannot be attached to, and what to do: [`discovery::Obstacle`] |
-//! | `error` | [`Error`]: in which command, with which process, and what to do |
-//! | `deadlines` | [`Deadlines`]: how long each step may take |
-//! | `guard` | [`Guard`]: who else can shut the streams of sessions down |
-//! | [`discovery`] | processes and their sockets, from `/proc`; blocking |
-//! | `connections` | [`Connections`]: how many of ours a socket has at a moment |
-//! | `waiting` | connections of runtimes that connect to us |
-//! | `endpoint` | [`Endpoint`]: a connection for one command, by a socket or from those that wait |
-//! | `exchange` | one command and its answer |
-//! | `session` | [`Session`]: the event stream, and how to end it |
-//! | `client` | [`Client`]: the commands as methods, asynchronous (tokio) |
-//! | [`reverse`] | [`reverse::ReversePort`]: the socket that runtimes connect to, and clients on their connections |
+//! | [`text`] | makes strings from other processes safe to display |
+//! | [`message`] | encodes and decodes messages; pure functions without I/O |
+//! | `obstacle` | [`discovery::Obstacle`]: the reason why a process cannot be attached to, and a remedy |
+//! | `error` | [`Error`]: the command, the process, the cause and a remedy |
+//! | `deadlines` | [`Deadlines`]: the maximum duration of each step |
+//! | `guard` | [`Guard`]: lets another party shut down the streams of sessions |
+//! | [`discovery`] | finds processes and their sockets in `/proc`, with blocking I/O |
+//! | `connections` | [`Connections`]: limits the concurrent connections to a socket |
+//! | `waiting` | connections of runtimes that connect to this process |
+//! | `endpoint` | [`Endpoint`]: opens a connection for one command, through a socket or from the waiting connections |
+//! | `exchange` | sends a command and receives its response |
+//! | `session` | [`Session`]: the event stream, and functions to stop it |
+//! | `client` | [`Client`]: the commands as asynchronous methods (tokio) |
+//! | [`reverse`] | [`reverse::ReversePort`]: a socket to which runtimes connect, and clients for their connections |
 //!
 //! # Invariants
 //!
-//! * **Nothing waits without a limit.** Every step has a deadline ([`Deadlines`]): the kernel accepts connections for a
-//!   runtime that is stopped, and it never answers.
-//! * **Time is used for deadlines only.** The clock is tokio's (a test can pause it); no time is measured, reported or
-//!   stored.
-//! * **One command per connection.** The runtime serves one after the other and closes after an error; a newer form of
-//!   a command that it does not know is tried again in an older form on a new connection.
-//! * **The target is not disturbed.** Keywords that make it collect garbage are refused
-//!   ([`message::MessageError::InducingKeywords`]); stacks and rundown are off unless asked for; a session that is
-//!   dropped is stopped. A program that may be stopped itself has a [`Guard`] ([`Client::guarded`]).
-//! * **Answers come from the process that was asked.** The process that listens is compared with the one that the
-//!   socket is named after, and a path that a process chose never leads out of that process's root.
-//! * **No byte of a stream is lost**: nothing is read past the end of an answer.
+//! * **Every wait is limited.** Every step has a deadline ([`Deadlines`]): if a runtime is stopped, the kernel still
+//!   accepts connections for it, but the runtime never responds.
+//! * **Time is used only for deadlines.** The clock is tokio's clock, which a test can pause. No time is measured,
+//!   reported or stored.
+//! * **One command per connection.** The runtime serves one command and closes the connection after an error. If the
+//!   runtime does not support the newest variant of a command, the client retries an older variant on a new connection.
+//! * **The target is not disturbed.** Keywords that cause garbage collections are refused
+//!   ([`message::MessageError::InducingKeywords`]). Stacks and rundown are off by default. A session that is dropped is
+//!   stopped. A program that can be stopped itself should use a [`Guard`] ([`Client::guarded`]).
+//! * **Responses come from the expected process.** The process that listens is compared with the process in the name of
+//!   the socket, and a path that a process chose never leads outside the root directory of that process.
+//! * **No byte of a stream is lost.** The client never reads beyond the end of a response.
 //! * Foreign input is bounded in time and memory, and never makes this crate panic.
 //!
 //! # Example
@@ -52,7 +52,7 @@
 //! # async fn example() -> Result<(), Error> {
 //! let process = Scan::host().inspect(4321)?;
 //! let client = Client::new(Endpoint::of(&process)?);
-//! // `None`: .NET Core 3.x, which answers but cannot identify itself.
+//! // `None` is returned for .NET Core 3.x, which responds but cannot identify itself.
 //! if let Some(info) = client.probe().await? {
 //!     println!("{} on .NET {:?}", process.name, info.runtime_version);
 //! }
@@ -66,7 +66,7 @@
 //! # }
 //! ```
 
-// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+// Only modules with an exception may use a clock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods)]
 
 #[expect(clippy::disallowed_methods, reason = "every exchange with a runtime has a deadline")]

@@ -1,19 +1,19 @@
-//! The protocol's messages as bytes: pure functions and types, no I/O.
+//! Encodes and decodes the messages of the protocol, with pure functions and types and without I/O.
 //!
 //! A message is a [`Frame`]: 14 bytes of magic, a 16-bit size, a command set, a command id, 16 reserved bits and a
-//! payload. Everything is little-endian. A [`Request`] becomes a frame with [`Request::encode`]; the bytes of an answer
-//! become a frame with [`decode_frame`], fed from a buffer that may still be incomplete, and the frame becomes an
-//! [`Answer`]. A runtime that connects to us (reverse connect) first sends an [`Advertise`], which is no frame.
+//! payload. All values are little-endian. [`Request::encode`] turns a [`Request`] into a frame. [`decode_frame`]
+//! extracts the frame of a response from a buffer that can still be incomplete, and [`Answer::decode`] interprets it. A
+//! runtime that connects to a tool (reverse connect) first sends an [`Advertise`], which is not a frame.
 //!
 //! Invariants:
-//! * no input panics, and none makes a function allocate more than a small multiple of the input's own length;
-//! * lengths are taken from the frame's size field, never from a table: the protocol's document lists wrong sizes for
-//!   some answers (an error is 24 bytes, not 28);
-//! * both directions are here (requests can be decoded, answers encoded), so that a simulated runtime in a test uses
-//!   the same code and every layout is checked by a round trip.
+//! * No input causes a panic, or an allocation larger than a small multiple of the input.
+//! * Lengths come from the size field of the frame, never from a table, because the protocol documentation lists wrong
+//!   sizes for some responses (an error has 24 bytes, not 28).
+//! * Both directions are implemented (requests can be decoded, responses encoded), so a simulated runtime in a test
+//!   uses the same code and a round trip checks every layout.
 //!
 //! Source of the layouts: `ds-protocol.c`, `ds-eventpipe-protocol.c` and `ds-process-protocol.c` of the runtime,
-//! checked against .NET Core 3.1, .NET 8, 9, 10 and NativeAOT.
+//! verified with .NET Core 3.1, .NET 8, 9, 10 and NativeAOT.
 
 mod advertise;
 mod answer;

@@ -1,51 +1,52 @@
-//! Why a process cannot be attached to.
+//! Reasons why a process cannot be attached to.
 
 use std::fmt;
 
-/// The reason in one word.
+/// The reason as one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The runtime's diagnostics are switched off in its environment.
+    /// The runtime's diagnostics are disabled in its environment.
     DiagnosticsOff,
-    /// There is no socket, for an unknown reason.
+    /// The socket does not exist, for an unknown reason.
     NoSocket,
-    /// The directory in which the socket would be is missing, read-only, or not the process's to write.
+    /// The directory for the socket is missing, read-only, or not writable by the process.
     UnwritableDirectory,
-    /// Something else than a socket is in the socket's place: a link, a file, a device.
+    /// The file in place of the socket is not a socket: a link, a file, a device.
     NotASocket,
     /// The runtime is older than .NET Core 3.0.
     TooOld,
-    /// The process has no socket that can be found, and its program is made for another machine or runs in an emulator.
+    /// The process has no socket that can be found, and its program is built for another machine or runs in an
+    /// emulator.
     OtherArchitecture,
-    /// The only sockets with this pid are those of processes that ended, or the socket's owner has gone.
+    /// The only sockets with this pid belong to processes that have exited, or the owner of the socket has exited.
     StaleSocket,
     /// The runtime listens, but its socket file was deleted.
     SocketRemoved,
-    /// The socket, or what is needed to find it, belongs to another user.
+    /// The socket, or the information required to find it, belongs to another user.
     Permission,
     /// No process listens on the socket.
     Refused,
-    /// The runtime does not answer within the deadline.
+    /// The runtime does not respond within the deadline.
     Silent,
-    /// The process is so young that its socket may still come.
+    /// The process started recently and may still create its socket.
     Starting,
     /// Another process listens on the socket.
     WrongPeer,
-    /// What answers does not speak the protocol.
+    /// The peer does not use the protocol.
     Protocol,
-    /// The runtime refuses the command.
+    /// The runtime refused the command.
     Rejected,
-    /// Nothing shows that the process runs .NET.
+    /// There is no evidence that the process runs .NET.
     NotDotnet,
     /// The process has exited.
     Exited,
-    /// The operating system refuses for another reason, which is in the detail.
+    /// The operating system reported another error, which is in the detail.
     Failed,
 }
 
 impl Reason {
-    /// The word, which is stable: for logs, metrics and scripts.
+    /// Returns the word, which is stable: for logs, metrics and scripts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DiagnosticsOff => "diagnostics-off",
@@ -76,19 +77,19 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why a process cannot be attached to, and what to do about it.
+/// Reason why a process cannot be attached to, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The reason in one word.
+    /// Reason as one word.
     pub reason: Reason,
-    /// What was found, without a full stop.
+    /// Finding, without a final period.
     pub detail: String,
-    /// What to do, without a full stop; empty when nothing can be.
+    /// Remedy, without a final period; empty if there is no remedy.
     pub remedy: String,
 }
 
 impl Obstacle {
-    /// An obstacle: what was found, and what to do.
+    /// Creates an obstacle with a finding and a remedy.
     pub fn new(reason: Reason, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             reason,
@@ -97,7 +98,7 @@ impl Obstacle {
         }
     }
 
-    /// One sentence: what was found, and what to do.
+    /// Returns the finding and the remedy as one sentence.
     pub fn sentence(&self) -> String {
         if self.remedy.is_empty() {
             return self.detail.clone();

@@ -1,16 +1,18 @@
-//! Runtimes that connect to us: `DOTNET_DiagnosticPorts=PATH,nosuspend`.
+//! A port to which runtimes connect: `DOTNET_DiagnosticPorts=PATH,nosuspend`.
 //!
-//! A runtime (.NET 5 and later) connects to the socket that we listen on, identifies itself ([`Advertise`]) and then
-//! waits for one command on that connection. It connects again for the next one. [`ReversePort`] keeps the newest
-//! waiting connection of each runtime, by its cookie; a [`Client`] on [`ReversePort::endpoint`] takes it for a command
-//! and waits for the next one.
+//! A runtime (.NET 5 and later) connects to the socket, identifies itself ([`Advertise`]) and waits for one command on
+//! that connection. It reconnects for the next command. [`ReversePort`] keeps the newest waiting connection of each
+//! runtime, by cookie. A [`Client`] on [`ReversePort::endpoint`] takes the connection for a command and waits for the
+//! next connection.
 //!
 //! Invariants:
-//! * the socket's file has mode 0600 from its first moment; a live one is never replaced, ours is deleted at the end;
-//! * at most [`MAX_RUNTIMES`] runtimes and [`MAX_GREETINGS`] connections that have not identified themselves yet;
-//!   connections above these limits are closed, and the runtime tries again;
-//! * a runtime that connects suspended (`suspend` is the default of a port!) does not run until it is resumed: every
-//!   one that [`ReversePort::accept`] yields can be resumed, and [`ReversePort::resume_all`] resumes all that wait.
+//! * The socket file has mode 0600 from its creation. A live socket is never replaced. The port deletes its socket file
+//!   when it is dropped.
+//! * There are at most [`MAX_RUNTIMES`] runtimes, and at most [`MAX_GREETINGS`] connections that have not identified
+//!   themselves yet. Connections above these limits are closed, and the runtime retries.
+//! * A runtime that connects suspended (`suspend` is the default of a port!) does not run until it is resumed. Every
+//!   runtime that [`ReversePort::accept`] returns can be resumed, and [`ReversePort::resume_all`] resumes all waiting
+//!   runtimes.
 
 mod listen;
 
@@ -32,30 +34,31 @@ use crate::message::{ADVERTISE_BYTES, Advertise};
 use crate::waiting::Waiting;
 pub use crate::waiting::{Advertised, MAX_RUNTIMES};
 
-/// Most connections that have not identified themselves yet.
+/// Maximum number of connections that have not identified themselves yet.
 pub const MAX_GREETINGS: usize = 256;
-/// Pause after the system refused to accept (no descriptors left).
+/// Delay after the system refused to accept a connection (no file descriptors left).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A socket that runtimes connect to.
+/// A socket to which runtimes connect.
 #[derive(Debug)]
 pub struct ReversePort {
     waiting: Arc<Waiting>,
     deadlines: Deadlines,
     accepting: JoinHandle<()>,
-    // Dropped last: the file is deleted when we listen no more.
+    // Dropped last, so that the file is deleted after the socket is closed.
     _socket: BoundSocket,
 }
 
 impl ReversePort {
-    /// Listens on a path, for runtimes started with `DOTNET_DiagnosticPorts=PATH,nosuspend`.
+    /// Listens on a path for runtimes started with `DOTNET_DiagnosticPorts=PATH,nosuspend`. A socket file on which no
+    /// process listens is replaced.
     ///
     /// # Errors
-    /// [`Error::Port`] when another process listens there already, when the path is too long for a runtime to connect
-    /// to (107 bytes), or when the system refuses. A socket file on which no process listens is replaced.
+    /// Returns [`Error::Port`] if another process already listens on the path, if the path is too long for a runtime to
+    /// connect to (107 bytes), or if the system reports an error.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn bind(path: impl Into<PathBuf>, deadlines: Deadlines) -> Result<Self, Error> {
         let path = path.into();
         let (socket, listener) = BoundSocket::bind(&path)?;
@@ -69,41 +72,41 @@ impl ReversePort {
         })
     }
 
-    /// The path that is listened on.
+    /// Returns the path of the port.
     pub fn path(&self) -> &Path {
         self.waiting.path()
     }
 
-    /// Waits for the next runtime that was not seen before. Each is yielded once, however often it connects.
+    /// Waits for the next new runtime. Each runtime is returned once, regardless of how often it connects.
     ///
-    /// Cancel safe. It waits for as long as no runtime comes.
+    /// Waits indefinitely if no runtime connects. This method is cancel safe.
     pub async fn accept(&self) -> Advertised {
         self.waiting.next_new().await
     }
 
-    /// The runtimes that are waiting for a command right now.
+    /// Returns the runtimes that are currently waiting for a command.
     pub fn waiting(&self) -> Vec<Advertised> {
         self.waiting.alive()
     }
 
-    /// Where a runtime is reached for commands.
+    /// Returns the endpoint for commands to a runtime.
     pub fn endpoint(&self, runtime: &Advertised) -> Endpoint {
         Endpoint::waiting(self.waiting.runtime(runtime.cookie), runtime.pid)
     }
 
-    /// A client for a runtime, with the port's deadlines.
+    /// Creates a client for a runtime, with the deadlines of the port.
     pub fn client(&self, runtime: &Advertised) -> Client {
         Client::with_deadlines(self.endpoint(runtime), self.deadlines)
     }
 
-    /// Resumes every runtime that is waiting, suspended or not (a running one takes no notice). Call it before the port
-    /// is closed: a suspended runtime waits for its port without a limit. Returns what failed.
+    /// Resumes every waiting runtime. A running runtime ignores the command. Call this method before closing the port,
+    /// because a suspended runtime waits for its port indefinitely. Returns the failures.
     pub async fn resume_all(&self) -> Vec<(Advertised, Error)> {
         let resuming = self.waiting().into_iter().map(|runtime| {
             let client = self.client(&runtime);
             tokio::spawn(async move { client.resume_runtime().await.map_err(|error| (runtime, error)) })
         });
-        // All at once: together they take no longer than the slowest.
+        // The commands run concurrently, so the total time is that of the slowest command.
         let resuming: Vec<_> = resuming.collect();
         let mut failed = Vec::new();
         for task in resuming {
@@ -128,7 +131,7 @@ async fn accept_all(listener: UnixListener, waiting: Arc<Waiting>, greet_within:
             sleep(ACCEPT_RETRY).await;
             continue;
         };
-        // Over the limit the connection is closed; a runtime tries again.
+        // Close the connection above the limit. The runtime retries.
         let Ok(permit) = Arc::clone(&greetings).try_acquire_owned() else {
             continue;
         };

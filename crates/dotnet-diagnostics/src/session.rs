@@ -1,4 +1,4 @@
-//! A running event session: its stream, and how to end it.
+//! A running event session: its stream, and functions to stop it.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,13 +18,14 @@ use crate::exchange::stop_tracing;
 use crate::guard::Held;
 use crate::message::{CollectVersion, Command, Compromise};
 
-/// A running event session. Its stream is nettrace, from the first byte (`Nettrace`).
+/// A running event session. Its stream is in nettrace format, from the first byte (`Nettrace`).
 ///
-/// # Reading and ending in one task
+/// # Reading and stopping in one task
 ///
-/// The runtime answers StopTracing only after it has written the last byte of the stream: a program that waits for the
-/// answer without reading waits for ever. So [`request_stop`](Self::request_stop) returns at once, the command runs in
-/// a task of its own, and the caller goes on with [`read`](Self::read) until it gives 0 or the deadline passes:
+/// The runtime responds to StopTracing only after it has written the last byte of the stream. A program that waits for
+/// the response without reading waits forever. [`request_stop`](Self::request_stop) therefore returns immediately and
+/// runs the command in a separate task. The caller continues to call [`read`](Self::read) until it returns 0 or the
+/// deadline passes:
 ///
 /// ```no_run
 /// # async fn example(client: dotnet_diagnostics::Client, mut quit: tokio::sync::oneshot::Receiver<()>)
@@ -51,25 +52,25 @@ use crate::message::{CollectVersion, Command, Compromise};
 /// # fn decode(_: &[u8]) {}
 /// ```
 ///
-/// Read promptly: what is not read waits in the target's memory, up to the session's buffer, and then new events are
+/// Read promptly: unread events wait in the target's memory, up to the session's buffer size; beyond it, new events are
 /// dropped.
 ///
 /// # Two ways to read
 ///
-/// [`read`](Self::read) for one buffer per session, and [`poll_read`](Self::poll_read) where many sessions share a
-/// buffer: it is needed only during the call, not while waiting.
+/// Use [`read`](Self::read) with one buffer per session. Use [`poll_read`](Self::poll_read) if many sessions share a
+/// buffer: the buffer is required only during the call, not while waiting.
 ///
 /// # Dropping
 ///
-/// A session that is dropped before its end is stopped in the background (when that happens inside a tokio runtime): a
-/// runtime that has nothing to write would not notice the closed connection.
+/// A session that is dropped before its end is stopped in the background, if it is dropped inside a tokio runtime.
+/// Otherwise, a .NET runtime that has no events to write would not notice the closed connection.
 #[derive(Debug)]
 pub struct Session {
     id: u64,
     version: CollectVersion,
     compromises: Vec<Compromise>,
     connected: Connected,
-    /// By the guard, if there is one.
+    /// Handle of the guard, if there is one.
     held: Option<Box<dyn Held>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
@@ -83,7 +84,7 @@ pub struct Session {
 struct Stop {
     deadline: Instant,
     task: JoinHandle<Result<(), Error>>,
-    /// The task's outcome was returned.
+    /// Whether the outcome of the task was returned.
     taken: bool,
 }
 
@@ -111,40 +112,40 @@ impl Session {
         }
     }
 
-    /// The id that the runtime gave the session; opaque.
+    /// Returns the opaque id that the runtime assigned to the session.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The form of CollectTracing that the runtime knew.
+    /// Returns the variant of CollectTracing that the runtime supports.
     pub fn version(&self) -> CollectVersion {
         self.version
     }
 
-    /// What the session gives other than what was asked for.
+    /// Returns the differences between the requested and the actual session.
     pub fn compromises(&self) -> &[Compromise] {
         &self.compromises
     }
 
-    /// The process that the session is with.
+    /// Returns the process of the session.
     pub fn peer(&self) -> Peer {
         self.endpoint.peer()
     }
 
-    /// The guard has shut the stream down, because nothing was read for too long: the end of the stream is not that of
-    /// the session's events.
+    /// Returns whether the guard has shut down the stream because nothing was read for too long. In that case, the end
+    /// of the stream is not the end of the session's events.
     pub fn was_closed_by_guard(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.was_closed())
     }
 
-    /// Moves the session to the tokio runtime in which this is called: from now on that one waits for its bytes. It may
-    /// be another one than the client's.
+    /// Moves the session to the current tokio runtime, which then waits for its bytes. It can differ from the tokio
+    /// runtime of the client.
     ///
     /// # Errors
-    /// When the system has no file descriptor for it.
+    /// Returns an error if the system has no file descriptor left.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with I/O.
+    /// Panics outside a tokio runtime with I/O.
     pub fn move_here(&mut self) -> Result<(), Error> {
         let moved = self.connected.stream.as_fd().try_clone_to_owned();
         let moved = moved.and_then(|fd| UnixStream::from_std(fd.into()));
@@ -153,22 +154,22 @@ impl Session {
         Ok(())
     }
 
-    /// Reads bytes of the stream; 0 is its end (or an empty buffer). Whether the stream is whole can be seen from its
-    /// own end tag: that of a process that was killed ends without one.
+    /// Reads bytes of the stream. Returns 0 at the end of the stream, or for an empty buffer. The end tag of the stream
+    /// shows whether it is complete: the stream of a process that was killed has no end tag.
     ///
-    /// Cancel safe: when the future is dropped, no byte is lost.
+    /// This method is cancel safe: no byte is lost if the future is dropped.
     ///
     /// # Errors
-    /// [`Error::Silent`] when the stream has not ended within [`Deadlines::stop`] of
-    /// [`request_stop`](Self::request_stop); the error of StopTracing instead, if that failed. Without a request to stop
-    /// there is no deadline: a program that does not collect sends nothing for any length of time.
+    /// Returns [`Error::Silent`] if the stream has not ended within [`Deadlines::stop`] after
+    /// [`request_stop`](Self::request_stop), or the error of StopTracing if that command failed. Without a stop
+    /// request, there is no deadline, because a program without collections can be silent for any length of time.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
 
-    /// As [`read`](Self::read), as a poll: bytes are put into the buffer when they are there, else the task is woken
-    /// when they are, or when the deadline passes. The buffer is not kept, so that it may be another one, or shared, at
-    /// each call:
+    /// Like [`read`](Self::read), but as a poll function. If bytes are available, they are copied to the buffer.
+    /// Otherwise, the task is woken when bytes are available or the deadline passes. The session does not retain the
+    /// buffer, so each call can use a different or a shared buffer:
     ///
     /// ```no_run
     /// # async fn example(mut session: dotnet_diagnostics::Session, shared: &std::sync::Mutex<Vec<u8>>)
@@ -187,13 +188,13 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, Error>> {
         if self.ended || buffer.is_empty() {
             return Poll::Ready(Ok(0));
         }
         if self.stop_is_overdue() {
-            // A stream that never ends must not hold the caller, however many bytes it has.
+            // A stream that never ends must not block the caller, even if bytes are available.
             return Poll::Ready(Err(self.not_stopped(cx)));
         }
         let mut buffer = ReadBuf::new(buffer);
@@ -203,7 +204,7 @@ impl Session {
                 self.ended = count == 0;
                 Poll::Ready(Ok(count))
             }
-            // The process ended with something of ours unread: the end of a stream like any other.
+            // The process ended before it read all bytes sent to it. This is a regular end of the stream.
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.ended = true;
                 Poll::Ready(Ok(0))
@@ -220,7 +221,7 @@ impl Session {
         self.stop.as_ref().is_some_and(|stop| stop.deadline <= Instant::now())
     }
 
-    /// Ready when the deadline of the stop has passed; never, where there is none.
+    /// Returns `Ready` when the deadline of the stop has passed, and never without a deadline.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.stop.as_ref().map(|stop| stop.deadline) else {
             return Poll::Pending;
@@ -229,11 +230,11 @@ impl Session {
         timer.as_mut().poll(cx)
     }
 
-    /// Asks the runtime to end the session, on a second connection and in a task of its own. The stream must be read to
-    /// its end meanwhile. Asking again does nothing.
+    /// Asks the runtime to stop the session, on a second connection and in a separate task. The caller must read
+    /// the stream to its end at the same time. Further calls have no effect.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn request_stop(&mut self) {
         if self.stop.is_some() || self.ended {
             return;
@@ -247,13 +248,13 @@ impl Session {
         });
     }
 
-    /// Asks for the end and reads the stream to it. Returns the bytes read here.
+    /// Requests a stop and reads the stream to its end. Returns the number of bytes read by this call.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read). The bytes before an error were given to `sink`.
+    /// See [`read`](Self::read). The bytes before an error were passed to `sink`.
     pub async fn drain(&mut self, mut sink: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.request_stop();
-        // A host may end hundreds of sessions at once, and little is left in each.
+        // A host can stop hundreds of sessions at once, and each has few bytes left.
         let mut buffer = vec![0; 8 << 10];
         let mut drained = 0;
         loop {
@@ -266,14 +267,14 @@ impl Session {
         }
     }
 
-    /// What the runtime answered to StopTracing; call it after the stream's end. `Ok` when it was never asked to stop,
-    /// and after the first call.
+    /// Waits for the response to StopTracing. Call this method after the end of the stream. Returns `Ok` if no stop was
+    /// requested, and after the first call.
     ///
-    /// An error is normal for a process that was ending by itself: its stream is whole all the same.
+    /// An error is normal for a process that is exiting: its stream is complete anyway.
     ///
     /// # Errors
-    /// Those of the command. [`Error::Silent`] also when the answer does not come within [`Deadlines::stop`] of the
-    /// request.
+    /// Returns the errors of the command, and [`Error::Silent`] if the response does not arrive within
+    /// [`Deadlines::stop`] after the request.
     pub async fn stopped(&mut self) -> Result<(), Error> {
         let silent = self
             .endpoint
@@ -285,13 +286,13 @@ impl Session {
         stop.taken = true;
         match outcome {
             Ok(Ok(outcome)) => outcome,
-            // The deadline, or an executor that is being shut down and dropped the task.
+            // The deadline passed, or an executor that is shutting down dropped the task.
             Ok(Err(_)) | Err(_) => Err(silent),
         }
     }
 
-    /// The deadline of the stop has passed and the stream goes on: the error of StopTracing, or that the runtime is
-    /// silent.
+    /// Returns the error if the deadline of the stop has passed and the stream continues: the error of StopTracing, or
+    /// [`Error::Silent`].
     fn not_stopped(&mut self, cx: &mut Context<'_>) -> Error {
         let silent = |stage| {
             let after = self.deadlines.stop;
@@ -301,11 +302,11 @@ impl Session {
             return silent(Stage::Stream);
         };
         stop.taken = true;
-        // However much this task has read in its turn: the outcome is there, or it is not.
+        // Unconstrained: the outcome is returned if it is available, even if this task has used up its budget.
         match Pin::new(&mut unconstrained(&mut stop.task)).poll(cx) {
             Poll::Ready(Ok(Err(error))) => error,
             Poll::Ready(Ok(Ok(()))) => silent(Stage::Stream),
-            // Not answered, or dropped with an executor that is being shut down.
+            // The command has no response yet, or an executor that is shutting down dropped the task.
             Poll::Ready(Err(_)) | Poll::Pending => silent(Stage::Answer),
         }
     }
@@ -318,7 +319,7 @@ impl Drop for Session {
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (endpoint, deadlines, id) = (self.endpoint.clone(), self.deadlines, self.id);
-            // Nobody is left who could use the outcome.
+            // The outcome is dropped because the session no longer exists.
             runtime.spawn(async move { drop(stop_tracing(&endpoint, &deadlines, id).await) });
         }
     }

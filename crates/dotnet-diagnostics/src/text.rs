@@ -1,8 +1,8 @@
-//! Strings of other processes, made safe to show.
+//! Functions that make strings from other processes safe to display.
 
-/// Whether a character is safe in a line of output: no control character (newlines and escape sequences of terminals
-/// among them), and none that changes the order of the characters around it or cannot be seen at all (Unicode's
-/// bidirectional controls, line and paragraph separators, the byte order mark, tags).
+/// Returns whether a character is safe in a line of output. Unsafe characters are control characters (including
+/// newlines and terminal escape sequences), characters that change the order of other characters, and invisible
+/// characters (Unicode's bidirectional controls, line and paragraph separators, the byte order mark, tags).
 pub const fn is_plain(c: char) -> bool {
     !matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -10,7 +10,7 @@ pub const fn is_plain(c: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The string with every character replaced that is not plain ([`is_plain`]).
+/// Replaces every unsafe character of a string (see [`is_plain`]).
 pub fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
@@ -21,11 +21,11 @@ pub fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: an escape sequence, a newline, a right-to-left override, a line separator, and words in several
-    /// scripts.
-    /// Guarantee: what deceives is replaced, what is text stays, joiners of Persian and of emoji included.
+    /// Scenario: strings contain an escape sequence, a newline, a right-to-left override, a line separator, and words
+    /// in several scripts.
+    /// Guarantee: deceptive characters are replaced, and text is kept, including joiners of Persian and emoji.
     #[test]
-    fn only_what_deceives_is_replaced() {
+    fn deceptive_character_is_replaced() {
         assert_eq!(
             shown("a\x1b[2J\nb\u{202e}gpj\u{2028}c\u{9b}d"),
             "a\u{fffd}[2J\u{fffd}b\u{fffd}gpj\u{fffd}c\u{fffd}d"

@@ -1,7 +1,7 @@
-//! The runtimes that connect to us, and their connections that wait for a command.
+//! Runtimes that connect to this program, and their connections that wait for a command.
 //!
-//! [`crate::reverse`] puts connections in; an [`crate::Endpoint`] takes one out for each command. Neither knows the
-//! other.
+//! [`crate::reverse`] adds connections, and an [`crate::Endpoint`] takes one for each command. The two modules do not
+//! depend on each other.
 
 mod parked;
 
@@ -16,18 +16,18 @@ use tokio::time::{Instant, timeout_at};
 use self::parked::{Inserted, Parked};
 use crate::message::{Advertise, Cookie};
 
-/// Most runtimes that one port keeps.
+/// Maximum number of runtimes per port.
 pub const MAX_RUNTIMES: usize = 4096;
 
 /// A runtime that connected for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advertised {
-    /// The runtime's identity over all of its connections.
+    /// Identity of the runtime, which is the same for all its connections.
     pub cookie: Cookie,
-    /// Process id in its own pid namespace, as the runtime reports it.
+    /// Process id in the runtime's own pid namespace, as reported by the runtime.
     pub ns_pid: u64,
-    /// Process id as we see it, from the kernel; `None` when the process is not visible to us.
+    /// Process id in the pid namespace of this program, from the kernel; `None` if the process is not visible.
     pub pid: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default)]
 struct WaitingRuntimes {
     parked: Parked,
-    /// First connections that [`Waiting::next_new`] has not given yet.
+    /// First connections that [`Waiting::next_new`] has not returned yet.
     arrived: VecDeque<Advertised>,
 }
 
@@ -62,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// The path that runtimes connect to.
+    /// Returns the path to which runtimes connect.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -81,7 +81,7 @@ impl Waiting {
         };
         let mut state = self.state();
         if state.parked.insert(advertised, stream) == Inserted::First {
-            // Bounded with the parked ones: a runtime that is no longer known there need not be yielded.
+            // The limit is the same as for parked connections: a runtime that was removed there need not be returned.
             if state.arrived.len() >= MAX_RUNTIMES {
                 state.arrived.pop_front();
             }
@@ -91,12 +91,12 @@ impl Waiting {
         self.changed.notify_waiters();
     }
 
-    /// Waits for the next runtime that was not seen before. Cancel safe.
+    /// Waits for the next new runtime. This method is cancel safe.
     pub(crate) async fn next_new(&self) -> Advertised {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before the look, so that nothing that comes in between is missed.
+            // Register before the check, so that no arrival between them is missed.
             changed.as_mut().enable();
             if let Some(advertised) = self.state().arrived.pop_front() {
                 return advertised;
@@ -105,12 +105,12 @@ impl Waiting {
         }
     }
 
-    /// The runtimes whose connection waits right now.
+    /// Returns the runtimes whose connection is currently waiting.
     pub(crate) fn alive(&self) -> Vec<Advertised> {
         self.state().parked.alive()
     }
 
-    /// The connections of the runtime with this cookie.
+    /// Returns the connections of the runtime with this cookie.
     pub(crate) fn runtime(self: &Arc<Self>, cookie: Cookie) -> WaitingRuntime {
         WaitingRuntime {
             all: Arc::clone(self),
@@ -118,7 +118,7 @@ impl Waiting {
         }
     }
 
-    /// The state is whole at every unlock: a panic elsewhere cannot have broken it.
+    /// Locks the state. The state is consistent at every unlock, so a panic elsewhere cannot have corrupted it.
     fn state(&self) -> MutexGuard<'_, WaitingRuntimes> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +129,7 @@ impl WaitingRuntime {
         self.all.path()
     }
 
-    /// The runtime's waiting connection, or its next one.
+    /// Returns the waiting connection of the runtime, or its next connection.
     pub(crate) async fn take(&self, deadline: Instant) -> Option<UnixStream> {
         loop {
             let changed = self.all.changed.notified();

@@ -1,4 +1,4 @@
-//! The client against a simulated runtime.
+//! Tests of the client with a simulated runtime.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,15 +22,15 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 
-/// Short enough that a test of silence is quick; nothing else depends on it.
+/// Short deadline for tests of unresponsive peers. No other behaviour depends on it.
 const SHORT: Duration = Duration::from_millis(50);
-/// Ends a test that would otherwise wait for ever for what does not happen.
+/// Timeout for tests that would otherwise wait forever.
 const LONG: Duration = Duration::from_secs(10);
 
-/// The payload with the session's id.
+/// Payload with the id of the session.
 const SESSION: [u8; 8] = [5, 0, 0, 0, 0, 0, 0, 0];
 
-/// Nothing came in time while this was done.
+/// Asserts that a deadline passed at the expected stage.
 fn assert_silent<T: std::fmt::Debug>(result: Result<T, Error>, expected: Stage) -> Error {
     let error = result.unwrap_err();
     assert!(
@@ -41,7 +41,7 @@ fn assert_silent<T: std::fmt::Debug>(result: Result<T, Error>, expected: Stage) 
 }
 
 fn info(version: InfoVersion) -> Vec<u8> {
-    // pid, cookie, then command line, os and arch empty, and what newer forms add.
+    // Process id, cookie, empty command line, os and arch, and the fields of newer variants.
     let fields = [[7, 0, 0, 0, 0, 0, 0, 0].as_slice(), &[9; 16], &[0; 12]].concat();
     match version {
         InfoVersion::V1 => fields,
@@ -50,9 +50,9 @@ fn info(version: InfoVersion) -> Vec<u8> {
     }
 }
 
-/// Scenario: runtimes that know ProcessInfo3, only 2, only 1, and none.
-/// Guarantee: the newest form known is used, each on a connection of its own; none is `None` for a probe; the second
-/// question goes to the right form at once.
+/// Scenario: runtimes support ProcessInfo3, only 2, only 1, or none of them.
+/// Guarantee: the newest supported variant is used, each on a separate connection; `probe` returns `None` if no variant
+/// is supported; the second call uses the supported variant immediately.
 #[tokio::test]
 async fn process_info_falls_back() {
     for (known, forms) in [
@@ -83,7 +83,7 @@ async fn process_info_falls_back() {
         assert_eq!(
             fake.commands().len(),
             forms.len() + 1,
-            "what is not known is not asked twice"
+            "an unsupported variant is not tried again"
         );
     }
     let fake = Fake::start(|_| Reaction::Close(refuse(RuntimeError::UnknownCommand)));
@@ -93,20 +93,20 @@ async fn process_info_falls_back() {
     assert!(error.is_unknown_command(), "{error}");
 }
 
-/// Scenario: answers that come one byte at a time.
-/// Guarantee: read as if they had come at once.
+/// Scenario: a response arrives one byte at a time.
+/// Guarantee: the response is decoded.
 #[tokio::test]
-async fn partial_answers_are_put_together() {
+async fn partial_response_is_reassembled() {
     let fake = Fake::start(|_| Reaction::Drip(ok(&info(InfoVersion::V3))));
     let info: ProcessInfo = fake.client().process_info().await.unwrap();
     assert_eq!(info.version, InfoVersion::V3);
 }
 
-/// Scenario: a foreign protocol, a frame of impossible size, a command as answer, a payload that is too short, a
-/// connection closed in the middle and one closed at once.
-/// Guarantee: each is its own error, and all of them name the socket and the command.
+/// Scenario: the response is a foreign protocol, a frame of impossible size, a command, a payload that is too short, or
+/// a connection that is closed in the middle or immediately.
+/// Guarantee: each has a specific error, which contains the socket and the command.
 #[tokio::test]
-async fn invalid_answers_have_an_error() {
+async fn invalid_response_has_specific_error() {
     async fn error(answer: Vec<u8>) -> Error {
         let fake = Fake::start(move |_| Reaction::Close(answer.clone()));
         let error = fake.client().process_info().await.unwrap_err();
@@ -139,10 +139,10 @@ async fn invalid_answers_have_an_error() {
     assert!(matches!(error(vec![]).await, Error::Closed { received: 0, .. }));
 }
 
-/// Scenario: a refusal that is no unknown command.
-/// Guarantee: no older form is tried, and the runtime's own error is returned.
+/// Scenario: the runtime refuses a command for another reason than an unknown command.
+/// Guarantee: no older variant is tried, and the runtime's error is returned.
 #[tokio::test]
-async fn refusals_are_final() {
+async fn refusal_is_final() {
     let fake = Fake::start(|_| Reaction::Close(refuse(RuntimeError::Fail)));
     let error = fake
         .client()
@@ -161,11 +161,11 @@ async fn refusals_are_final() {
     assert_eq!(error.reason(), Reason::Rejected);
 }
 
-/// Scenario: a runtime that accepts and never answers, one that stops in the middle of its answer, and one that does
-/// not even accept until its queue is full.
-/// Guarantee: silent, at the stage where it happened.
+/// Scenario: a runtime accepts and never responds, stops in the middle of its response, or does not accept until its
+/// queue is full.
+/// Guarantee: the error is `Silent` with the stage at which it happened.
 #[tokio::test]
-async fn silence_has_a_stage() {
+async fn unresponsive_runtime_is_reported_with_stage() {
     let fake = Fake::start(|_| Reaction::Hang(vec![]));
     let client = fake.client_with(Deadlines::uniform(SHORT));
     let error = assert_silent(client.process_info().await, Stage::Answer);
@@ -191,10 +191,10 @@ async fn silence_has_a_stage() {
     assert_silent(client.process_info().await, Stage::Connect);
 }
 
-/// Scenario: no file, a file, a stale socket, and a socket on which another process listens than the one expected.
-/// Guarantee: each is its own error with its own reason.
+/// Scenario: the path does not exist, is a file, a stale socket, or a socket on which an unexpected process listens.
+/// Guarantee: each has a specific error with a specific reason.
 #[tokio::test]
-async fn each_obstacle_has_its_error() {
+async fn obstacle_has_specific_error() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let error = async |name: &str, pid| {
@@ -216,14 +216,14 @@ async fn each_obstacle_has_its_error() {
     }
 }
 
-/// Scenario: a path far longer than a socket address can be.
-/// Guarantee: reached like any other.
+/// Scenario: a path is much longer than the maximum length of a socket address.
+/// Guarantee: the client connects to the socket.
 #[tokio::test]
-async fn long_paths_are_reached() {
+async fn long_path_is_reachable() {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("d".repeat(120));
     std::fs::create_dir(&deep).unwrap();
-    // A short name for the same directory, to bind there.
+    // A short name for the same directory, for binding the socket.
     std::os::unix::fs::symlink(&deep, directory.path().join("s")).unwrap();
     let listener = UnixListener::bind(directory.path().join("s/socket")).unwrap();
     let server = tokio::spawn(async move {
@@ -239,10 +239,10 @@ async fn long_paths_are_reached() {
     server.await.unwrap();
 }
 
-/// Scenario: an environment in two pieces, and one that is announced longer than it is.
-/// Guarantee: the first is read, the second is a closed connection.
+/// Scenario: an environment arrives in two chunks, and another is shorter than announced.
+/// Guarantee: the first environment is read, and the second is a closed connection.
 #[tokio::test]
-async fn the_environment_follows_its_answer() {
+async fn environment_is_read_after_its_response() {
     let variables: Vec<_> = (0..5000)
         .map(|index| EnvironmentVariable {
             name: format!("NAME{index}"),
@@ -257,10 +257,11 @@ async fn the_environment_follows_its_answer() {
     assert!(matches!(fake.client().environment().await, Err(Error::Closed { .. })));
 }
 
-/// Scenario: sessions on runtimes of several ages.
-/// Guarantee: the newest form that is needed, older ones after a refusal, and what is lost by that is listed.
+/// Scenario: sessions are started on runtimes of several versions.
+/// Guarantee: the newest required variant is tried first, older variants follow after a refusal, and lost settings are
+/// listed.
 #[tokio::test]
-async fn sessions_fall_back() {
+async fn session_falls_back_to_older_variant() {
     let runtime = |newest: CollectVersion| {
         Fake::start(move |request| match request {
             Request::CollectTracing { version, .. } if version <= newest => Reaction::Hang(ok(&SESSION)),
@@ -321,12 +322,12 @@ async fn sessions_fall_back() {
     assert_eq!(
         none.commands(),
         ["CollectTracing4", "CollectTracing3", "CollectTracing2"],
-        "nothing more was sent"
+        "no further command was sent"
     );
 }
 
-/// A runtime whose stream begins in the same write as its answer, and which answers StopTracing only after a last piece
-/// of the stream, larger than the socket's buffer, was read.
+/// Starts a runtime that sends its response and the start of the stream in one write, and responds to StopTracing only
+/// after the client has read a final chunk of the stream that is larger than the socket buffer.
 fn streaming() -> Fake {
     let (stop, mut stopped) = mpsc::channel::<oneshot::Sender<()>>(1);
     let mut stopped = Some(move || async move { stopped.recv().await });
@@ -361,10 +362,10 @@ fn streaming() -> Fake {
     })
 }
 
-/// Scenario: a runtime that answers StopTracing only after the stream was drained.
-/// Guarantee: one task reads and stops without a deadlock, and every byte behind the answer is in the stream.
+/// Scenario: a runtime responds to StopTracing only after the stream was drained.
+/// Guarantee: one task reads and stops without a deadlock, and the stream contains every byte after the response.
 #[tokio::test]
-async fn stopping_drains() {
+async fn drain_stops_session_without_deadlock() {
     let fake = streaming();
     let mut session = fake.session().await;
     let mut bytes = Vec::new();
@@ -375,10 +376,10 @@ async fn stopping_drains() {
     assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
 }
 
-/// Scenario: two sessions that are polled at the same time with one buffer, of which one never sends a byte.
-/// Guarantee: the buffer is free while a session waits, and the other one's bytes come through it.
+/// Scenario: two sessions are polled concurrently with one buffer, and one of them never sends a byte.
+/// Guarantee: the buffer is free while a session waits, and the other session uses it for its bytes.
 #[tokio::test]
-async fn sessions_share_a_buffer() {
+async fn sessions_share_one_buffer() {
     let config = SessionConfig::garbage_collection();
     let silent = Fake::start(|request| match request {
         Request::StopTracing { .. } => Reaction::Close(ok(&SESSION)),
@@ -404,10 +405,10 @@ async fn sessions_share_a_buffer() {
     assert_eq!(bytes, b"Nettrace");
 }
 
-/// Scenario: a session whose owner drops it.
-/// Guarantee: the runtime is asked to stop.
+/// Scenario: the owner of a session drops it.
+/// Guarantee: the client sends StopTracing.
 #[tokio::test]
-async fn dropped_sessions_are_stopped() {
+async fn dropped_session_is_stopped() {
     let (seen, mut stops) = mpsc::unbounded_channel();
     let fake = Fake::start(move |request| match request {
         Request::StopTracing { session_id } => {
@@ -421,10 +422,10 @@ async fn dropped_sessions_are_stopped() {
     assert_eq!(stop, Some(5));
 }
 
-/// Scenario: a stream that never ends, from a runtime that refuses to stop, and one that is silent.
-/// Guarantee: reading ends at the deadline with what StopTracing met, or with that the stream is silent.
+/// Scenario: a stream never ends; one runtime refuses to stop, and another does not respond.
+/// Guarantee: reading ends at the deadline with the error of StopTracing, or with `Silent`.
 #[tokio::test]
-async fn a_stream_that_does_not_end_is_left() {
+async fn endless_stream_is_abandoned() {
     let fake = Fake::start(|request| match request {
         Request::StopTracing { .. } => Reaction::Close(refuse(RuntimeError::Fail)),
         _ => Reaction::Own(Box::new(|mut stream| {
@@ -439,12 +440,11 @@ async fn a_stream_that_does_not_end_is_left() {
         ..Deadlines::default()
     };
     let config = SessionConfig::garbage_collection();
-    // The same deadline ends the wait for the refusal, which a busy host delays by more than `SHORT`.
+    // The same deadline limits the wait for the refusal, which a busy host can delay by more than `SHORT`.
     let client = fake.client_with(stop_within(Duration::from_secs(2)));
     let mut session = client.collect_tracing(&config).await.unwrap();
     session.request_stop();
-    // A reader that gives way to others between its reads never runs out of bytes nor of turns: only the deadline ends
-    // it.
+    // A reader that yields between its reads never runs out of bytes or budget, so only the deadline stops it.
     let reading = async {
         let mut buffer = [0; 1024];
         loop {
@@ -456,7 +456,7 @@ async fn a_stream_that_does_not_end_is_left() {
     };
     let error = tokio::time::timeout(LONG, reading)
         .await
-        .expect("the stream is left at its deadline");
+        .expect("the stream is abandoned at its deadline");
     assert!(
         matches!(
             error,
@@ -476,9 +476,9 @@ async fn a_stream_that_does_not_end_is_left() {
 }
 
 /// Scenario: the process is killed while a session runs.
-/// Guarantee: the stream ends like any other, with what came before.
+/// Guarantee: the stream ends regularly with the bytes that were sent.
 #[tokio::test]
-async fn a_killed_process_ends_its_stream() {
+async fn stream_ends_when_process_is_killed() {
     let fake = Fake::start(|request| match request {
         Request::StopTracing { .. } => Reaction::Close(vec![]),
         _ => Reaction::Close([ok(&SESSION), b"Nett".to_vec()].concat()),
@@ -491,12 +491,12 @@ async fn a_killed_process_ends_its_stream() {
     assert!(matches!(session.stopped().await, Err(Error::Closed { .. })));
 }
 
-/// Scenario: the session that has a runtime compute its levels anew, with a runtime that answers and ends the stream
-/// when it is stopped, and with one that never ends it.
-/// Guarantee: it is a plain session, stopped and drained; the second is over after its deadline. Every connection
-/// counts as open as long as it is, and none is left.
+/// Scenario: `recompute_levels` runs a session with a runtime that ends the stream when it is stopped, and with a
+/// runtime that never ends it.
+/// Guarantee: the session is a regular session that is stopped and drained; the second call returns at its deadline.
+/// Every connection counts as open until it is closed, and no connection remains open.
 #[tokio::test]
-async fn levels_are_recomputed_by_a_short_session() {
+async fn short_session_recomputes_levels() {
     for ends in [true, false] {
         let mut stream_end = None;
         let fake = Fake::start(move |request| match request {
@@ -532,6 +532,10 @@ async fn levels_are_recomputed_by_a_short_session() {
             tokio::task::yield_now().await;
         }
         assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
-        assert_eq!(connections.now().generation, 4, "two were made, and closed");
+        assert_eq!(
+            connections.now().generation,
+            4,
+            "two connections were opened and closed"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Discovery in a made-up `/proc`.
+//! Tests of discovery with a synthetic `/proc`.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,15 +17,15 @@ use dotnet_diagnostics::{Endpoint, Error};
 
 const CORECLR: &str =
     "7f00-7f01 r-xp 00000000 08:01 9  /usr/share/dotnet/shared/Microsoft.NETCore.App/8.0.1/libcoreclr.so\n";
-/// A minute after boot, in clock ticks; the made-up uptime is an hour.
+/// One minute after boot, in clock ticks. The synthetic uptime is one hour.
 const STARTED: u64 = 6000;
 
-/// A made-up host: `/proc`, and a directory for sockets.
+/// A synthetic host: `/proc`, and a directory for sockets.
 struct Host {
     directory: tempfile::TempDir,
 }
 
-/// A made-up process. Its defaults are a program without .NET in our namespaces.
+/// A synthetic process. By default, a program without .NET in the namespaces of the test.
 struct Entry {
     pid: u32,
     ns_pids: String,
@@ -49,7 +49,7 @@ impl Host {
         for part in ["proc/self/ns", "tmp"] {
             std::fs::create_dir_all(host.path(part)).unwrap();
         }
-        // The made-up processes run as a user of their own.
+        // The synthetic processes run as a different user.
         std::fs::set_permissions(host.path("tmp"), Permissions::from_mode(0o777)).unwrap();
         std::fs::write(host.path("proc/uptime"), "3600.00 1.00\n").unwrap();
         symlink("mnt:[1]", host.path("proc/self/ns/mnt")).unwrap();
@@ -67,7 +67,7 @@ impl Host {
             .with_socket_directories([self.path("tmp")])
     }
 
-    /// A process whose TMPDIR is the host's directory for sockets.
+    /// Returns a process whose TMPDIR is the host's directory for sockets.
     fn entry(&self, pid: u32) -> Entry {
         Entry {
             pid,
@@ -85,7 +85,7 @@ impl Host {
         }
     }
 
-    /// The same, with the runtime's library mapped.
+    /// Returns a process that has mapped the runtime library.
     fn dotnet(&self, pid: u32) -> Entry {
         Entry {
             maps: CORECLR,
@@ -139,11 +139,11 @@ impl Host {
     }
 }
 
-/// Scenario: a host with a .NET process, others without, a kernel thread, one that has ended, and one that vanishes
-/// while it is read; beside its socket older ones with its pid, and a dsrouter's.
+/// Scenario: a host has a .NET process, other processes, a kernel thread, an exited process, and a process that
+/// vanishes while it is read; next to the socket there are older sockets with the same pid, and a dsrouter socket.
 /// Guarantee: exactly the .NET process is listed, with the socket of its start time.
 #[test]
-fn the_socket_of_the_start_time_is_taken() {
+fn socket_with_start_time_is_found() {
     let host = Host::new();
     let tmp = host.path("tmp");
     host.add(&Entry {
@@ -192,11 +192,11 @@ fn the_socket_of_the_start_time_is_taken() {
     assert!(matches!(host.scan().inspect(99), Err(Error::NoProcess { pid: 99 })));
 }
 
-/// Scenario: a process in a container: other pid, other root, the same TMPDIR text as on the host, where another socket
-/// lies.
-/// Guarantee: the socket is found by the inner pid inside the root; the host's is not taken.
+/// Scenario: a process in a container has another pid and another root; its TMPDIR is the same path as on the host,
+/// which contains another socket.
+/// Guarantee: the socket is found by the inner pid inside the root, and the host's socket is ignored.
 #[test]
-fn containers_are_searched_inside() {
+fn socket_inside_container_is_found() {
     let host = Host::new();
     let root = host.path("container");
     let inner_tmp = root.join("var/tmp");
@@ -221,11 +221,11 @@ fn containers_are_searched_inside() {
     address.open().unwrap();
 }
 
-/// Scenario: .NET processes without a socket: switched off, one of an earlier process left, the file deleted, TMPDIR
-/// too long, just started, and no cause to be seen; and a program without .NET.
-/// Guarantee: each has its reason.
+/// Scenario: .NET processes have no socket: diagnostics are off, a socket of an earlier process remains, the file was
+/// deleted, TMPDIR is too long, the process just started, or the cause is unknown; one program does not use .NET.
+/// Guarantee: each process has its specific reason.
 #[test]
-fn missing_sockets_have_reasons() {
+fn missing_socket_has_reason() {
     let host = Host::new();
     let tmp = host.path("tmp");
     let dotnet = |pid| host.dotnet(pid);
@@ -255,16 +255,16 @@ fn missing_sockets_have_reasons() {
     let listed = host.scan().list().unwrap().processes;
     assert!(
         listed.iter().map(|process| process.pid).eq([30, 32, 33, 34, 35, 36]),
-        "a process that cannot be attached to is listed all the same: {listed:?}"
+        "a process that cannot be attached to is listed: {listed:?}"
     );
     let library = host.scan().inspect(30).unwrap().evidence.unwrap();
     assert_eq!(library.version(), Some("8.0.1"));
 }
 
-/// Scenario: a process in another time namespace, whose start time is not the one that it sees itself.
-/// Guarantee: its newest socket is taken; whose it is the connection shows.
+/// Scenario: a process is in another time namespace and therefore sees a different start time.
+/// Guarantee: its newest socket is found; the connection will verify the listener.
 #[test]
-fn time_namespaces_shift_the_key() {
+fn newest_socket_is_found_in_other_time_namespace() {
     let host = Host::new();
     let tmp = host.path("tmp");
     let _older = host.socket(&tmp, 40, 100);
@@ -285,10 +285,10 @@ fn time_namespaces_shift_the_key() {
     assert_eq!(host.scan().inspect(41).unwrap().evidence, None);
 }
 
-/// Scenario: a socket without a visible process, on which somebody listens.
-/// Guarantee: it is not called stale.
+/// Scenario: a process listens on a socket that belongs to no visible process.
+/// Guarantee: the socket is not reported as stale.
 #[test]
-fn sockets_that_are_listened_on_are_not_stale() {
+fn socket_with_listener_is_not_stale() {
     let host = Host::new();
     let _live = host.socket(&host.path("tmp"), 50, 1);
     assert_eq!(host.scan().list().unwrap().stale, []);
@@ -296,11 +296,12 @@ fn sockets_that_are_listened_on_are_not_stale() {
     assert!(matches!(nowhere.list(), Err(Error::Proc { .. })));
 }
 
-/// Scenario: .NET processes without a socket for causes that can be seen: a runtime before 3.0, a directory that is not
-/// there, is a file, or is another user's; and in the socket's place a link, a file, a FIFO, a directory.
-/// Guarantee: each has its own reason; nothing in the socket's place is followed or opened; every one says what to do.
+/// Scenario: .NET processes have no socket for a visible cause: the runtime is older than 3.0; the directory does not
+/// exist, is a file, or belongs to another user; a link, a file, a FIFO or a directory is in place of the socket.
+/// Guarantee: each process has its specific reason and a remedy, and the file in place of the socket is neither
+/// followed nor opened.
 #[test]
-fn visible_causes_are_reported() {
+fn visible_cause_is_reported() {
     let host = Host::new();
     let tmp = host.path("tmp");
     let dotnet = |pid| host.dotnet(pid);
@@ -326,7 +327,7 @@ fn visible_causes_are_reported() {
     let others = host.path("others");
     std::fs::create_dir(&others).unwrap();
     std::fs::set_permissions(&others, Permissions::from_mode(0o755)).unwrap();
-    // The made-up process has uid 5; the directory is ours.
+    // The synthetic process has uid 5. The directory belongs to the user of the test.
     assert_eq!(host.reason(&in_directory(63, &others)), Reason::UnwritableDirectory);
 
     let place = |pid| tmp.join(SocketName { pid, key: STARTED }.to_string());
@@ -355,12 +356,12 @@ fn visible_causes_are_reported() {
     }
 }
 
-/// Scenario: processes whose environment cannot be read and whose TMPDIR is elsewhere; the kernel's table has where the
-/// first one listens, and a name with a newline in a path; the second one listens nowhere.
-/// Guarantee: the first one's socket is found all the same; the second one is listed with what was tried and what is
-/// missing.
+/// Scenario: the environment of two processes cannot be read, and their TMPDIR is elsewhere; the kernel's table
+/// contains the path of the first process, which contains a blank; the second process does not listen.
+/// Guarantee: the socket of the first process is found; the second process is listed with the searched locations and
+/// the missing permission.
 #[test]
-fn an_unreadable_environment_is_made_up_for() {
+fn socket_is_found_without_environment() {
     let host = Host::new();
     let elsewhere = host.path("else where");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -380,13 +381,13 @@ fn an_unreadable_environment_is_made_up_for() {
         (path.clone(), None)
     );
 
-    // Without any other sign of .NET the table is one.
+    // Without other evidence of .NET, the table counts as evidence.
     std::fs::write(host.path("proc/70/net/unix"), "").unwrap();
     std::fs::write(host.path("proc/70/maps"), "").unwrap();
     assert_eq!(host.scan().inspect(70).unwrap().evidence, None);
     std::fs::write(host.path("proc/70/net/unix"), line).unwrap();
     assert_eq!(host.scan().inspect(70).unwrap().socket.unwrap().host_path(), path);
-    // Nothing may be read at all: nobody can say that it is not .NET.
+    // Nothing is readable, so .NET cannot be ruled out.
     std::fs::write(host.path("proc/70/net/unix"), "").unwrap();
     std::fs::remove_file(host.path("proc/70/maps")).unwrap();
     let unseen = host.scan().inspect(70).unwrap();
@@ -414,13 +415,13 @@ fn an_unreadable_environment_is_made_up_for() {
     );
 }
 
-/// Scenario: a directory that the operator names holds sockets: of a visible process whose own directory has none, of
-/// one that is not visible, and of a visible process that has its own; and a runtime that could not read its start
-/// time.
-/// Guarantee: the first is that process's and is checked to be; the second is a process of its own, known by the name
-/// alone; the third is not used; the last one is found by its 0.
+/// Scenario: a directory configured by the operator contains sockets of three processes: a visible process whose own
+/// directory has no socket, an invisible process, and a visible process whose own directory has a socket; another
+/// runtime could not read its start time.
+/// Guarantee: the first socket is assigned to its process, and the listener will be verified; the second becomes an
+/// invisible process known only by its name; the third is not used; the last is found by its key 0.
 #[test]
-fn named_sockets_are_used() {
+fn configured_socket_is_used() {
     let host = Host::new();
     let shared = host.path("shared");
     std::fs::create_dir(&shared).unwrap();

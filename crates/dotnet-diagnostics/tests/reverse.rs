@@ -1,4 +1,4 @@
-//! Reverse connect against a simulated runtime.
+//! Tests of reverse connect with a simulated runtime.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
 
@@ -29,10 +29,10 @@ async fn advertise(port: &ReversePort, cookie: Cookie) -> UnixStream {
     stream
 }
 
-/// Scenario: a runtime connects, gets a session, connects again, and gets its stop there.
-/// Guarantee: yielded once; every command goes over the next connection; nothing of the stream is lost.
+/// Scenario: a runtime connects and gets a session, reconnects, and gets the stop command on a later connection.
+/// Guarantee: the runtime is returned once, each command uses the next connection, and no byte of the stream is lost.
 #[tokio::test]
-async fn each_command_takes_a_connection() {
+async fn command_uses_next_connection() {
     let (_directory, port) = port();
     let first = advertise(&port, COOKIE).await;
     let runtime = port.accept().await;
@@ -95,13 +95,13 @@ async fn each_command_takes_a_connection() {
     }
     assert_eq!(names, ["CollectTracing3", "ResumeRuntime", "StopTracing"]);
     let other = tokio::time::timeout(Duration::from_millis(50), port.accept()).await;
-    assert!(other.is_err(), "a runtime that comes again is not new: {other:?}");
+    assert!(other.is_err(), "a runtime that reconnects is not new: {other:?}");
 }
 
-/// Scenario: a runtime that has gone, and one that never comes back.
-/// Guarantee: a command waits for its next connection until the deadline, and says so.
+/// Scenario: a runtime closes its connection and does not reconnect.
+/// Guarantee: a command waits for the next connection until the deadline, and returns an error that contains the port.
 #[tokio::test]
-async fn a_runtime_that_does_not_come_back_is_silent() {
+async fn runtime_that_does_not_reconnect_is_silent() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("port");
     let deadlines = Deadlines {
@@ -124,13 +124,13 @@ async fn a_runtime_that_does_not_come_back_is_silent() {
     );
     assert!(error.to_string().contains("reverse port"), "{error}");
     drop(port);
-    assert!(!path.exists(), "the file goes with the port");
+    assert!(!path.exists(), "the file is deleted with the port");
 }
 
-/// Scenario: connections that say something else, or nothing.
-/// Guarantee: they are closed and nobody is yielded; a runtime that comes after them is.
+/// Scenario: connections send a different message, or no message.
+/// Guarantee: these connections are closed and not returned; a runtime that connects afterwards is returned.
 #[tokio::test]
-async fn strangers_are_closed() {
+async fn foreign_connection_is_closed() {
     let directory = tempfile::tempdir().unwrap();
     let deadlines = Deadlines {
         advertise: Duration::from_millis(50),
@@ -147,10 +147,10 @@ async fn strangers_are_closed() {
     assert_eq!(port.accept().await.cookie, Cookie([4; 16]));
 }
 
-/// Scenario: two runtimes came suspended; one of them is resumed, the other refuses to answer properly.
-/// Guarantee: both are sent the command, and the failure is returned with its runtime.
+/// Scenario: two runtimes connect suspended; one is resumed, and the other sends an invalid response.
+/// Guarantee: both receive the command, and the failure is returned with its runtime.
 #[tokio::test]
-async fn all_can_be_resumed() {
+async fn resume_all_resumes_every_runtime() {
     let (_directory, port) = port();
     let (resumed, was_resumed) = oneshot::channel();
     let mut good = advertise(&port, COOKIE).await;

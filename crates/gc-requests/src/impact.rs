@@ -1,4 +1,4 @@
-//! What collections did to requests, until somebody asks.
+//! Effects of collections on requests, retained until they are taken.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use clr_gc::gc::{RequestImpact, WorstRequest};
 use crate::request::Request;
 use crate::stops::Stop;
 
-/// Collections of which impacts are kept.
+/// Maximum number of collections whose impacts are retained.
 pub const MAX_IMPACTS: usize = 1_024;
 
-/// Collections by number, the newest of them.
+/// Impacts of the newest collections, by collection number.
 #[derive(Debug, Default)]
 pub struct Impacts(BTreeMap<u32, RequestImpact>);
 
 impl Impacts {
-    /// A request more.
+    /// Adds a request.
     pub fn add(&mut self, request: &Request) {
         for (place, hit) in request.hits.iter().enumerate() {
             let Some(number) = hit.collection else { continue };
@@ -36,7 +36,7 @@ impl Impacts {
         }
     }
 
-    /// What a collection did to the requests so far; `None`: it stopped none.
+    /// Removes and returns the impact of a collection, or `None` if it stopped no request.
     pub fn take(&mut self, number: u32) -> Option<RequestImpact> {
         self.0.remove(&number)
     }

@@ -1,35 +1,36 @@
-//! Which requests of a .NET service collections stopped, and for how long.
+//! Determines which requests of a .NET service were paused by collections, and the duration of these pauses.
 //!
-//! ASP.NET Core reports every request that ends, with its trace and span ids, when a session asks for the events of its
-//! `DiagnosticListener` ([`session`]). The same session has the edges of the collector's stops, on the same clock. This
-//! crate lays one over the other. It does no I/O and has no clock.
+//! ASP.NET Core reports every request that ends, with its trace and span ids, if a session enables the events of its
+//! `DiagnosticListener` ([`session`]). The same session contains the start and end of the collector's stops, on the
+//! same clock. This crate combines both. It performs no I/O and has no clock.
 //!
 //! ```text
-//! clr_gc::stream (events) -> payload   the strings of an event, as fields of a request
-//!                         -> stops     the collector's stops, kept for as long as a request may need them
+//! clr_gc::stream (events) -> payload   parses the strings of an event into fields of a request
+//!                         -> stops     the collector's stops, retained while a request can need them
 //!                                |
-//!                            requests  each request clipped against the stops
-//!                                |----> Request   for people, spans and metrics
-//!                                '----> Impacts   what each collection did to requests
+//!                            requests  compares each request with the stops
+//!                                |----> Request   for display, spans and metrics
+//!                                '----> Impacts   the effect of each collection on requests
 //! ```
 //!
-//! # What is exact, and what is not
+//! # Accuracy
 //!
-//! | Fact | Where it comes from | How exact |
+//! | Fact | Source | Accuracy |
 //! |---|---|---|
-//! | end of a request | `EndTimestamp`, `Stopwatch.GetTimestamp()` | the stream's own clock, a nanosecond |
-//! | its start | `Activity.StartTimeUtc`, 100 ns of the wall clock | as the distance of the two clocks is known |
-//! | a stop | `SuspendEEBegin` to `RestartEEBegin` of one thread | the stream's own clock |
+//! | end of a request | `EndTimestamp`, `Stopwatch.GetTimestamp()` | the clock of the stream, 1 ns |
+//! | start of a request | `Activity.StartTimeUtc`, wall clock with a resolution of 100 ns | that of the offset between the two clocks |
+//! | a stop | `SuspendEEBegin` to `RestartEEBegin` of one thread | the clock of the stream |
 //!
-//! The event's own time is not the end: a pause between the two makes it up to 14 ms late.
+//! The timestamp of the event is not the end of the request: a pause between the two makes it up to 14 ms late.
 //!
 //! # Invariants
 //!
-//! * The time that a request lost is at most its length, and the sum of what single stops took of it.
-//! * Unknown is `None`: a request without an activity has no start, one that overlaps lost events has no time lost.
-//! * The memory of a live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`impact::MAX_IMPACTS`].
+//! * The time that a request lost is at most its duration, and at most the sum of the times of its stops.
+//! * Unknown values are `None`: a request without an activity has no start, and a request that overlaps lost events has
+//!   no lost time.
+//! * The memory per live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`impact::MAX_IMPACTS`].
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is passed in as a value, and all state has a single owner: no clock, no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod impact;

@@ -1,60 +1,62 @@
-//! The bridged event: three fields, of which the last is a list of pairs of strings.
+//! Parser for the bridged event: three fields, of which the last is a list of string pairs.
 //!
 //! ```text
-//! SourceName  UTF-16, ended by 0
-//! EventName   UTF-16, ended by 0
-//! Arguments   u16 count, then so many pairs: key, value, each UTF-16 ended by 0
+//! SourceName  UTF-16, terminated by 0
+//! EventName   UTF-16, terminated by 0
+//! Arguments   u16 count, then that number of pairs: key, value, each UTF-16 terminated by 0
 //! ```
 //!
-//! Layout: `DiagnosticSourceEventSource.Event` of System.Diagnostics.DiagnosticSource, seen on 8 to 11.
+//! Layout: `DiagnosticSourceEventSource.Event` of System.Diagnostics.DiagnosticSource, verified with .NET 8 to 11.
 
 use crate::route::Routes;
 use crate::session::{END_REQUEST, SOURCE, UNHANDLED};
 
 /// Ticks of 100 ns from year 1 to 1970.
 const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
-/// Longest text of which characters are compared or parsed: ids have 32, names 48.
+/// Maximum length of a text that is compared or parsed, in characters. Ids have 32, names 48.
 const MAX_UNITS: usize = 64;
-/// Longest path that is kept, characters.
+/// Maximum length of a retained path, in characters.
 pub const MAX_PATH_CHARS: usize = 256;
 
-/// A request that ended, as its event says it.
+/// A completed request, as reported by its event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// When, in ticks of the stream's clock.
+    /// End of the request, in ticks of the stream's clock.
     pub end_ticks: i64,
-    /// When it began, Unix nanoseconds (of 100); `None`: it had no activity.
+    /// Start of the request, in Unix nanoseconds with a resolution of 100 ns; `None` if the request had no activity.
     pub start_unix_ns: Option<i64>,
     pub trace_id: Option<[u8; 16]>,
-    /// Its own span.
+    /// Span of the request.
     pub span_id: Option<[u8; 8]>,
-    /// The span that it was called by; `None`: none, or not said.
+    /// Span of the caller; `None` if there is no caller span or it was not reported.
     pub parent_span_id: Option<[u8; 8]>,
-    /// Whether its span is recorded.
+    /// Whether the span is recorded.
     pub sampled: Option<bool>,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: Option<u16>,
-    /// It ended with an exception that nothing handled; by its span: with an error.
+    /// Whether the request ended with an unhandled exception or, if its span reported it, with an error.
     pub failed: bool,
-    /// Its path, where it was asked for. It becomes [`Self::route`] as soon as it was read.
+    /// Path of the request, if the session requested paths. It is replaced by [`Self::route`] immediately after
+    /// parsing.
     pub path: Option<String>,
-    /// The class that its path or its source belongs to, by place in [`crate::route::Routes`].
+    /// Class of the path or the source, as an index of [`crate::route::Routes`].
     pub route: Option<u8>,
-    /// It is a part of another activity of the process, which counts for itself.
+    /// Whether the activity is part of another activity of the process, which is counted separately.
     pub is_part: bool,
 }
 
-/// An activity of a source that ended.
+/// A completed activity of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedActivity {
-    /// What its event says; `end_ticks` is 0: its times are those of the wall clock.
+    /// Data of the event. `end_ticks` is 0, because its times are those of the wall clock.
     pub ended: Ended,
-    /// When it ended, Unix nanoseconds.
+    /// End of the activity, in Unix nanoseconds.
     pub end_unix_ns: i64,
 }
 
 impl EndedActivity {
-    /// Reads the payload of an `ActivityStop`. `None`: it is cut off, has no times, or is of a source that does not count.
+    /// Parses the payload of an `ActivityStop` event. Returns `None` if the payload is truncated, has no times, or
+    /// belongs to a source without a class.
     pub fn read(payload: &[u8], routes: &Routes) -> Option<Self> {
         let mut texts = Texts(payload);
         let source = texts.next()?;
@@ -87,7 +89,8 @@ impl EndedActivity {
 }
 
 impl Ended {
-    /// Reads the payload. `None`: it is of another source or event, is cut off, or does not say when the request ended.
+    /// Parses the payload. Returns `None` if it belongs to another source or event, is truncated, or does not contain
+    /// the end of the request.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let mut texts = Texts(payload);
         if !texts.next()?.is(SOURCE) {
@@ -105,7 +108,7 @@ impl Ended {
         let mut end = None;
         for _ in 0..texts.count()? {
             let (key, value) = (texts.next()?, texts.next()?);
-            // By length first: most keys differ in it.
+            // The comparison starts with the length, in which most keys differ.
             match key.ascii(&mut [0; MAX_UNITS])? {
                 "EndTimestamp" => end = value.number(),
                 "StartTicks" => ended.start_unix_ns = value.number().and_then(unix_ns),
@@ -123,13 +126,13 @@ impl Ended {
     }
 }
 
-/// `DateTime.Ticks` as Unix nanoseconds. 0 is an activity that was never started.
+/// Converts `DateTime.Ticks` to Unix nanoseconds. 0 is an activity that was never started.
 fn unix_ns(ticks: i64) -> Option<i64> {
     let since = ticks.checked_sub(UNIX_EPOCH_TICKS)?;
     (since > 0).then(|| since.checked_mul(100)).flatten()
 }
 
-/// What is left of a payload.
+/// The remaining bytes of a payload.
 struct Texts<'a>(&'a [u8]);
 
 impl<'a> Texts<'a> {
@@ -147,7 +150,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// UTF-16, little endian, without its end.
+/// A little-endian UTF-16 text without its terminator.
 #[derive(Clone, Copy)]
 struct Text<'a>(&'a [u8]);
 
@@ -163,7 +166,7 @@ impl Text<'_> {
         self.0.len() == text.len() * 2 && self.units().eq(text.encode_utf16())
     }
 
-    /// As text, where it is short and plain; empty where it is not.
+    /// Returns the text if it is short and ASCII, and an empty text otherwise.
     fn ascii(self, place: &mut [u8; MAX_UNITS]) -> Option<&str> {
         let length = self.0.len() / 2;
         let Some(place) = place.get_mut(..length) else {
@@ -182,7 +185,7 @@ impl Text<'_> {
         self.ascii(&mut [0; MAX_UNITS])?.parse().ok()
     }
 
-    /// Hexadecimal digits. All zeros is no id (W3C Trace Context).
+    /// Parses hexadecimal digits. An id of only zeros is invalid (W3C Trace Context).
     fn id<const N: usize>(self) -> Option<[u8; N]> {
         let mut place = [0; MAX_UNITS];
         let text = self.ascii(&mut place)?;
@@ -196,9 +199,9 @@ impl Text<'_> {
         (id != [0; N]).then_some(id)
     }
 
-    /// Whether `ActivityTraceFlags` say that a span is recorded. Its ToString() writes the names of the flags,
-    /// separated by commas (`Recorded, RandomTraceId`), or a number where a flag has no name. Names that came later than
-    /// these are no matter. `None`: there is no activity.
+    /// Returns whether `ActivityTraceFlags` marks a span as recorded, or `None` if there is no activity. Its ToString()
+    /// writes the names of the flags, separated by commas (`Recorded, RandomTraceId`), or a number if a flag has no
+    /// name. Unknown names are ignored.
     fn flags(self) -> Option<bool> {
         let mut flags = self;
         while let Some((flag, rest)) = flags.split_comma() {
@@ -210,7 +213,8 @@ impl Text<'_> {
         (!self.0.is_empty()).then_some(false)
     }
 
-    /// What is before the first comma, without spaces around it, and what is behind it; `None`: nothing is left.
+    /// Returns the text before the first comma without surrounding spaces, and the text after it, or `None` if the text
+    /// is empty.
     fn split_comma(self) -> Option<(Self, Self)> {
         const SPACE: [u8; 2] = [b' ', 0];
         let comma = self.0.chunks_exact(2).position(|unit| unit == [b',', 0]);
@@ -224,7 +228,7 @@ impl Text<'_> {
         (!self.0.is_empty()).then_some((Text(head), Text(rest.get(2..).unwrap_or_default())))
     }
 
-    /// Whether it is an odd decimal number, however large.
+    /// Returns whether the text is an odd decimal number of any length.
     fn is_odd(self) -> bool {
         let mut digits = self
             .units()
@@ -262,10 +266,10 @@ mod tests {
         bytes
     }
 
-    /// Scenario: the event of a sampled request, as .NET 10 sends it.
-    /// Guarantee: every field is read.
+    /// Scenario: the event of a sampled request is in the format of .NET 10.
+    /// Guarantee: every field is parsed.
     #[test]
-    fn a_request_is_read() {
+    fn request_is_parsed() {
         let bytes = payload(
             END_REQUEST,
             &[
@@ -287,10 +291,10 @@ mod tests {
         assert_eq!((ended.failed, ended.path.as_deref()), (false, Some("/json")));
     }
 
-    /// Scenario: no logging and no listener: the request has no activity, its values are empty.
-    /// Guarantee: it is a request with unknown start and ids.
+    /// Scenario: there is no logging and no listener, so the request has no activity and its values are empty.
+    /// Guarantee: the request is parsed, with unknown start and ids.
     #[test]
-    fn a_request_without_an_activity_counts() {
+    fn request_without_activity_is_parsed() {
         let none = ["TraceId", "SpanId", "ActivityTraceFlags", "StartTicks"].map(|key| (key, ""));
         let bytes = payload(UNHANDLED, &[&[("EndTimestamp", "5")], &none[..]].concat());
         let ended = Ended::read(&bytes).unwrap();
@@ -299,10 +303,11 @@ mod tests {
         assert_eq!((ended.sampled, ended.status), (None, None));
     }
 
-    /// Scenario: activities of a source that counts and of another, the second one a part of a request.
-    /// Guarantee: times, ids and class of the first; nothing of the other source; the part is known as one.
+    /// Scenario: activities are of a source with a class and of another source; one activity is part of a request.
+    /// Guarantee: times, ids and class of the first source are parsed; the other source is ignored; the part is marked
+    /// as such.
     #[test]
-    fn an_activity_is_read() {
+    fn activity_is_parsed() {
         let routes = Routes::new([crate::route::Route {
             name: "Acme.Jobs".into(),
             path: None,
@@ -342,11 +347,12 @@ mod tests {
         }
     }
 
-    /// Scenario: flags as runtimes write them: before DiagnosticSource 11 and since, one that has no name yet, and names
-    /// of later versions.
-    /// Guarantee: sampled is who is recorded, whatever else is said; without an activity it is unknown.
+    /// Scenario: flags are in the formats of DiagnosticSource before 11 and since 11, include a flag without a name,
+    /// and names of later versions.
+    /// Guarantee: a request is sampled if it is recorded, regardless of other flags; without an activity, sampling is
+    /// unknown.
     #[test]
-    fn flags_say_who_is_sampled() {
+    fn recorded_flag_marks_sampled_request() {
         let table = [
             ("None", Some(false)),
             ("Recorded", Some(true)),
@@ -380,26 +386,27 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any flags of a byte, written as .NET does: with none named, the first one, the first two, or three.
-        /// Guarantee: sampled is the lowest bit.
+        /// Scenario: arbitrary flags of one byte are written like .NET does, with names for none, the first one, the
+        /// first two, or the first three flags.
+        /// Guarantee: the lowest bit determines whether the request is sampled.
         #[test]
-        fn the_lowest_flag_is_sampled(flags: u8, named in 0_usize..4) {
+        fn lowest_flag_marks_sampled_request(flags: u8, named in 0_usize..4) {
             let names = ["Recorded", "RandomTraceId", "Unheard"].into_iter().take(named);
             let set: Vec<&str> = names.enumerate().filter(|(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| name).collect();
             let text = match (flags, u32::from(flags).checked_shr(named as u32)) {
                 (0, _) => "None".to_owned(),
                 (_, Some(0)) => set.join(", "),
-                // A flag without a name makes all of them a number.
+                // If one flag has no name, all flags are written as a number.
                 _ => flags.to_string(),
             };
             let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", &text)]);
             prop_assert_eq!(Ended::read(&bytes).unwrap().sampled, Some(flags & 1 == 1), "{}", text);
         }
 
-        /// Scenario: any bytes, and events of which bytes were cut off or changed.
-        /// Guarantee: an answer or none.
+        /// Scenario: payloads are arbitrary bytes, or events that are truncated or changed.
+        /// Guarantee: parsing does not panic.
         #[test]
-        fn foreign_bytes_are_no_harm(bytes: Vec<u8>, cut in 0_usize..400, place in 0_usize..400, byte: u8) {
+        fn foreign_bytes_do_not_panic(bytes: Vec<u8>, cut in 0_usize..400, place in 0_usize..400, byte: u8) {
             let _any = Ended::read(&bytes);
             let mut event = payload(END_REQUEST, &[("EndTimestamp", "1"), ("TraceId", "dccc1001a24bc2f463a70df6a50539f6")]);
             let _cut = Ended::read(event.get(..cut).unwrap_or(&event));

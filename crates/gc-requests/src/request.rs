@@ -1,35 +1,37 @@
-//! A request, with what collections took of it.
+//! A request with the time that collections took from it.
 
 use crate::payload::Ended;
 use crate::stops::Stop;
 
-/// Stops that a request names. More are counted, and are no collection's [`Impacts`](crate::impact::Impacts).
+/// Maximum number of stops listed for a request. Further stops are counted, but do not appear in the
+/// [`Impacts`](crate::impact::Impacts) of a collection.
 pub const MAX_NAMED_STOPS: usize = 64;
 
-/// A request that ended.
+/// A completed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What its event says.
+    /// Data of the event.
     pub ended: Ended,
-    /// Its start, nanoseconds since the sync point; `None`: it had no activity, or the clocks' distance is not known.
+    /// Start of the request, in nanoseconds since the sync point; `None` if it had no activity, or if the offset
+    /// between the clocks is unknown.
     pub start: Option<i64>,
     pub end: i64,
-    /// How long the collector stopped it; `None`: unknown, as its start is, or as events were lost in it, or as it began
-    /// before the oldest stop that is known.
+    /// Duration for which the collector stopped the request, in nanoseconds; `None` if the start is unknown, if events
+    /// were lost during the request, or if it started before the oldest known stop.
     pub stopped_ns: Option<i64>,
-    /// Stops that hit it; 0 where `stopped_ns` is unknown.
+    /// Number of stops during the request; 0 if `stopped_ns` is unknown.
     pub stops: u32,
-    /// The first of them, each clipped to it.
+    /// The first stops, each clipped to the request.
     pub hits: Vec<Stop>,
 }
 
 impl Request {
-    /// How long it took.
+    /// Returns the duration of the request, in nanoseconds.
     pub fn duration_ns(&self) -> Option<i64> {
         Some(self.end.saturating_sub(self.start?))
     }
 
-    /// The part of it that was stopped, 0 to 1.
+    /// Returns the fraction of the request that was stopped, from 0 to 1.
     pub fn share(&self) -> Option<f64> {
         let (stopped, duration) = (self.stopped_ns?, self.duration_ns().filter(|ns| *ns > 0)?);
         Some(stopped as f64 / duration as f64)

@@ -1,4 +1,4 @@
-//! Events in, requests out.
+//! Turns events into requests.
 
 use std::collections::VecDeque;
 
@@ -10,26 +10,27 @@ use crate::route::Routes;
 use crate::session::{ACTIVITY_STOP, EVENT, MESSAGE, PROVIDER};
 use crate::stops::{MAX_STOPS, Stops};
 
-/// Requests that wait until they can be judged. More are given out unjudged: what they lost is unknown.
+/// Maximum number of requests that wait for evaluation. Further requests are returned without evaluation: their lost
+/// time is unknown.
 pub const MAX_WAITING: usize = 16_384;
 
-/// So long after its beginning a session's own filter was read; it takes a quarter of a second.
+/// Time after the start of a session within which its own filter is processed. This takes 0.25 s.
 const OWN_FILTER_WITHIN_NS: i64 = 2_000_000_000;
 
-/// So much the distance of the clocks may change from one look at it to the next, while the wall clock is slewed.
+/// Maximum change of the offset between the clocks from one reading to the next, while the wall clock is slewed.
 const CLOCKS_APART_NS: i64 = 5_000_000;
 
-/// How the start of a request, a time of the wall clock, becomes one of the stream.
+/// Conversion of a request's start from the wall clock to the clock of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clock {
-    /// Unix nanoseconds of the stream's sync point, by the host's two clocks; `None`: not known yet.
+    /// Unix nanoseconds of the stream's sync point, from the two clocks of the host; `None` if still unknown.
     Live(Option<i64>),
-    /// A recording: the header's wall clock, which is cut to a millisecond, made better by the requests: none ended
-    /// before it began, so that the shortest one shows the distance best.
+    /// A recording. The wall clock of its header is truncated to 1 ms and refined by the requests: no request ended
+    /// before it started, so the shortest request shows the offset best.
     Recorded,
 }
 
-/// The requests of one process, as its events come.
+/// The requests of one process.
 #[derive(Debug)]
 pub struct Requests {
     clock: Clock,
@@ -37,18 +38,20 @@ pub struct Requests {
     stops: Stops,
     waiting: VecDeque<(Ended, i64)>,
     max_waiting: usize,
-    /// The greatest distance of start (Unix) and end (stream) that was seen, and the header's.
+    /// Maximum of the observed offsets between start (Unix) and end (stream), and the sync point of the header in Unix
+    /// nanoseconds.
     distance: Option<i64>,
     header_unix_ns: Option<i64>,
     seen: u64,
-    /// A request without a parent was sampled, which nobody but an SDK does.
+    /// Whether a request without a parent was sampled, which only an SDK does.
     shows_sdk: bool,
-    /// When another session's filter took the place of this one's.
+    /// Time at which the filter of another session replaced the filter of this session.
     taken: Option<i64>,
 }
 
 impl Requests {
-    /// Those of a live process. Stops are kept for `keep_ns`: as long as the longest request whose loss can be known.
+    /// Creates the requests of a live process. Stops are retained for `keep_ns`, which is the maximum duration of a
+    /// request whose lost time can be determined.
     pub fn live(keep_ns: i64) -> Self {
         Self {
             max_waiting: MAX_WAITING,
@@ -56,13 +59,14 @@ impl Requests {
         }
     }
 
-    /// Divides them into classes by their paths.
+    /// Classifies the requests by their paths.
     #[must_use]
     pub fn with_routes(self, routes: Routes) -> Self {
         Self { routes, ..self }
     }
 
-    /// Those of a recording, which is as long as it is: take them when it was read to its end.
+    /// Creates the requests of a recording, which can have any length. Take the requests after the recording has been
+    /// read to its end.
     pub fn recorded() -> Self {
         Self::new(Clock::Recorded, Stops::new(i64::MAX, usize::MAX))
     }
@@ -82,7 +86,7 @@ impl Requests {
         }
     }
 
-    /// Takes an event in. `false`: more requests wait than there is room for; take some.
+    /// Processes an event. Returns `false` if the maximum number of requests wait; in that case, take some requests.
     pub fn observe(&mut self, observed: &Observed<'_>) -> bool {
         let metadata = observed.event.metadata;
         if observed.layout.is_none() {
@@ -114,16 +118,16 @@ impl Requests {
         true
     }
 
-    /// Takes a request in that its own span reported, with its end in Unix nanoseconds of this host; the stops come by
-    /// [`Self::observe`]. `now`: nanoseconds since the sync point. `false`: as in [`Self::observe`], or the distance of
-    /// the clocks is not known yet; the request was not taken.
+    /// Adds a request that its own span reported, with its end in Unix nanoseconds of this host. The stops are added by
+    /// [`Self::observe`]. `now` is in nanoseconds since the sync point. Returns `false` if the request was not added,
+    /// because the maximum number of requests wait, or because the offset between the clocks is still unknown.
     pub fn reported(&mut self, ended: Ended, end_unix_ns: i64, now: i64) -> bool {
         let Some(base) = self.base().filter(|_| self.waiting.len() < self.max_waiting) else {
             return false;
         };
         self.seen += 1;
         let end = end_unix_ns.saturating_sub(base);
-        // An end that is still to come is a wrong clock's; the start is wrong by as much.
+        // An end in the future comes from a wrong clock. The start is wrong by the same amount.
         let start_unix_ns = ended
             .start_unix_ns
             .filter(|_| end <= now.saturating_add(CLOCKS_APART_NS));
@@ -135,7 +139,7 @@ impl Requests {
     fn ended(&mut self, ended: Ended, observed: &Observed<'_>) {
         self.seen += 1;
         self.shows_sdk |= ended.sampled == Some(true) && ended.parent_span_id.is_none();
-        // A damaged time is not after the event that says it.
+        // A damaged time is limited to the time of the event that contains it.
         let end = observed.header.offset_ns(ended.end_ticks).min(observed.at);
         if let Some(start) = ended.start_unix_ns {
             let distance = start.saturating_sub(end);
@@ -144,7 +148,7 @@ impl Requests {
         self.waiting.push_back((self.classed(ended), end));
     }
 
-    /// The same with its class in the place of its path.
+    /// Replaces the path of a request with its class.
     fn classed(&self, mut ended: Ended) -> Ended {
         if let Some(path) = ended.path.take() {
             ended.route = self.routes.class(&path);
@@ -152,48 +156,52 @@ impl Requests {
         ended
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<(Ended, i64)>() + self.stops.memory_bytes()
     }
 
-    /// Requests that were seen: none is no service of ASP.NET Core, or nobody asks it.
+    /// Returns the number of requests seen. If it is 0, the process is not an ASP.NET Core service, or receives no
+    /// requests.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Whether the flags of a request show that an SDK listens in the process: without one, only a caller's flag makes
-    /// them sampled.
+    /// Returns whether the flags of a request show that an SDK listens in the process. Without an SDK, a request is
+    /// sampled only if its caller set the flag.
     pub fn shows_sdk(&self) -> bool {
         self.shows_sdk
     }
 
-    /// When another session asked the provider for something, nanoseconds since the sync point: there is one set of
-    /// filters. From then on requests may be missing, and when that session ends all are.
+    /// Returns the time at which another session configured the provider, in nanoseconds since the sync point. All
+    /// sessions share one set of filters, so requests can be missing after this time, and all requests are missing
+    /// after the other session ends.
     pub fn taken(&self) -> Option<i64> {
         self.taken
     }
 
-    /// The distance of the host's two clocks, read again: Unix nanoseconds of the sync point.
+    /// Updates the offset between the host's two clocks, as Unix nanoseconds of the sync point.
     pub fn set_base(&mut self, unix_ns: i64) {
         self.clock = Clock::Live(Some(unix_ns));
     }
 
-    /// Unix nanoseconds of the sync point.
+    /// Returns the Unix nanoseconds of the sync point.
     fn base(&self) -> Option<i64> {
         match self.clock {
             Clock::Live(base) => base,
             Clock::Recorded => {
                 let header = self.header_unix_ns?;
-                // Below the millisecond that the header cut off, and not below what requests prove.
+                // The value is within the millisecond that the header truncates, and not below the value that requests
+                // prove.
                 let proven = self.distance.unwrap_or(header);
                 Some(proven.clamp(header, header.saturating_add(1_000_000)))
             }
         }
     }
 
-    /// The next request that ended before `until`, with what it lost. `is_lossy`: whether events were lost between two
-    /// instants. Losses show up to two passes of the runtime later, so that a live caller waits for that.
+    /// Removes and returns the next request that ended before `until`, with its lost time. `is_lossy` returns whether
+    /// events were lost between two times. Losses are detected up to two scans of the runtime later, so a live caller
+    /// must wait for that time.
     pub fn next(&mut self, until: i64, is_lossy: impl Fn(i64, i64) -> bool) -> Option<Request> {
         let (_, end) = self.waiting.front()?;
         if *end > until && self.waiting.len() < self.max_waiting {
@@ -203,7 +211,7 @@ impl Requests {
         let (ended, end) = self.waiting.pop_front()?;
         let base = self.base();
         let start = ended.start_unix_ns.zip(base);
-        // A clock that was set makes a start after the end.
+        // If a clock was set, the start can be after the end.
         let start = start
             .map(|(start, base)| start.saturating_sub(base))
             .filter(|start| *start <= end);
@@ -224,7 +232,7 @@ impl Requests {
 
     fn judge(&mut self, request: &mut Request, start: i64) {
         let mut stopped = 0_i64;
-        // Where two stops overlap, time counts once.
+        // Time in two overlapping stops counts once.
         let mut reached = start;
         for stop in self.stops.within(start, request.end) {
             let ns = stop.end.saturating_sub(stop.begin.max(reached)).max(0);
@@ -238,7 +246,7 @@ impl Requests {
         request.stopped_ns = Some(stopped);
     }
 
-    /// Whether every stop from this instant on was seen, losses aside.
+    /// Returns whether every stop since `from` was seen, ignoring losses.
     pub fn knows(&self, from: i64) -> bool {
         self.stops.knows(from)
     }

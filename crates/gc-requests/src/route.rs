@@ -1,45 +1,45 @@
-//! Classes of requests, by their paths or their sources: few and chosen, so that a path itself, which may hold
-//! secrets, is kept nowhere.
+//! Classes of requests, by path or source. There are few, configured classes, so a path, which can contain secrets, is
+//! never stored.
 
 use std::sync::Arc;
 
 use base::pattern::Pattern;
 
-/// Most classes: each is a series of its own. 32 of paths, 8 of sources.
+/// Maximum number of classes: 32 for paths, 8 for sources. Each class is a separate series.
 pub const MAX_ROUTES: usize = 40;
 
 /// A class of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Its name, as metrics have it.
+    /// Name in metrics.
     pub name: Box<str>,
-    /// Which paths it is for; `None`: it is of the activities of the source with this name.
+    /// Pattern of the paths; `None` if the class is for activities of the source with this name.
     pub path: Option<Pattern>,
 }
 
-/// The classes that requests are divided into; cheap to clone.
+/// The classes of requests. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Routes(Option<Arc<[Route]>>);
 
 impl Routes {
-    /// These, at most [`MAX_ROUTES`]; more are left out.
+    /// Creates classes from `routes`. Only the first [`MAX_ROUTES`] are used.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         let routes: Arc<[Route]> = routes.into_iter().take(MAX_ROUTES).collect();
         Self((!routes.is_empty()).then_some(routes))
     }
 
-    /// One is of paths: they are asked for.
+    /// Returns whether any class is for paths, so that the session must request paths.
     pub fn need_paths(&self) -> bool {
         self.all().iter().any(|route| route.path.is_some())
     }
 
-    /// The sources whose activities count.
+    /// Returns the names of the sources whose activities count.
     pub fn sources(&self) -> impl Iterator<Item = &str> {
         let sources = self.all().iter().filter(|route| route.path.is_none());
         sources.map(|route| &*route.name)
     }
 
-    /// The place of a source; `None`: its activities do not count.
+    /// Returns the index of a source, or `None` if its activities do not count.
     pub fn source(&self, is: impl Fn(&str) -> bool) -> Option<u8> {
         let place = self
             .all()
@@ -48,19 +48,19 @@ impl Routes {
         u8::try_from(place).ok()
     }
 
-    /// All of them.
+    /// Returns all classes.
     pub fn all(&self) -> &[Route] {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// The place of the first that a path belongs to; `None`: to none.
+    /// Returns the index of the first class that matches a path, or `None` if no class matches.
     pub fn class(&self, path: &str) -> Option<u8> {
         let fits = |route: &Route| route.path.as_ref().is_some_and(|pattern| pattern.fits(path));
         let place = self.all().iter().position(fits)?;
         u8::try_from(place).ok()
     }
 
-    /// The name of the class at that place.
+    /// Returns the name of the class at this index.
     pub fn name(&self, place: u8) -> Option<&str> {
         self.all().get(usize::from(place)).map(|route| &*route.name)
     }
@@ -70,10 +70,10 @@ impl Routes {
 mod tests {
     use super::*;
 
-    /// Scenario: paths and patterns with and without stars.
-    /// Guarantee: the first class that fits has the request; a path that fits none has no class.
+    /// Scenario: paths are classified by patterns with and without stars.
+    /// Guarantee: a request has the first class that matches; a path without a match has no class.
     #[test]
-    fn the_first_that_fits_is_its_class() {
+    fn first_matching_class_is_used() {
         let route = |name: &str, path: &str| Route {
             name: name.into(),
             path: Some(Pattern(path.to_owned())),

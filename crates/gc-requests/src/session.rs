@@ -1,41 +1,42 @@
-//! What a runtime is asked for.
+//! Configuration of the event session.
 //!
-//! `Microsoft-Diagnostics-DiagnosticSource` bridges `DiagnosticListener`s into event sessions; its argument names
-//! their events and the properties to send. `Microsoft.AspNetCore.Hosting.EndRequest` is written only while somebody
-//! asks for it by name, and asking for it makes ASP.NET Core begin no activity
-//! (`HostingApplicationDiagnostics.BeginRequest` looks for other names): the application's tracing stays as it is.
-//! `[AS]` sources, the usual way, change it where no SDK listens.
+//! `Microsoft-Diagnostics-DiagnosticSource` bridges `DiagnosticListener`s into event sessions. Its argument lists their
+//! events and the properties to send. `Microsoft.AspNetCore.Hosting.EndRequest` is written only while a session
+//! requests it by name. Requesting it does not make ASP.NET Core start activities
+//! (`HostingApplicationDiagnostics.BeginRequest` checks for other names), so the tracing of the application does not
+//! change. `[AS]` sources, the usual method, change it in processes without an SDK that listens.
 
-/// The provider.
+/// Name of the provider.
 pub const PROVIDER: &str = "Microsoft-Diagnostics-DiagnosticSource";
-/// Messages (how the filter was understood) and events.
+/// Keywords for messages (which report how the filter was interpreted) and events.
 pub const KEYWORDS: u64 = 0x3;
-/// Informational.
+/// Level Informational.
 pub const LEVEL: u32 = 4;
 /// Name of the bridged events. Their ids differ between versions.
 pub const EVENT: &str = "Event";
-/// Name of the messages by which the provider says how it understood a filter, whoever's it is. All sessions get them.
+/// Name of the messages in which the provider reports how it interpreted a filter of any session. Every session
+/// receives them.
 pub const MESSAGE: &str = "Message";
-/// The listener that requests are of.
+/// Name of the listener for requests.
 pub const SOURCE: &str = "Microsoft.AspNetCore";
-/// A request ended.
+/// Name of the event for a completed request.
 pub const END_REQUEST: &str = "Microsoft.AspNetCore.Hosting.EndRequest";
-/// A request ended with an exception that nothing handled: this comes in place of [`END_REQUEST`].
+/// Name of the event for a request that ended with an unhandled exception. It replaces [`END_REQUEST`].
 pub const UNHANDLED: &str = "Microsoft.AspNetCore.Hosting.UnhandledException";
 
-/// Name of the events by which an activity of a source ends.
+/// Name of the events for a completed activity of a source.
 pub const ACTIVITY_STOP: &str = "ActivityStop";
 
-/// Which of the fields that cost something are asked for.
+/// Optional fields, which have a cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// The path. It may hold secrets.
+    /// Whether to request the path, which can contain secrets.
     pub path: bool,
 }
 
-/// The argument of the provider. `sources`: names of `ActivitySource`s whose activities are asked for, too. To ask for
-/// them changes the tracing of a process in which nobody else listens: name them only where an SDK does
-/// (`Propagate` asks for less than every SDK).
+/// Returns the argument of the provider. `sources` are names of `ActivitySource`s whose activities are also requested.
+/// Requesting them changes the tracing of a process without a listener, so pass only sources for which an SDK listens
+/// (`Propagate` requests less than every SDK).
 pub fn arguments<'a>(fields: Fields, sources: impl IntoIterator<Item = &'a str>) -> String {
     let mut wanted = "EndTimestamp=timestamp;\
         TraceId=*Activity.TraceId;\
@@ -48,7 +49,7 @@ pub fn arguments<'a>(fields: Fields, sources: impl IntoIterator<Item = &'a str>)
     if fields.path {
         wanted.push_str(";Path=httpContext.Request.Path.Value");
     }
-    // The minus leaves out every property that is not named.
+    // The minus sign excludes all properties that are not listed.
     let mut lines = vec![
         format!("{SOURCE}/{END_REQUEST}:-{wanted}"),
         format!("{SOURCE}/{UNHANDLED}:-{wanted}"),
@@ -58,7 +59,7 @@ pub fn arguments<'a>(fields: Fields, sources: impl IntoIterator<Item = &'a str>)
     format!("FilterAndPayloadSpecs=\"{}\"", lines.join("\n"))
 }
 
-/// What is asked for of an activity. `Local` has a value where it is a part of another activity of the process.
+/// Requested fields of an activity. `Local` has a value if the activity is part of another activity of the process.
 const ACTIVITY_FIELDS: &str = "TraceId=TraceId;\
     SpanId=SpanId;\
     ParentSpanId=ParentSpanId;\
@@ -68,8 +69,8 @@ const ACTIVITY_FIELDS: &str = "TraceId=TraceId;\
     Local=Parent.Kind;\
     Failed=Status";
 
-/// Whether a text can be the name of a source here: nothing that means something in a filter, and not the source of the
-/// requests that are read anyway, in a way that does not need an SDK.
+/// Returns whether a text can be the name of a source. It must not contain characters with a meaning in a filter, and
+/// must not be the source of the requests, which are read in a way that does not need an SDK.
 pub fn is_source(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=128).contains(&name.len()) && name.bytes().all(is_plain) && name != SOURCE
@@ -79,10 +80,10 @@ pub fn is_source(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: no source; one; texts that mean something in a filter, and the source of the requests themselves.
-    /// Guarantee: a line for each that can be one, and nothing of the others.
+    /// Scenario: there is no source, one source, texts with a meaning in a filter, or the source of the requests.
+    /// Guarantee: the filter has a line for each valid source, and no line for other texts.
     #[test]
-    fn sources_are_lines_of_the_filter() {
+    fn valid_source_is_line_of_filter() {
         let lines = |sources: &[&str]| {
             let argument = arguments(Fields::default(), sources.iter().copied());
             argument.lines().skip(2).map(str::to_owned).collect::<Vec<_>>()

@@ -1,32 +1,32 @@
-//! The collector's stops, as their edges come, kept for as long as a request may need them.
+//! The collector's stops, built from their start and end events and retained while a request can need them.
 //!
-//! A stop is paired per thread, as in `clr_gc::gc`. That crate's collections are not used here: the first stop of a
-//! background collection is known there when the whole collection is over, and a request that it hit has ended long
-//! before.
+//! The events of a stop are paired per thread, as in `clr_gc::gc`. The collections of that crate are not used, because
+//! they report the first stop of a background collection only after the whole collection, when a request that was
+//! stopped has long ended.
 
 use std::collections::VecDeque;
 
 use clr_gc::event::{ClrEvent, GcType, SuspendReason};
 
-/// Stops of a live process that are kept at most: at 250 a second a minute of them.
+/// Maximum number of retained stops of a live process: about one minute at 250 stops per second.
 pub const MAX_STOPS: usize = 16_384;
-/// Stops that are open at once, one per thread.
+/// Maximum number of concurrent open stops, one per thread.
 const MAX_OPEN: usize = 64;
 
 /// A stop of the collector, in nanoseconds since the sync point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
-    /// SuspendEEBegin.
+    /// Time of SuspendEEBegin.
     pub begin: i64,
-    /// RestartEEBegin: the collector lets the threads go. Not RestartEEEnd, as in the pauses of collections: the thread
-    /// that wakes the others up is often overtaken by them, and on a busy machine writes it milliseconds later, while
-    /// requests run.
+    /// Time of RestartEEBegin, at which the collector releases the threads. The pauses of collections use RestartEEEnd,
+    /// but the thread that wakes the other threads is often overtaken by them. On a busy machine, it writes
+    /// RestartEEEnd milliseconds later, while requests already run.
     pub end: i64,
-    /// The collection that it was for; `None`: none ran in it.
+    /// Number of the collection that caused the stop; `None` if no collection ran in it.
     pub collection: Option<u32>,
-    /// Its generation; `None`: GCStart was not in this stop.
+    /// Generation of the collection; `None` if the stop did not contain GCStart.
     pub generation: Option<u32>,
-    /// It is one of the two stops of a background collection.
+    /// Whether the stop is one of the two stops of a background collection.
     pub background: bool,
 }
 
@@ -36,7 +36,7 @@ struct Open {
     reason: SuspendReason,
     has_collection: bool,
     restarting: Option<i64>,
-    /// Stops that began after it and are over.
+    /// Number of stops that started later and have already ended.
     overtaken: u8,
     stop: Stop,
 }
@@ -48,14 +48,14 @@ pub struct Stops {
     closed: VecDeque<Stop>,
     keep_ns: i64,
     most: usize,
-    /// Everything from here on is known; `None`: nothing was seen.
+    /// Time since which all stops are known; `None` if nothing was seen.
     since: Option<i64>,
-    /// The newest begin or end of a stop.
+    /// Time of the newest start or end of a stop.
     newest: i64,
 }
 
 impl Stops {
-    /// Keeps stops this long, nanoseconds, and at most so many.
+    /// Creates a store that retains stops for `keep_ns` nanoseconds, and at most `most` stops.
     pub fn new(keep_ns: i64, most: usize) -> Self {
         Self {
             open: Vec::new(),
@@ -67,29 +67,29 @@ impl Stops {
         }
     }
 
-    /// The session began here: no stop before it was seen.
+    /// Records the start of the session. Earlier stops were not seen.
     pub fn begin(&mut self, at: i64) {
         self.since.get_or_insert(at);
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<Open>()
     }
 
-    /// Whether every stop from this instant on is known.
+    /// Returns whether every stop since `from` is known.
     pub fn knows(&self, from: i64) -> bool {
         self.since.is_some_and(|since| since <= from)
     }
 
-    /// Takes an event in.
+    /// Processes an event.
     pub fn observe(&mut self, event: &ClrEvent<'_>, thread: u64, at: i64) {
         match event {
             ClrEvent::SuspendEeBegin(begin) => {
                 if self.open.len() >= MAX_OPEN {
                     self.open.remove(0);
                 }
-                // It is a thread's newest; one that did not end lost its end.
+                // The new stop is the newest of its thread. If an earlier stop is still open, its end was lost.
                 self.open.retain(|open| open.thread != thread);
                 let is_final = begin.reason == SuspendReason::FOR_GC_PREP;
                 self.open.push(Open {
@@ -108,13 +108,13 @@ impl Stops {
                 });
             }
             ClrEvent::GcStart(start) => {
-                // Server collectors start on a thread that did not stop the others.
+                // Server collections start on a thread that did not suspend the other threads.
                 let own = self.open.iter().rposition(|open| open.thread == thread);
                 let Some(place) = own.or(self.open.len().checked_sub(1)) else {
                     return;
                 };
                 let Some(open) = self.open.get_mut(place) else { return };
-                // A stop of several collections is the first one's: what it was made for.
+                // A stop with several collections belongs to the first collection, which caused it.
                 if !open.has_collection {
                     open.has_collection = true;
                     open.stop.collection = Some(start.count);
@@ -137,8 +137,8 @@ impl Stops {
                     restarting,
                     ..
                 } = self.open.remove(place);
-                // A thread announces its stop before it waits for another's to end: one may overtake. Two: the end of
-                // the stop was lost.
+                // A thread announces its stop before it waits for the end of another stop, so one stop can be overtaken
+                // once. If it is overtaken twice, its end was lost.
                 self.open.retain_mut(|open| {
                     open.overtaken += u8::from(open.stop.begin < stop.begin);
                     open.overtaken < 2
@@ -159,7 +159,7 @@ impl Stops {
         if stop.begin > stop.end {
             return;
         }
-        // By their ends; two overlap only while a debugger or profiler stops threads, too.
+        // Stops are ordered by their ends. Two stops overlap only if a debugger or profiler also suspends threads.
         self.closed.push_back(stop);
         while self.closed.len() > self.most
             || self
@@ -172,7 +172,7 @@ impl Stops {
         }
     }
 
-    /// The stops that overlap with an interval, oldest first, clipped to it.
+    /// Returns the stops that overlap an interval, oldest first, clipped to it.
     pub fn within(&self, from: i64, to: i64) -> impl Iterator<Item = Stop> {
         let first = self.closed.partition_point(|stop| stop.end <= from);
         let closed = self.closed.range(first..).copied().filter(move |stop| stop.begin < to);
@@ -181,7 +181,7 @@ impl Stops {
             .iter()
             .filter(|open| open.reason.is_gc())
             .map(move |open| Stop {
-                // It lasts at least that long.
+                // The stop lasts at least until `to`.
                 end: open.restarting.unwrap_or(to.max(open.stop.begin)),
                 ..open.stop
             });
@@ -225,7 +225,7 @@ mod tests {
         })
     }
 
-    /// A stop of one collection.
+    /// Adds a stop with one collection.
     fn stop(stops: &mut Stops, (begin, end): (i64, i64), count: u32) {
         stops.observe(&suspend(SuspendReason::FOR_GC, count - 1), 7, begin);
         stops.observe(&start(count, GcType::BLOCKING), 7, begin);
@@ -237,11 +237,12 @@ mod tests {
         stops.within(from, to).map(|stop| stop.end - stop.begin).sum()
     }
 
-    /// Scenario: a background collection with its two stops, a foreground one in between, and the stop of a profiler.
-    /// Guarantee: each stop is its own collection's, the concurrent part is none, and what is not the collector's does
-    /// not count. The stop ends with the beginning of the restart.
+    /// Scenario: a background collection has two stops, with a foreground collection between them, and a profiler also
+    /// suspends the threads.
+    /// Guarantee: each stop belongs to its collection; the concurrent part and the profiler's stop do not count. A stop
+    /// ends with the start of the restart.
     #[test]
-    fn a_background_collection_counts_with_its_stops() {
+    fn background_collection_counts_only_its_stops() {
         let mut stops = Stops::new(MINUTE, MAX_STOPS);
         stops.observe(&suspend(SuspendReason::FOR_GC, 4), 7, 100);
         stops.observe(&start(5, GcType::BACKGROUND), 9, 110);
@@ -262,15 +263,15 @@ mod tests {
                 (300, 320, Some(6), false),
                 (400, 430, Some(5), true)
             ],
-            "the last one goes on"
+            "the last stop is still open"
         );
         assert_eq!((lost(&stops, 120, 310), lost(&stops, 160, 290)), (40, 0));
     }
 
-    /// Scenario: the end of a stop was lost, and two others follow.
-    /// Guarantee: it is forgotten; requests that come later did not lose all their time.
+    /// Scenario: the end of a stop was lost, and two stops follow.
+    /// Guarantee: the stop is discarded, and later requests do not lose all their time.
     #[test]
-    fn a_stop_whose_end_was_lost_is_forgotten() {
+    fn stop_without_end_is_discarded() {
         let mut stops = Stops::new(MINUTE, MAX_STOPS);
         stops.observe(&suspend(SuspendReason::FOR_GC, 1), 3, 50);
         stop(&mut stops, (100, 110), 3);
@@ -278,10 +279,10 @@ mod tests {
         assert_eq!(lost(&stops, 300, 400), 0);
     }
 
-    /// Scenario: more stops than are kept, and older ones than are.
-    /// Guarantee: from when on all stops are known is said.
+    /// Scenario: there are more stops than the limit, and stops older than the retention time.
+    /// Guarantee: `knows` returns the time since which all stops are known.
     #[test]
-    fn what_is_forgotten_is_said() {
+    fn time_of_oldest_known_stop_is_updated() {
         let mut stops = Stops::new(1_000, 3);
         stops.begin(0);
         for number in 1..6 {
@@ -298,10 +299,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any stops one after the other, and any interval.
-        /// Guarantee: what is clipped is, nanosecond by nanosecond, what the stops and the interval have in common.
+        /// Scenario: any sequence of stops is compared with any interval.
+        /// Guarantee: the clipped stops cover exactly the nanoseconds that the stops and the interval have in common.
         #[test]
-        fn an_interval_loses_what_it_has_in_common_with_stops(
+        fn interval_loses_time_covered_by_stops(
             lengths in prop::collection::vec((0_i64..40, 0_i64..40), 0..20),
             from in 0_i64..800,
             length in 0_i64..800,

@@ -1,23 +1,24 @@
-//! How fast streams are decoded, on one core.
+//! Measures the speed of decoding on one core.
 //!
-//! The long stream is the file that `GCWATCH_BENCH_RECORDING` names; without it, one of 20 MB is made by repeating the
-//! events of a Verbose recording of the repository (75 bytes an event). Each run feeds it through
-//! [`Decoder::space`] in pieces of 256 KiB, as a reader of a file does, so one copy of every byte is included.
+//! The environment variable `GCWATCH_BENCH_RECORDING` names the file with the long stream. If it is unset, a stream of
+//! 20 MB is built by repeating the events of a Verbose recording of the repository (75 bytes per event). Each run feeds
+//! the stream through [`Decoder::space`] in chunks of 256 KiB, like a file reader, so the time includes one copy of
+//! every byte.
 //!
-//! Seen on a virtual machine with two cores (`lscpu`: AMD EPYC, family 25, model 17; L1d 64 KiB each; one of them
-//! used), medians, recording of .NET 10 with 269,998 events in 20.3 MB:
+//! Medians on a virtual machine with two cores (`lscpu`: AMD EPYC, family 25, model 17; 64 KiB of L1d each), of which
+//! one is used, for a .NET 10 recording with 269,998 events in 20.3 MB:
 //!
 //! | | time | bytes | events |
 //! |---|---|---|---|
-//! | the GC events of it, by time | 3.6 ms | 5.6 GB/s | 75 million/s |
-//! | none of it: counting and losses | 2.8 ms | 7.2 GB/s | 96 million/s |
-//! | all of it, by time | 16.5 ms | 1.2 GB/s | 16 million/s |
-//! | all of it, in file order | 12.7 ms | 1.6 GB/s | 21 million/s |
-//! | a recording of the default profile (82 KB), all, by time | 77 us | 1.1 GB/s | 17 million/s |
+//! | its GC events, by time | 3.6 ms | 5.6 GB/s | 75 million/s |
+//! | no events: only counting and loss detection | 2.8 ms | 7.2 GB/s | 96 million/s |
+//! | all events, by time | 16.5 ms | 1.2 GB/s | 16 million/s |
+//! | all events, in file order | 12.7 ms | 1.6 GB/s | 21 million/s |
+//! | a recording of the default profile (82 KB), all events, by time | 77 us | 1.1 GB/s | 17 million/s |
 //! | writing a Verbose recording | 1.5 ms | 0.58 GB/s | |
 //!
-//! The stream that is made gives 5.6, 7.2, 1.5 and 1.6 GB/s. For scale: TraceEvent 4.0.0 reads that recording at
-//! 310 MB/s.
+//! For the first four rows, the generated stream reaches 5.6, 7.2, 1.5 and 1.6 GB/s. For comparison, TraceEvent 4.0.0
+//! reads the .NET 10 recording at 310 MB/s.
 #![expect(clippy::unwrap_used, reason = "a bench may panic")]
 
 use std::io::Read;
@@ -32,13 +33,13 @@ fn main() {
     divan::main();
 }
 
-/// What a file's reader reads at once.
+/// Chunk size of a file reader, in bytes.
 const PIECE: usize = 256 << 10;
 
-/// Length of the stream that is made.
+/// Minimum length of the generated stream, in bytes.
 const MADE_BYTES: usize = 20 << 20;
 
-/// The events that collections are rebuilt from.
+/// The events from which gcwatch reconstructs collections.
 const GC_EVENTS: [u32; 11] = [1, 2, 3, 4, 7, 8, 9, 35, 39, 204, 205];
 
 static LONG: LazyLock<Vec<u8>> = LazyLock::new(|| match std::env::var_os("GCWATCH_BENCH_RECORDING") {
@@ -46,7 +47,7 @@ static LONG: LazyLock<Vec<u8>> = LazyLock::new(|| match std::env::var_os("GCWATC
     None => repeat(&recording("net10-steady-verbose"), MADE_BYTES),
 });
 
-/// A recording of the repository, unpacked.
+/// Reads and decompresses a recording of the repository.
 fn recording(name: &str) -> Vec<u8> {
     let path = format!(
         "{}/../../tests/recordings/{name}.nettrace.gz",
@@ -69,7 +70,7 @@ struct Kept {
     payload: Vec<u8>,
 }
 
-/// A stream of at least `length` bytes with the events of a recording over and over, later each time.
+/// Builds a stream of at least `length` bytes that repeats the events of a recording, with later timestamps each time.
 fn repeat(bytes: &[u8], length: usize) -> Vec<u8> {
     let (header, events) = events(bytes);
     let mut encoder = Encoder::new(header.format, &header).unwrap();
@@ -130,7 +131,7 @@ fn events(bytes: &[u8]) -> (TraceHeader, Vec<Kept>) {
     (decoder.header().unwrap().clone(), events)
 }
 
-/// Reads a stream to its end. Gives how many events there were and were delivered.
+/// Reads a stream to its end. Returns the number of events and the number of delivered events.
 fn read(bytes: &[u8], order: Order, interest: Interest) -> (u64, u64) {
     let mut decoder = Decoder::new(Options {
         order,
@@ -170,37 +171,37 @@ fn bench(bencher: Bencher<'_, '_>, bytes: &[u8], order: Order, interest: fn() ->
         .bench(|| read(black_box(bytes), order, interest()));
 }
 
-/// What gcwatch does: only the events that collections are rebuilt from, by time.
+/// The workload of gcwatch: only the events from which it reconstructs collections, in order of time.
 #[divan::bench]
 fn gc_events_of_a_verbose_stream(bencher: Bencher<'_, '_>) {
     bench(bencher, &LONG, Order::Time, gc_events);
 }
 
-/// Counting alone, losses included.
+/// Counting and loss detection without delivery.
 #[divan::bench]
 fn no_events_of_a_verbose_stream(bencher: Bencher<'_, '_>) {
     bench(bencher, &LONG, Order::Time, || Box::new(|_| None));
 }
 
-/// Every event, by time.
+/// Every event, in order of time.
 #[divan::bench]
 fn all_events_of_a_verbose_stream(bencher: Bencher<'_, '_>) {
     bench(bencher, &LONG, Order::Time, all);
 }
 
-/// Every event, as they come.
+/// Every event, in the order of the stream.
 #[divan::bench]
 fn all_events_of_a_verbose_stream_in_file_order(bencher: Bencher<'_, '_>) {
     bench(bencher, &LONG, Order::File, all);
 }
 
-/// A session of the default profile: all events are wanted, 70 collections in 82 KB.
+/// A session of the default profile: every event is wanted, 70 collections in 82 KB.
 #[divan::bench]
 fn all_events_of_an_informational_recording(bencher: Bencher<'_, '_>) {
     bench(bencher, &recording("net10-steady"), Order::Time, all);
 }
 
-/// Writing the events of a Verbose recording.
+/// Writes the events of a Verbose recording.
 #[divan::bench]
 fn encode_a_verbose_recording(bencher: Bencher<'_, '_>) {
     let bytes = recording("net10-steady-verbose");

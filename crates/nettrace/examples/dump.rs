@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn print(out: &mut impl Write, header: Option<&TraceHeader>, event: &Event<'_>) -> std::io::Result<()> {
     let seconds = header.map_or(0.0, |header| header.offset_ns(event.timestamp) as f64 / 1e9);
     let metadata = event.metadata;
-    // Native events have no names. A string of the stream is shown as Rust does: nothing in it can harm a terminal.
+    // Native events have no names. Strings of the stream are printed with Rust's debug format, so that they cannot harm
+    // a terminal.
     writeln!(
         out,
         "{seconds:>12.6} thread {:>7} {:?} event {} {:?} version {:?}: {} bytes",

@@ -1,8 +1,8 @@
-//! Blobs: the events (and definitions) inside a block, one header and one payload each.
+//! Blobs: the events (and definitions) in a block. Each blob has a header and a payload.
 //!
-//! Headers of one block build on each other: a flag says which fields differ from the blob before, so the state begins
-//! at zero with each block and a block can only be read from its front. Uncompressed headers are whole each time; no
-//! runtime writes them, but the format allows them.
+//! Headers in a block are delta-encoded: flags state which fields differ from the previous blob. The state is zero at
+//! the start of each block, so a block can only be read from the front. Uncompressed headers contain every field. The
+//! format allows them, but no runtime writes them.
 
 mod read;
 mod write;
@@ -10,7 +10,7 @@ mod write;
 pub use read::Blobs;
 pub(crate) use read::{BlobReader, malformed};
 
-/// Bits of a compressed header's first byte: which fields follow.
+/// Bits in the first byte of a compressed header. They state which fields follow.
 pub mod flags {
     /// The metadata id follows.
     pub const METADATA_ID: u8 = 0x01;
@@ -20,59 +20,59 @@ pub mod flags {
     pub const THREAD: u8 = 0x04;
     /// The stack id follows.
     pub const STACK_ID: u8 = 0x08;
-    /// V4: the activity id follows; V6: the label list id.
+    /// V4: the activity id follows. V6: the id of the label list follows.
     pub const ACTIVITY_OR_LABELS: u8 = 0x10;
     /// V4: the related activity id follows.
     pub const RELATED_ACTIVITY: u8 = 0x20;
-    /// The event is sorted. Nothing follows.
+    /// The event is sorted. No field follows.
     pub const SORTED: u8 = 0x40;
-    /// The payload's size follows.
+    /// The payload size follows.
     pub const PAYLOAD_SIZE: u8 = 0x80;
 }
 
-/// Bit of an uncompressed header's metadata id: the event is not sorted. (The V5 document says the opposite; the
-/// runtime and TraceEvent agree on this.)
+/// Bit in the metadata id of an uncompressed header: the event is not sorted. The V5 document states the opposite, but
+/// the runtime and TraceEvent agree on this meaning.
 const UNSORTED: u32 = 1 << 31;
 
-/// How the headers of a block are written.
+/// The layout of the headers in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderLayout {
-    /// V4, each header on the one before. What runtimes send.
+    /// V4, delta-encoded headers. Runtimes write this layout.
     V4Compressed,
-    /// V4, whole headers of 80 bytes, blobs aligned to 4.
+    /// V4, complete headers of 80 bytes; blobs are aligned to 4 bytes.
     V4Whole,
-    /// V6, each header on the one before. What one-collect writes.
+    /// V6, delta-encoded headers. One-collect writes this layout.
     V6Compressed,
-    /// V6, whole headers of 52 bytes.
+    /// V6, complete headers of 52 bytes.
     V6Whole,
 }
 
-/// The header of a blob. The default is the state at the beginning of a block.
+/// The header of a blob. The default is the state at the start of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlobHeader {
-    /// Which definition the event has; 0 in blobs that are definitions.
+    /// Id of the event's definition; 0 in blobs that are definitions.
     pub metadata_id: u32,
-    /// Number of the event among those of its capture thread.
+    /// Sequence number of the event in its capture thread.
     pub sequence: u32,
-    /// The thread that wrote the event into its buffer. V4: OS thread id, V6: thread index.
+    /// Thread that wrote the event into its buffer. V4: OS thread id. V6: thread index.
     pub capture_thread: u64,
-    /// Processor; all bits set when unknown.
+    /// Processor number; all bits are set if unknown.
     pub processor: u32,
-    /// The thread that the event is about. V4: OS thread id, V6: thread index.
+    /// Thread that the event is about. V4: OS thread id. V6: thread index.
     pub thread: u64,
-    /// Which stack, see [`Stack`](crate::Stack).
+    /// Id of the stack, see [`Stack`](crate::Stack).
     pub stack_id: u32,
-    /// Ticks.
+    /// Time of the event, in ticks.
     pub timestamp: i64,
-    /// V6: which label list; 0 is the empty one.
+    /// V6: id of the label list; 0 is the empty list.
     pub label_list: u32,
-    /// V4: zero when there is none.
+    /// V4: activity id; zero if absent.
     pub activity_id: [u8; 16],
-    /// V4: zero when there is none.
+    /// V4: related activity id; zero if absent.
     pub related_activity_id: [u8; 16],
-    /// No event later in the stream is older than this one.
+    /// Whether no later event in the stream is older than this event.
     pub is_sorted: bool,
-    /// Bytes of payload.
+    /// Payload size, in bytes.
     pub payload_size: u32,
 }
 

@@ -1,28 +1,28 @@
-//! Capture threads and their numbering: how losses are known.
+//! Tracks the sequence numbers of capture threads to detect losses.
 //!
-//! A writer numbers the events of each capture thread from 1, and the number goes up for dropped events too. So
-//! between two events of a thread `sequence - last - 1` were lost; a thread never seen has lost all before its first;
-//! and a sequence point has the numbers at its instant, also of threads all of whose events were lost.
+//! A writer numbers the events of each capture thread from 1, and dropped events also get a number. Between two events
+//! of a thread, `sequence - last - 1` events were lost. If a thread is new, all events before its first event were
+//! lost. A sequence point contains the current numbers of all threads, including threads whose events were all lost.
 
 use std::collections::HashMap;
 
 use crate::definitions::table_bytes;
 use crate::item::Gap;
 
-/// A difference of more is no loss: the thread id was given to a new thread, whose numbers begin anew.
+/// A larger difference is not a loss: the thread id was assigned to a new thread, whose numbers restart at 1.
 pub(crate) const LONGEST_GAP: u32 = 1 << 31;
 
 /// A capture thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CaptureThread {
     pub(crate) id: u64,
-    /// The number of its last event, or of a sequence point.
+    /// Number of the last event, or of the last sequence point.
     pub(crate) last: u32,
-    /// When that was.
+    /// Time of the last event or sequence point, in ticks.
     pub(crate) ticks: Option<i64>,
-    /// When it was last looked up.
+    /// Logical time of the last lookup.
     used: u64,
-    /// Its first number proves nothing: earlier ones may have been forgotten.
+    /// Whether the first number proves no loss, because earlier numbers may have been forgotten.
     unproven: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct CaptureThread {
 pub(crate) struct CaptureThreads {
     threads: Vec<CaptureThread>,
     places: HashMap<u64, usize>,
-    /// The stream's last sequence point.
+    /// Time of the last sequence point of the stream, in ticks.
     point: Option<i64>,
     clock: u64,
     forgotten: u64,
@@ -46,12 +46,13 @@ impl CaptureThreads {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.threads.capacity() * size_of::<CaptureThread>() + table_bytes::<(u64, usize)>(self.places.capacity())
     }
 
-    /// The place of a thread, for [`CaptureThreads::get_mut`], up to the next call of this.
+    /// Returns the index of a thread for [`CaptureThreads::get_mut`]. The index is valid until the next call of this
+    /// method.
     pub(crate) fn place(&mut self, id: u64) -> usize {
         self.clock += 1;
         if let Some(&place) = self.places.get(&id)
@@ -80,7 +81,7 @@ impl CaptureThreads {
         self.threads.get_mut(place)
     }
 
-    /// A sequence point at `ticks` confirms that `id` had reached the number `sequence`.
+    /// Records that a sequence point at `ticks` confirms the number `sequence` for thread `id`.
     pub(crate) fn confirm(&mut self, id: u64, sequence: u32, ticks: i64) -> Option<Gap> {
         let place = self.place(id);
         let known = self.threads.get_mut(place)?;
@@ -89,7 +90,7 @@ impl CaptureThreads {
         gap
     }
 
-    /// As [`CaptureThreads::confirm`], and the thread is gone.
+    /// Like [`CaptureThreads::confirm`], but also removes the thread.
     pub(crate) fn remove(&mut self, id: u64, sequence: u32, ticks: i64) -> Option<Gap> {
         let gap = self.confirm(id, sequence, ticks);
         if let Some(place) = self.places.remove(&id) {
@@ -101,18 +102,19 @@ impl CaptureThreads {
         gap
     }
 
-    /// All threads of a sequence point were confirmed.
+    /// Records a sequence point after all its threads have been confirmed.
     pub(crate) fn point(&mut self, ticks: i64) {
         self.point = Some(ticks);
     }
 
-    /// Ids mean other threads from now on.
+    /// Removes all threads, because their ids will be reused.
     pub(crate) fn forget(&mut self) {
         self.threads.clear();
         self.places.clear();
     }
 
-    /// The last number of a thread, and whether it is known: of one that may have been forgotten it is not.
+    /// Returns the last number of a thread, and whether it is known. It is unknown if the thread may have been
+    /// forgotten.
     pub(crate) fn last(&self, id: u64) -> (u32, bool) {
         let place = self.places.get(&id);
         match place.and_then(|place| self.threads.get(*place)) {
@@ -121,7 +123,7 @@ impl CaptureThreads {
         }
     }
 
-    /// Threads that were forgotten because there were too many.
+    /// Returns the number of threads that were forgotten because the limit was reached.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -143,7 +145,7 @@ impl CaptureThreads {
 }
 
 impl CaptureThread {
-    /// An event of this thread with a number other than the next one.
+    /// Handles an event whose number is not the expected one.
     #[cold]
     pub(crate) fn jump(&mut self, sequence: u32, ticks: i64) -> Option<Gap> {
         let gap = self.gap(sequence.wrapping_sub(self.last).wrapping_sub(1), ticks);
@@ -151,7 +153,7 @@ impl CaptureThread {
         gap
     }
 
-    /// `sequence` was seen.
+    /// Records that `sequence` was seen at `ticks`.
     #[inline(always)]
     pub(crate) fn advance(&mut self, sequence: u32, ticks: i64) {
         self.last = sequence;
@@ -159,7 +161,7 @@ impl CaptureThread {
         self.unproven = false;
     }
 
-    /// Without knowing V6's thread ids: `thread` is the capture thread.
+    /// Returns the gap of `lost` events. V6 thread ids are unknown here, so `thread` is the capture thread.
     fn gap(&self, lost: u32, before: i64) -> Option<Gap> {
         let is_gap = lost > 0 && lost < LONGEST_GAP && !self.unproven;
         is_gap.then_some(Gap {
@@ -189,9 +191,9 @@ mod tests {
         gap.map(|gap| (gap.lost, gap.after, gap.before))
     }
 
-    /// Scenario: losses before a thread's first event, between two, before a sequence point, and of a thread without
-    /// any event.
-    /// Guarantee: each is counted once, between the right instants.
+    /// Scenario: events are lost before a thread's first event, between two events, before a sequence point, and in a
+    /// thread without any event.
+    /// Guarantee: each loss is counted once, with the right interval.
     #[test]
     fn each_loss_is_counted_once() {
         let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
@@ -205,10 +207,10 @@ mod tests {
         assert_eq!(event(&mut threads, 3, 2, 70), Some((1, Some(60), 70)));
     }
 
-    /// Scenario: numbers wrap; and a thread id is given to a new thread, whose numbers begin at 1 again.
-    /// Guarantee: the wrap is counted through, the restart is no loss.
+    /// Scenario: sequence numbers wrap; a thread id is assigned to a new thread, whose numbers restart at 1.
+    /// Guarantee: losses across the wrap are counted, and the restart is not a loss.
     #[test]
-    fn wraps_are_counted_through_and_restarts_are_not_losses() {
+    fn wrapped_number_is_counted_and_restart_is_not_a_loss() {
         let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         event(&mut threads, 1, u32::MAX - 1, 10);
         assert_eq!(event(&mut threads, 1, 2, 20), Some((3, None.or(Some(10)), 20)));
@@ -218,11 +220,11 @@ mod tests {
         assert_eq!(point(&mut threads, 1, 2, 60), None);
     }
 
-    /// Scenario: more threads than the limit.
-    /// Guarantee: memory is bounded, the threads heard of last are still followed, and a forgotten one that comes back
-    /// is not taken for a thread that lost all its events.
+    /// Scenario: a stream has more threads than the limit.
+    /// Guarantee: memory is bounded, the most recently used threads are still tracked, and a forgotten thread that
+    /// returns does not count as a thread that lost all its events.
     #[test]
-    fn too_many_threads_do_not_become_losses() {
+    fn forgotten_thread_does_not_become_a_loss() {
         let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         for id in 0..MAX_CAPTURE_THREADS as u64 + 1 {
             event(&mut threads, id, 1, 0);
@@ -235,10 +237,10 @@ mod tests {
         assert_eq!(event(&mut threads, newest, 3, 2), Some((1, Some(0), 2)));
     }
 
-    /// Scenario: V6 removes a thread; its index is given again.
-    /// Guarantee: the loss at its end is reported; the others stay known.
+    /// Scenario: V6 removes a thread, and its index is reused.
+    /// Guarantee: the loss at the end of the thread is reported, and the other threads are still tracked.
     #[test]
-    fn removed_threads_begin_anew() {
+    fn removed_thread_restarts_numbering() {
         let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         for id in 1..4 {
             event(&mut threads, id, 1, 0);

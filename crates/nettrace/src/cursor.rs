@@ -1,9 +1,9 @@
-//! Reading numbers and strings from bytes that are all there.
+//! Reads numbers and strings from a complete byte slice.
 
 use crate::error::Error;
 use crate::limits::MAX_STRING_BYTES;
 
-/// An unsigned LEB128 number of 32 bits; `None` when it is cut off or has more bits.
+/// Reads an unsigned LEB128 number of 32 bits. Returns `None` if the number is truncated or has more bits.
 #[inline(always)]
 pub(crate) fn varu32(bytes: &[u8], at: &mut usize) -> Option<u32> {
     let byte = *bytes.get(*at)?;
@@ -31,7 +31,7 @@ fn varu32_rest(bytes: &[u8], at: &mut usize, first: u8) -> Option<u32> {
     None
 }
 
-/// An unsigned LEB128 number of 64 bits; `None` when it is cut off or has more bits.
+/// Reads an unsigned LEB128 number of 64 bits. Returns `None` if the number is truncated or has more bits.
 #[inline(always)]
 pub(crate) fn varu64(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let byte = *bytes.get(*at)?;
@@ -73,7 +73,7 @@ pub(crate) fn put_varu32(out: &mut Vec<u8>, value: u32) {
     put_varu64(out, u64::from(value));
 }
 
-/// A place in bytes of which the offset in the stream is known, so that every error can name it.
+/// A position in bytes whose offset in the stream is known, so that every error can contain the offset.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -82,12 +82,12 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// `base`: offset of the first byte in the stream.
+    /// Creates a cursor. `base` is the offset of the first byte in the stream.
     pub(crate) fn new(bytes: &'a [u8], base: u64) -> Self {
         Self { bytes, at: 0, base }
     }
 
-    /// Where the next byte is in the stream.
+    /// Returns the offset of the next byte in the stream.
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
@@ -108,15 +108,15 @@ impl<'a> Cursor<'a> {
         Error::corrupt(self.offset(), reading, problem)
     }
 
-    /// The next `count` bytes.
+    /// Returns the next `count` bytes.
     pub(crate) fn take(&mut self, count: usize, reading: &'static str) -> Result<&'a [u8], Error> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..count));
-        let taken = taken.ok_or_else(|| self.corrupt(reading, "it is cut off"))?;
+        let taken = taken.ok_or_else(|| self.corrupt(reading, "it is truncated"))?;
         self.at += count;
         Ok(taken)
     }
 
-    /// A cursor over the next `count` bytes; this one goes on after them.
+    /// Returns a cursor over the next `count` bytes, and advances past them.
     pub(crate) fn part(&mut self, count: usize, reading: &'static str) -> Result<Self, Error> {
         let base = self.offset();
         Ok(Self::new(self.take(count, reading)?, base))
@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let taken = rest
             .first_chunk()
-            .ok_or_else(|| self.corrupt(reading, "it is cut off"))?;
+            .ok_or_else(|| self.corrupt(reading, "it is truncated"))?;
         self.at += N;
         Ok(*taken)
     }
@@ -154,7 +154,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn varu32(&mut self, reading: &'static str) -> Result<u32, Error> {
         let mut at = self.at;
         let value = varu32(self.bytes, &mut at);
-        let value = value.ok_or_else(|| self.corrupt(reading, "a variable-length number is cut off or too large"))?;
+        let value = value.ok_or_else(|| self.corrupt(reading, "a variable-length number is truncated or too large"))?;
         self.at = at;
         Ok(value)
     }
@@ -162,17 +162,17 @@ impl<'a> Cursor<'a> {
     pub(crate) fn varu64(&mut self, reading: &'static str) -> Result<u64, Error> {
         let mut at = self.at;
         let value = varu64(self.bytes, &mut at);
-        let value = value.ok_or_else(|| self.corrupt(reading, "a variable-length number is cut off or too large"))?;
+        let value = value.ok_or_else(|| self.corrupt(reading, "a variable-length number is truncated or too large"))?;
         self.at = at;
         Ok(value)
     }
 
-    /// UTF-16 up to a zero unit. Unpaired surrogates become U+FFFD.
+    /// Reads UTF-16 up to a zero unit. Unpaired surrogates become U+FFFD.
     pub(crate) fn utf16z(&mut self, reading: &'static str) -> Result<String, Error> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let (units, _) = rest.as_chunks::<2>();
         let Some(length) = units.iter().position(|unit| *unit == [0, 0]) else {
-            return Err(self.corrupt(reading, "a string without its end"));
+            return Err(self.corrupt(reading, "a string is not terminated"));
         };
         if length * 2 > MAX_STRING_BYTES {
             return Err(Error::limit(self.offset(), reading, length * 2, MAX_STRING_BYTES));
@@ -185,7 +185,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// UTF-8 after its length. Invalid sequences become U+FFFD.
+    /// Reads UTF-8 with a length prefix. Invalid sequences become U+FFFD.
     pub(crate) fn utf8(&mut self, reading: &'static str) -> Result<String, Error> {
         let offset = self.offset();
         let length = self.varu32(reading)? as usize;
@@ -195,7 +195,7 @@ impl<'a> Cursor<'a> {
         Ok(String::from_utf8_lossy(self.take(length, reading)?).into_owned())
     }
 
-    /// Steps over UTF-8 after its length.
+    /// Skips UTF-8 with a length prefix.
     pub(crate) fn skip_utf8(&mut self, reading: &'static str) -> Result<(), Error> {
         let length = self.varu32(reading)? as usize;
         self.take(length, reading).map(|_| ())
@@ -209,10 +209,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: any number, and every prefix of its bytes.
-        /// Guarantee: it comes back, takes at most ten bytes, and a prefix is no number.
+        /// Scenario: any number is written, and every prefix of its bytes is read.
+        /// Guarantee: the number round-trips in at most ten bytes, and a prefix is rejected.
         #[test]
-        fn varu64_comes_back(value: u64) {
+        fn varu64_round_trips(value: u64) {
             let mut bytes = Vec::new();
             put_varu64(&mut bytes, value);
             prop_assert!(bytes.len() <= crate::limits::MAX_VARU64_BYTES);
@@ -224,10 +224,10 @@ mod tests {
             }
         }
 
-        /// Scenario: any number of 32 bits, and one of more.
-        /// Guarantee: it comes back in at most five bytes; more bits are refused, not cut.
+        /// Scenario: any 32-bit number is written, and a larger number.
+        /// Guarantee: the number round-trips in at most five bytes; the larger number is rejected, not truncated.
         #[test]
-        fn varu32_comes_back(value: u32, more in (1_u64 << 32)..) {
+        fn varu32_round_trips(value: u32, more in (1_u64 << 32)..) {
             let mut bytes = Vec::new();
             put_varu32(&mut bytes, value);
             prop_assert!(bytes.len() <= crate::limits::MAX_VARU32_BYTES);
@@ -240,8 +240,8 @@ mod tests {
         }
     }
 
-    /// Scenario: numbers that never end, and one of 65 bits.
-    /// Guarantee: refused.
+    /// Scenario: numbers do not terminate, or have 65 bits.
+    /// Guarantee: the numbers are rejected.
     #[test]
     fn overlong_numbers_are_refused() {
         assert_eq!(varu64(&[0xff; 16], &mut 0), None);
@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(varu32(&[0xff, 0xff, 0xff, 0xff, 0x0f], &mut 0), Some(u32::MAX));
     }
 
-    /// Scenario: strings in both encodings, whole and cut.
-    /// Guarantee: whole ones are read, cut ones are errors at their offset.
+    /// Scenario: strings in both encodings are complete or truncated.
+    /// Guarantee: complete strings are read, and truncated strings are errors with their offset.
     #[test]
     fn strings_are_bounded() {
         let bytes = [b'G', 0, b'C', 0, 0, 0, 2, b'o', b'k', 9];

@@ -1,4 +1,4 @@
-//! The decoder: bytes in, items out.
+//! The decoder, which turns bytes into items.
 
 mod step;
 
@@ -13,25 +13,25 @@ use crate::queue::Taken;
 use crate::stats::Stats;
 use step::{Decoded, OpenBlock, Position};
 
-/// Decodes a stream as its bytes come, in pieces of any size, without doing I/O itself. See the [crate].
+/// Decodes a stream from chunks of any size, without performing I/O. See the [crate documentation](crate).
 #[derive(Debug)]
 pub struct Decoder {
     input: Input,
     place: Position,
     format: Format,
     header: Option<TraceHeader>,
-    /// The header comes next.
+    /// Whether the header is the next item.
     announce: bool,
-    /// An event block at the front of the input that is being read.
+    /// The event block at the front of the input that is being decoded.
     open: Option<OpenBlock>,
     intake: Intake,
-    /// A sequence point that comes after what waits.
+    /// A sequence point to deliver after the waiting events.
     point: Option<Point>,
     order: Order,
     stacks: bool,
-    /// Takes the blocks of a V4 stream.
+    /// Receives the blocks of a V4 stream.
     keeper: Option<Box<dyn Keeper>>,
-    /// The newest instant delivered.
+    /// Timestamp of the newest delivered event, in ticks.
     newest: i64,
     finished: bool,
     failed: Option<Error>,
@@ -39,7 +39,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder before the first byte.
+    /// Creates a decoder.
     pub fn new(options: Options) -> Self {
         let Options {
             order,
@@ -66,34 +66,36 @@ impl Decoder {
         }
     }
 
-    /// Gives the blocks of the stream to a keeper from now on, if it is of V4. To be called before the first byte.
+    /// Passes the blocks of the stream to a keeper if the stream is V4. Call this method before the first byte.
     pub fn keep(&mut self, keeper: Box<dyn Keeper>) {
         self.keeper = Some(keeper);
     }
 
-    /// A place to read into, at least `min` bytes long: the decoder's own buffer. Then [`Decoder::filled`]. The buffer
-    /// grows by what is put in and not yet asked out: ask for items until there is none before filling it again.
+    /// Returns a buffer of at least `min` bytes to read into, which belongs to the decoder. Call [`Decoder::filled`]
+    /// afterwards. The buffer grows with bytes that have not been consumed, so call [`Decoder::next_item`] until it
+    /// returns `None` before filling it again.
     pub fn space(&mut self, min: usize) -> &mut [u8] {
         self.input.space(min)
     }
 
-    /// The first `n` bytes of the last [`Decoder::space`] are the next bytes of the stream.
+    /// Declares that the first `n` bytes of the last [`Decoder::space`] are the next bytes of the stream.
     pub fn filled(&mut self, n: usize) {
         self.intake.stats.bytes += self.input.filled(n) as u64;
     }
 
-    /// The next bytes of the stream, copied.
+    /// Copies the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.input.push(bytes);
         self.intake.stats.bytes += bytes.len() as u64;
     }
 
-    /// The next item. `None`: more bytes are needed; or, after [`Decoder::finish`] or the end tag, there are no more.
+    /// Returns the next item, or `None` if more bytes are needed. After [`Decoder::finish`] or the end tag, `None`
+    /// means that there are no more items.
     ///
     /// # Errors
     ///
-    /// When the bytes are not a readable stream, or damaged. What came before the damage is delivered before the error;
-    /// every later call returns the same error.
+    /// Returns an error if the bytes are not a supported stream, or are damaged. Items before the damage are delivered
+    /// before the error. Every later call returns the same error.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, Error> {
         loop {
             if self.announce {
@@ -140,27 +142,26 @@ impl Decoder {
         }
     }
 
-    /// A live stream is idle: all events that wait for their order may be delivered now. The runtime writes what it has
-    /// about every 100 ms, so after two or three times that nothing older will come.
+    /// Releases all events that wait for their order. Call this method if a live stream is idle. The runtime writes its
+    /// buffers about every 100 ms, so after two or three such periods no older event will arrive.
     pub fn flush(&mut self) {
         self.intake.queue.flush();
     }
 
-    /// Releases unused memory. For one of many streams that are idle most of the time; a stream that is read as fast as
-    /// possible should keep its buffers. Ask for items until there is none before.
+    /// Releases unused memory. This method is for streams that are idle most of the time; a stream that is read at full
+    /// speed should keep its buffers. Call [`Decoder::next_item`] until it returns `None` first.
     pub fn shrink(&mut self) {
         self.input.shrink();
         self.intake.queue.shrink();
     }
 
-    /// Bytes on the heap that it holds now, those of tables by their capacity. In constant time but for the properties
-    /// of a V6 header. See
-    /// [`limits`](crate::limits).
+    /// Returns the current heap size, in bytes, with tables counted by capacity. Runs in constant time, except for the
+    /// properties of a V6 header. See [`limits`](crate::limits).
     pub fn memory_bytes(&self) -> usize {
         self.memory().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// [`Decoder::memory_bytes`] by store, each named as in a sentence.
+    /// Returns [`Decoder::memory_bytes`] by store. Each name fits into a sentence.
     pub fn memory(&self) -> [(&'static str, usize); 8] {
         let properties = self.header.iter().flat_map(|header| &header.properties);
         let properties = properties.map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len());
@@ -177,22 +178,23 @@ impl Decoder {
         ]
     }
 
-    /// No more bytes will come: ask for items until there is none, then [`Decoder::ending`] is known.
+    /// Declares the end of the input. Call [`Decoder::next_item`] until it returns `None`; afterwards
+    /// [`Decoder::ending`] is available.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// The header; `None` before it was read.
+    /// Returns the header, or `None` if it has not been read yet.
     pub fn header(&self) -> Option<&TraceHeader> {
         self.header.as_ref()
     }
 
-    /// Events, bytes and losses counted so far.
+    /// Returns the events, bytes and losses counted so far.
     pub fn stats(&self) -> &Stats {
         &self.intake.stats
     }
 
-    /// How the stream ended; `None` while it has not, and after an error.
+    /// Returns how the stream ended, or `None` if it has not ended or has failed.
     pub fn ending(&self) -> Option<Ending> {
         self.ending
     }

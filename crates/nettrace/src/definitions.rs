@@ -1,4 +1,4 @@
-//! The definitions of a stream, and which of them the consumer wants.
+//! The definitions of a stream, and the consumer's interest in them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,18 +9,19 @@ use crate::limits::{DENSE_METADATA_IDS, Limits};
 use crate::metadata::Metadata;
 use crate::options::Interest;
 
-/// A live stream has few definitions, and they stay: up to so many, the list grows in small steps.
+/// Up to this number of definitions, the list grows in small steps. A live stream has few definitions, and they are
+/// retained.
 const FEW: usize = 64;
 const AT_ONCE: usize = 4;
 
-/// What to do with the events of a metadata id.
+/// The action for events of a metadata id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// No definition.
+    /// The id has no definition.
     Unknown,
-    /// Count them.
+    /// Count the events. The number is the index of the definition.
     Uninteresting(u32),
-    /// Deliver them. The number is the place of the definition.
+    /// Deliver the events. The number is the index of the definition.
     Wanted(u32),
 }
 
@@ -30,16 +31,16 @@ struct Definition {
     tag: Option<u32>,
 }
 
-/// The definitions. A place is never given to another definition while events may wait, so that a metadata id that is
-/// defined again does not change events that came before.
+/// The definitions of a stream. An index is not reused while events may be waiting, so redefining a metadata id does
+/// not affect earlier events.
 pub(crate) struct Definitions {
     list: Vec<Definition>,
-    /// By metadata id.
+    /// Targets by metadata id.
     dense: Vec<Target>,
     sparse: HashMap<u32, Target>,
-    /// Definitions as changed by labels.
+    /// Definitions with label overrides applied.
     changed: HashMap<(u32, Overrides), Target>,
-    /// There were too many such ways: no more are made.
+    /// Whether the limit of such combinations was reached. No more are created.
     changes_exhausted: bool,
     memory: usize,
     max_definitions: usize,
@@ -62,7 +63,7 @@ impl Definitions {
         }
     }
 
-    /// What to do with events of an id.
+    /// Returns the action for events of an id.
     #[inline(always)]
     pub(crate) fn target(&self, id: u32) -> Target {
         match self.dense.get(id as usize) {
@@ -71,17 +72,17 @@ impl Definitions {
         }
     }
 
-    /// A definition and the tag of its events.
+    /// Returns a definition and the tag of its events.
     #[inline]
     pub(crate) fn get(&self, place: u32) -> Option<(&Metadata, u32)> {
         let definition = self.list.get(place as usize)?;
         Some((&definition.metadata, definition.tag.unwrap_or_default()))
     }
 
-    /// The stream defines an id; `offset` is where.
+    /// Records a definition in the stream. `offset` is its position.
     pub(crate) fn define(&mut self, metadata: Metadata, offset: u64) -> Result<(), Error> {
         let id = metadata.id;
-        // Repeated: nothing new.
+        // The definition is repeated unchanged.
         if let Target::Uninteresting(place) | Target::Wanted(place) = self.target(id)
             && self
                 .list
@@ -105,8 +106,8 @@ impl Definitions {
         Ok(())
     }
 
-    /// What to do with events of a definition that labels override. When there are too many combinations, the labels
-    /// are ignored.
+    /// Returns the action for events whose definition is overridden by labels. If there are too many combinations, the
+    /// labels are ignored.
     pub(crate) fn overridden(&mut self, target: Target, overrides: Overrides) -> Target {
         let (Target::Uninteresting(place) | Target::Wanted(place)) = target else {
             return target;
@@ -129,7 +130,7 @@ impl Definitions {
         changed
     }
 
-    /// Ids mean other definitions from now on. Not while events wait.
+    /// Removes all definitions, because their ids will be reused. Must not be called while events wait.
     pub(crate) fn forget(&mut self) {
         self.list.clear();
         self.dense.clear();
@@ -139,9 +140,9 @@ impl Definitions {
         self.memory = 0;
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        // The list has room beside what is counted as memory.
+        // The capacity of the list exceeds the definitions that `memory` counts.
         let spare = self.list.capacity() - self.list.len();
         self.memory
             + spare * size_of::<Definition>()
@@ -176,8 +177,8 @@ impl Definitions {
     }
 }
 
-/// Bytes of a hash table that has room for so many: an entry and a byte for each of its places, of which an eighth
-/// stays free.
+/// Returns the size of a hash table with the given capacity, in bytes. Each bucket takes an entry and one byte, and one
+/// eighth of the buckets stays free.
 pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
     (capacity + capacity / 7) * (size_of::<T>() + 1)
 }
@@ -202,10 +203,10 @@ mod tests {
         }
     }
 
-    /// Scenario: small and huge ids, one defined again as it was, one as another event.
-    /// Guarantee: interest is asked once per definition; what is defined anew leaves the old place as it was.
+    /// Scenario: ids are small and huge; one id is redefined unchanged, one as a different event.
+    /// Guarantee: `interest` is called once per definition, and a redefinition does not change the old index.
     #[test]
-    fn old_places_stay() {
+    fn redefinition_keeps_old_index() {
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         let counter = std::sync::Arc::clone(&asked);
         let mut definitions = Definitions::new(
@@ -241,8 +242,8 @@ mod tests {
         assert_eq!(definitions.target(1), Target::Unknown);
     }
 
-    /// Scenario: a stream that never stops defining.
-    /// Guarantee: an error at the limit.
+    /// Scenario: a stream keeps sending definitions.
+    /// Guarantee: the decoder returns an error at the limit.
     #[test]
     fn endless_definitions_reach_a_limit() {
         let mut definitions = Definitions::new(Box::new(|_| None), &Limits::for_files());

@@ -1,9 +1,9 @@
-//! Writes streams that this crate's decoder and other tools read: buffered live events, and streams made for tests.
+//! Writes streams that the decoder of this crate and other tools can read: retained live events, and streams for tests.
 //!
-//! The caller provides what only it knows: sequence numbers per capture thread from 1, times that ascend per capture
-//! thread, `is_sorted` only where nothing older follows. The encoder does the rest: blocks of about 100 KiB,
-//! definitions and stacks before the events that refer to them, headers relative to the ones before, absolute
-//! alignment, a sequence point before the end.
+//! The caller provides what only the caller knows: sequence numbers that start at 1 per capture thread, timestamps that
+//! increase per capture thread, and `is_sorted` only for events that no older event follows. The encoder does the rest:
+//! blocks of about 100 KiB, definitions and stacks before the events that refer to them, delta-encoded headers,
+//! absolute alignment, and a sequence point before the end.
 //!
 //! ```
 //! use nettrace::encode::{Encoder, EventRecord};
@@ -54,40 +54,42 @@ use crate::header::{Format, TraceHeader};
 use crate::limits::MAX_LABEL_LISTS;
 use crate::metadata::Metadata;
 
-/// Blobs in a block before the next is begun, as the runtime has it.
+/// Maximum size of the blobs in a block, in bytes, as in the runtime. The next blob starts a new block.
 pub const BLOCK_BYTES: usize = 100 << 10;
 
-/// Writes a stream into memory. [`Encoder::take`] what is written from time to time, or [`Encoder::finish`] it whole.
+/// Writes a stream into memory. Call [`Encoder::take`] to remove the bytes written so far, or [`Encoder::finish`] to
+/// get the whole stream.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
     out: Vec<u8>,
-    /// Bytes taken away before `out`: alignment counts from the beginning of the stream.
+    /// Number of bytes that were removed before `out`. Alignment is relative to the start of the stream.
     taken: u64,
     metadata: Blobs,
-    /// V6's metadata rows.
+    /// V6: rows of the next metadata block.
     rows: Vec<u8>,
     stack_blocks: Vec<Vec<u8>>,
     thread_rows: Vec<u8>,
-    /// V6: label lists that are not written yet, the id of the first, and all since the last sequence point.
+    /// V6: label lists that have not been written yet, their number, and the ids of all lists since the last sequence
+    /// point.
     lists: Vec<u8>,
     lists_count: u32,
     list_ids: HashMap<Vec<u8>, u32>,
     events: Blobs,
     defined: BTreeSet<u32>,
-    /// The last number of each capture thread, for the sequence point at the end.
+    /// Last sequence number of each capture thread, for the final sequence point.
     sequences: BTreeMap<u64, u32>,
     newest: i64,
-    /// Events since the last sequence point.
+    /// Whether events were written after the last sequence point.
     unconfirmed: bool,
 }
 
 impl Encoder {
-    /// A stream of a format, which takes precedence over the one in the header. Headers of events are compressed.
+    /// Creates an encoder. `format` takes precedence over the format in the header. Headers of events are compressed.
     ///
     /// # Errors
     ///
-    /// When the header's properties are too long.
+    /// Returns an error if the properties of the header are too long.
     pub fn new(format: Format, header: &TraceHeader) -> Result<Self, EncodeError> {
         let mut encoder = Self {
             format,
@@ -127,7 +129,7 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// Whether the headers of events build on each other. The default is yes.
+    /// Sets whether the headers of events are delta-encoded. The default is `true`.
     pub fn compressed(mut self, compressed: bool) -> Self {
         self.metadata.compressed = compressed;
         self.events.compressed = compressed;
@@ -138,10 +140,10 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When a part of it is too long for the format.
+    /// Returns an error if a part of the definition is too long for the format.
     pub fn metadata(&mut self, metadata: &Metadata) -> Result<(), EncodeError> {
         if !self.defined.insert(metadata.id) {
-            // Events so far mean the old definition.
+            // Earlier events refer to the old definition.
             self.flush()?;
         }
         match self.format {
@@ -157,7 +159,7 @@ impl Encoder {
                 if self.rows.len() + row.len() > BLOCK_BYTES {
                     self.flush()?;
                 }
-                // A row is shorter than its length field allows, or there would be none.
+                // `write_v6` returns `None` for a row that does not fit into its length field.
                 self.rows.extend((row.len() as u16).to_le_bytes());
                 self.rows.extend(row);
             }
@@ -165,7 +167,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// V4: defines a kind of event that was not defined before, by the payload of its definition.
+    /// V4: writes the definition of a new kind of event from the payload of the definition.
     pub(crate) fn definition_v4(&mut self, payload: &[u8]) -> Result<(), EncodeError> {
         let header = BlobHeader {
             processor: u32::MAX,
@@ -185,7 +187,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When a part of it is too long for the format.
+    /// Returns an error if a part of the event is too long for the format, or if a V4 event has labels.
     pub fn event(&mut self, event: &EventRecord<'_>) -> Result<(), EncodeError> {
         let payload_size = length(event.payload.len(), "a payload")?;
         let label_list = self.label_list(event)?;
@@ -217,7 +219,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The id of an event's labels, which are written with the next block of events.
+    /// Returns the id of an event's labels, which are written with the next event block.
     fn label_list(&mut self, event: &EventRecord<'_>) -> Result<u32, EncodeError> {
         if self.format == Format::V4 {
             return if event.labels.is_empty() {
@@ -244,12 +246,12 @@ impl Encoder {
         Ok(id)
     }
 
-    /// Defines stacks with consecutive ids, pointers of the traced process each, for events up to the next sequence
-    /// point.
+    /// Defines stacks with consecutive ids for events before the next sequence point. Each stack is a list of pointers
+    /// of the traced process.
     ///
     /// # Errors
     ///
-    /// When they do not fit into a block.
+    /// Returns an error if the stacks do not fit into a block.
     pub fn stack_block(&mut self, first_id: u32, stacks: &[&[u8]]) -> Result<(), EncodeError> {
         let mut content = first_id.to_le_bytes().to_vec();
         content.extend(length(stacks.len(), "a stack block")?.to_le_bytes());
@@ -262,11 +264,11 @@ impl Encoder {
         Ok(())
     }
 
-    /// Ends the blocks that were begun, so that all events are in what [`Encoder::take`] gives.
+    /// Completes open blocks, so that [`Encoder::take`] returns all events written so far.
     ///
     /// # Errors
     ///
-    /// When a block is too long for the format; the methods of this type create none.
+    /// Returns an error if a block is too long for the format. The methods of this type do not create such blocks.
     pub fn flush(&mut self) -> Result<(), EncodeError> {
         let newest = self.newest;
         if !self.metadata.is_empty() {
@@ -274,7 +276,7 @@ impl Encoder {
             self.block(BlockKind::Metadata, &content)?;
         }
         if !self.rows.is_empty() {
-            // Its own header: empty.
+            // The block has an empty header.
             let content = [&[0, 0], &self.rows[..]].concat();
             self.rows.clear();
             self.block(BlockKind::Metadata, &content)?;
@@ -300,17 +302,18 @@ impl Encoder {
         Ok(())
     }
 
-    /// What is written so far and was not taken; blocks that are begun come later.
+    /// Removes and returns the bytes written so far. Open blocks are not included.
     pub fn take(&mut self) -> Vec<u8> {
         self.taken += self.out.len() as u64;
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the stream, with a sequence point if there were events since the last, and gives what was not taken.
+    /// Ends the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
+    /// one.
     ///
     /// # Errors
     ///
-    /// As [`Encoder::sequence_point`].
+    /// See [`Encoder::sequence_point`].
     pub fn finish(mut self) -> Result<Vec<u8>, EncodeError> {
         self.flush()?;
         if self.unconfirmed {

@@ -1,65 +1,65 @@
-//! Why a stream cannot be read.
+//! Errors of the decoder.
 
-/// Why a stream cannot be read, or not further. Offsets count bytes from the `N` of the magic.
+/// Error returned if a stream cannot be read, or cannot be read further. Offsets count bytes from the `N` of the magic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The stream ended before its first byte.
-    #[error("the stream is empty: the process sent nothing, or nothing was recorded")]
+    #[error("the stream is empty: the process sent no data, or nothing was recorded")]
     Empty,
-    /// The bytes do not begin with `Nettrace`.
+    /// The bytes do not start with `Nettrace`.
     #[error(
-        "not a nettrace stream: it begins with the bytes {}{}; a recording of EventPipe, such as one of dotnet-trace, \
-         begins with \"Nettrace\"",
+        "not a nettrace stream: the first bytes are {}{}; a recording of EventPipe, for example from dotnet-trace, \
+         starts with \"Nettrace\"",
         Bytes(.start),
         guess(.start)
     )]
     NotNettrace {
-        /// How it begins, up to eight bytes.
+        /// The first bytes of the stream, at most eight.
         start: Vec<u8>,
     },
-    /// The older format of .NET Core 2.x: the same serialization without the magic.
+    /// The stream has the older format of .NET Core 2.x: the same serialization without the magic.
     #[error(
-        "a NetPerf stream (.NET Core 2.x); only nettrace is read: record again with format 1 (nettrace), .NET Core \
+        "NetPerf streams (.NET Core 2.x) are not supported; record again in format 1 (nettrace) with .NET Core \
          3.0 or newer"
     )]
     NetPerf,
-    /// A format that this crate does not know.
+    /// The stream has a version that this crate does not support.
     #[error(
-        "nettrace version {major}.{minor} is not known; versions 4 (with 5's metadata) and 6 are read: a newer \
-         version of this program may read it"
+        "nettrace version {major}.{minor} is not supported; supported versions are 4 (with V5 metadata) and 6; a newer \
+         version of this program may support it"
     )]
     UnsupportedVersion {
-        /// The number that decides whether a reader can read it. In V4, the reader version that the `Trace` object
-        /// requires.
+        /// Major version, which determines whether a reader can read the stream. In V4, the reader version that the
+        /// `Trace` object requires.
         major: u32,
-        /// The number that readers may ignore.
+        /// Minor version, which readers can ignore.
         minor: u32,
     },
-    /// A kind of block asks for a newer reader.
-    #[error("the object at byte {offset} asks for a reader of version {min_reader_version}; this one is of version 2")]
+    /// A kind of block requires a newer reader.
+    #[error("the object at byte {offset} requires reader version {min_reader_version}; this reader has version 2")]
     UnsupportedObject {
-        /// Where the object begins.
+        /// Offset of the object.
         offset: u64,
-        /// The version that it requires.
+        /// Reader version that the object requires.
         min_reader_version: u32,
     },
     /// The bytes contradict the format.
     #[error("damaged at byte {offset}, in {reading}: {problem}")]
     Corrupt {
-        /// Where the thing begins that was being read.
+        /// Offset of the part that was being read.
         offset: u64,
-        /// What was being read.
+        /// The part of the stream that was being read.
         reading: &'static str,
-        /// How they contradict it.
+        /// How the bytes contradict the format.
         problem: &'static str,
     },
-    /// A number that the format allows, but no writer uses: reading on could take unbounded memory.
-    #[error("damaged or hostile at byte {offset}, in {reading}: {value} where at most {limit} is read")]
+    /// A number that the format allows but no writer uses. Reading on could take unbounded memory.
+    #[error("damaged or hostile at byte {offset}, in {reading}: {value} exceeds the limit of {limit}")]
     LimitExceeded {
-        /// Where the thing begins that was being read.
+        /// Offset of the part that was being read.
         offset: u64,
-        /// What was being read.
+        /// The part of the stream that was being read.
         reading: &'static str,
         /// The number in the stream.
         value: u64,
@@ -86,7 +86,7 @@ impl Error {
         }
     }
 
-    /// Where in the stream it was found; `None` when the stream as a whole is not readable.
+    /// Returns the offset of the error in the stream, or `None` if the stream as a whole is not readable.
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::UnsupportedObject { offset, .. }
@@ -97,7 +97,7 @@ impl Error {
     }
 }
 
-/// Bytes with the printable ones as characters.
+/// Displays bytes in hexadecimal.
 struct Bytes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Bytes<'_> {
@@ -110,7 +110,7 @@ impl std::fmt::Display for Bytes<'_> {
     }
 }
 
-/// What the bytes may be instead.
+/// Returns a hint about the actual format.
 fn guess(start: &[u8]) -> &'static str {
     match start {
         [0x1f, 0x8b, ..] => " (gzip: unpack it first)",
@@ -124,25 +124,25 @@ fn guess(start: &[u8]) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Scenario: a packed recording was not unpacked.
-    /// Guarantee: the message says so.
+    /// Scenario: a compressed recording was not unpacked.
+    /// Guarantee: the message names gzip.
     #[test]
-    fn gzip_is_recognised() {
+    fn gzip_is_recognized() {
         let error = Error::NotNettrace {
             start: vec![0x1f, 0x8b, 8],
         };
         assert_eq!(
             error.to_string(),
-            "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first); a recording of \
-             EventPipe, such as one of dotnet-trace, begins with \"Nettrace\""
+            "not a nettrace stream: the first bytes are 1f 8b 08 (gzip: unpack it first); a recording of \
+             EventPipe, for example from dotnet-trace, starts with \"Nettrace\""
         );
         assert_eq!(error.offset(), None);
     }
 
-    /// Scenario: damage in the middle.
-    /// Guarantee: the message names the byte and what was being read.
+    /// Scenario: a stream is damaged in the middle.
+    /// Guarantee: the message contains the byte offset and the part that was being read.
     #[test]
-    fn damage_names_its_place() {
+    fn damage_error_contains_offset() {
         let error = Error::corrupt(4711, "an event header", "it is cut off");
         assert_eq!(
             error.to_string(),

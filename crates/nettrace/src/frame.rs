@@ -1,33 +1,33 @@
-//! From bytes to blocks: the prolog, V4's objects, V6's blocks.
+//! Parses bytes into blocks: the prolog, V4 objects and V6 blocks.
 //!
-//! Everything here looks at the bytes that are there and either has a result, or needs more, or rejects them: it never
-//! waits for bytes that cannot come.
+//! Every function inspects the available bytes and returns a result, requests more bytes, or rejects the bytes. No
+//! function waits for bytes that cannot arrive.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::header::Format;
 use crate::limits::MAX_TYPE_NAME_BYTES;
 
-/// How every stream begins.
+/// Start of every stream.
 pub(crate) const MAGIC: &[u8; 8] = b"Nettrace";
-/// What follows in V4, after its length. Older streams (NetPerf) begin with it.
+/// Text after the magic and a length in V4. Older streams (NetPerf) start with it.
 pub(crate) const SERIALIZATION: &[u8; 20] = b"!FastSerialization.1";
-/// Tags of V4's objects.
+/// Tags of V4 objects.
 pub(crate) const TAG_NULL: u8 = 1;
 pub(crate) const TAG_BEGIN: u8 = 5;
 pub(crate) const TAG_END: u8 = 6;
-/// The version of V4's `Trace` object, and of its blocks.
+/// Versions of the V4 `Trace` object and of V4 blocks.
 pub(crate) const TRACE_VERSION: u32 = 4;
 pub(crate) const BLOCK_VERSION: u32 = 2;
-/// The major version of V6.
+/// Major version of V6.
 pub(crate) const MAJOR_VERSION: u32 = 6;
 
-/// What was made of the bytes that are there.
+/// The outcome of parsing the available bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen<T> {
-    /// Too few: what they are part of.
+    /// There are too few bytes. Contains the part of the stream that is incomplete.
     Part(&'static str),
-    /// It, and how many bytes it takes.
+    /// The value, and its size in bytes.
     Whole(T, usize),
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum BlockKind {
 }
 
 impl BlockKind {
-    /// As errors and endings name it.
+    /// Returns the name for errors and endings.
     pub(crate) fn reading(self) -> &'static str {
         match self {
             Self::Trace => "the Trace object",
@@ -61,7 +61,7 @@ impl BlockKind {
         }
     }
 
-    /// Type name in V4.
+    /// Returns the type name in V4.
     pub(crate) fn type_name(self) -> &'static str {
         match self {
             Self::Trace => "Trace",
@@ -73,7 +73,7 @@ impl BlockKind {
         }
     }
 
-    /// Number in V6; 0 is the end of the stream.
+    /// Returns the number in V6; 0 is the end of the stream.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Trace => 1,
@@ -94,11 +94,12 @@ impl BlockKind {
 pub(crate) enum Head {
     /// The stream's end tag.
     End,
-    /// A block: so many bytes of content follow. (V4's `Trace` object has no length field: it is known.)
+    /// A block, with the size of its content in bytes. V4's `Trace` object has no length field because its size is
+    /// fixed.
     Block(BlockKind, usize),
 }
 
-/// The bytes before the first object or block.
+/// Parses the bytes before the first object or block.
 pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
     const READING: &str = "the prolog";
     let length = bytes.len().min(MAGIC.len());
@@ -141,12 +142,12 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
         _ => Err(Error::corrupt(
             offset,
             READING,
-            "neither the serialization of V4 nor the version of V6",
+            "it is neither the serialization of V4 nor the version of V6",
         )),
     }
 }
 
-/// Bytes that do not begin with the magic.
+/// Rejects bytes that do not start with the magic.
 fn foreign(bytes: &[u8]) -> Result<Seen<Format>, Error> {
     let mut netperf = 20_u32.to_le_bytes().to_vec();
     netperf.extend(SERIALIZATION);
@@ -162,7 +163,7 @@ fn foreign(bytes: &[u8]) -> Result<Seen<Format>, Error> {
     Err(Error::NetPerf)
 }
 
-/// The next object of V4, at `offset` in the stream, up to its content.
+/// Parses the head of the next V4 object, at `offset` in the stream, up to its content.
 pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
     const BETWEEN: &str = "the stream between two objects, before the end tag";
     const READING: &str = "the head of an object";
@@ -171,7 +172,7 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
         match bytes.get(place) {
             Some(&TAG_NULL) if place == 0 => return Ok(Seen::Whole(Head::End, 1)),
             Some(found) if *found == tag => {}
-            Some(_) => return Err(Error::corrupt(offset, READING, "no object begins here")),
+            Some(_) => return Err(Error::corrupt(offset, READING, "no object starts here")),
             None if place == 0 => return Ok(Seen::Part(BETWEEN)),
             None => return Ok(Seen::Part(READING)),
         }
@@ -228,7 +229,7 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
     let Ok(size) = cursor.u32(READING) else {
         return Ok(Seen::Part(kind.reading()));
     };
-    // Up to a multiple of 4 of the whole stream.
+    // The content is aligned to a multiple of 4 in the whole stream.
     let filling = (cursor.offset().next_multiple_of(4) - cursor.offset()) as usize;
     if cursor.take(filling, READING).is_err() {
         return Ok(Seen::Part(kind.reading()));
@@ -236,7 +237,7 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
     Ok(Seen::Whole(Head::Block(kind, size as usize), cursor.position()))
 }
 
-/// The next block of V6, up to its content.
+/// Parses the head of the next V6 block, up to its content.
 pub(crate) fn block(bytes: &[u8]) -> Seen<Head> {
     let Ok(word) = Cursor::new(bytes, 0).u32("") else {
         return Seen::Part(if bytes.is_empty() {
@@ -266,19 +267,19 @@ pub(crate) fn block(bytes: &[u8]) -> Seen<Head> {
     Seen::Whole(Head::Block(kind, size), 4)
 }
 
-/// What begins an event block, and V4's metadata block.
+/// The header of an event block or a V4 metadata block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// Its length, counted from the beginning of the content.
+    /// Length of the header, in bytes from the start of the content.
     pub(crate) bytes: usize,
-    /// Whether the headers of events build on each other.
+    /// Whether the headers of events are delta-encoded.
     pub(crate) compressed: bool,
 }
 
 impl BlockHeader {
-    /// The shortest one: two u16, two times.
+    /// Minimum length: two u16, two times.
     pub(crate) const MIN_BYTES: usize = 20;
-    /// Flag: compressed.
+    /// Flag for compressed headers.
     pub(crate) const COMPRESSED: u16 = 1;
 
     pub(crate) fn read(content: &[u8], base: u64) -> Result<Self, Error> {
@@ -305,10 +306,10 @@ mod tests {
         [&MAGIC[..], &20_u32.to_le_bytes(), SERIALIZATION].concat()
     }
 
-    /// Scenario: both prologs, cut everywhere.
-    /// Guarantee: whole at their length, a part before, never an error.
+    /// Scenario: both prologs are cut at every position.
+    /// Guarantee: a prolog is complete at its full length, incomplete before, and never an error.
     #[test]
-    fn prologs_are_known_at_their_length() {
+    fn prolog_is_complete_at_full_length() {
         let v6 = [&MAGIC[..], &[0; 4], &[6, 0, 0, 0], &[9, 0, 0, 0]].concat();
         for (bytes, format) in [(v4_prolog(), Format::V4), (v6, Format::V6 { minor: 9 })] {
             for cut in 0..bytes.len() {
@@ -318,10 +319,10 @@ mod tests {
         }
     }
 
-    /// Scenario: gzip, NetPerf, V7, other serializations.
-    /// Guarantee: each its own error, as soon as it cannot be anything else.
+    /// Scenario: a stream is gzip, NetPerf, V7, or has another serialization.
+    /// Guarantee: each stream has a specific error, as soon as no other format is possible.
     #[test]
-    fn other_streams_are_refused() {
+    fn foreign_stream_is_refused() {
         assert!(matches!(prolog(b"\x1f\x8b"), Err(Error::NotNettrace { .. })));
         assert!(matches!(prolog(b"NettracE"), Err(Error::NotNettrace { .. })));
         let netperf = [&20_u32.to_le_bytes()[..], SERIALIZATION].concat();
@@ -345,8 +346,8 @@ mod tests {
         [&[TAG_BEGIN, TAG_BEGIN, TAG_NULL][..], &words, name, &[TAG_END]].concat()
     }
 
-    /// Scenario: an event block at each alignment, cut everywhere.
-    /// Guarantee: the content begins at a multiple of 4 of the stream, the filling belongs to the head.
+    /// Scenario: an event block has each possible alignment and is cut at every position.
+    /// Guarantee: the content starts at a multiple of 4 in the stream, and the padding belongs to the head.
     #[test]
     fn content_is_aligned_in_the_stream() {
         for offset in 32..36 {
@@ -364,11 +365,11 @@ mod tests {
         }
     }
 
-    /// Scenario: objects that are invalid, newer, or not known.
-    /// Guarantee: invalid ones are errors at their byte, newer ones have an error of their own, unknown ones have a
-    /// size to skip.
+    /// Scenario: objects are invalid, too new, or unknown.
+    /// Guarantee: invalid objects are errors with their offset, newer objects have a dedicated error, and unknown
+    /// objects have a size to skip.
     #[test]
-    fn wrong_objects_are_refused() {
+    fn invalid_object_is_refused() {
         assert!(matches!(object(&[9], 40), Err(Error::Corrupt { offset: 40, .. })));
         assert!(matches!(object(&[5, 4], 40), Err(Error::Corrupt { offset: 40, .. })));
         assert!(matches!(
@@ -399,10 +400,10 @@ mod tests {
         assert_eq!(object(&[TAG_NULL], 40), Ok(Seen::Whole(Head::End, 1)));
     }
 
-    /// Scenario: V6's words.
-    /// Guarantee: kind and size; kinds not known here have a size to skip.
+    /// Scenario: V6 block heads have known and unknown kinds.
+    /// Guarantee: each head is split into kind and size, so that unknown kinds can be skipped.
     #[test]
-    fn v6_words_are_split() {
+    fn v6_block_head_is_split() {
         assert_eq!(
             block(&[5, 1, 0, 2]),
             Seen::Whole(Head::Block(BlockKind::Event, 0x105), 4)

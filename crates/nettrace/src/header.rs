@@ -1,17 +1,17 @@
-//! The header of a stream: the clock, the process, the machine.
+//! The header of a stream: clock, process and machine.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::limits::MAX_HEADER_PROPERTIES;
 
-/// The container's version.
+/// Version of the container format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// What every runtime since .NET Core 3.0 sends ("V5" is V4 with tags in its metadata).
+    /// The format of every runtime since .NET Core 3.0 ("V5" is V4 with tags in its metadata).
     V4,
-    /// What one-collect (`dotnet-trace collect-linux`) writes.
+    /// The format of one-collect (`dotnet-trace collect-linux`).
     V6 {
-        /// The minor version; readers of 6.0 can read all.
+        /// Minor version. Readers of 6.0 can read every minor version.
         minor: u32,
     },
 }
@@ -26,7 +26,7 @@ pub enum PointerSize {
 }
 
 impl PointerSize {
-    /// 4 or 8.
+    /// Returns 4 or 8.
     pub fn bytes(self) -> usize {
         match self {
             Self::Four => 4,
@@ -35,14 +35,15 @@ impl PointerSize {
     }
 }
 
-/// A UTC time as Windows' SYSTEMTIME writes it. Milliseconds are cut, so it is up to 1 ms early.
+/// A UTC time in the layout of Windows' SYSTEMTIME. Fractions of a millisecond are truncated, so the time is up to 1 ms
+/// early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct SystemTime {
     pub year: u16,
     /// 1 to 12.
     pub month: u16,
-    /// 0 is Sunday. Not needed to know the time, and not checked.
+    /// 0 is Sunday. Not required to determine the time, and not checked.
     pub day_of_week: u16,
     /// 1 to 31.
     pub day: u16,
@@ -53,7 +54,7 @@ pub struct SystemTime {
 }
 
 impl SystemTime {
-    /// Nanoseconds since 1970; `None` when it is not a valid time (a 13th month).
+    /// Returns nanoseconds since 1970, or `None` if the time is invalid (for example month 13).
     pub fn unix_ns(&self) -> Option<i128> {
         let month_length = match self.month {
             4 | 6 | 9 | 11 => 30,
@@ -70,7 +71,7 @@ impl SystemTime {
         if !is_time {
             return None;
         }
-        // Days of the civil calendar, with years that begin in March so that the leap day is the last.
+        // Days of the civil calendar. Years start in March, so that the leap day is the last day.
         let (year, month) = (i64::from(self.year), i64::from(self.month));
         let (year, month) = if month > 2 {
             (year, month - 3)
@@ -115,30 +116,30 @@ impl SystemTime {
     }
 }
 
-/// The `Trace` object (V4) or block (V6): once per stream, before all events.
+/// The `Trace` object (V4) or block (V6), which precedes all events and occurs once per stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// The container's version, which decides how everything after it is laid out.
+    /// Version of the container, which determines the layout of the rest of the stream.
     pub format: Format,
     /// The wall clock at `sync_ticks`.
     pub system_time: SystemTime,
-    /// The instant of the traced machine's tick counter that `system_time` names: the beginning of the session.
+    /// Value of the traced machine's tick counter at `system_time`: the start of the session.
     pub sync_ticks: i64,
-    /// Ticks per second, more than 0. Linux: 1,000,000,000 (CLOCK_MONOTONIC); others differ.
+    /// Ticks per second, greater than 0. On Linux 1,000,000,000 (CLOCK_MONOTONIC); different on other systems.
     pub frequency: i64,
-    /// Size of a pointer in the traced process, and so in payloads.
+    /// Size of a pointer in the traced process, and therefore in payloads.
     pub pointer_size: PointerSize,
-    /// Process id, inside its own pid namespace. V6 of one-collect has none: it records whole machines.
+    /// Process id in the pid namespace of the process. `None` in V6 of one-collect, which records whole machines.
     pub process_id: Option<u32>,
     /// Number of processors. NativeAOT writes 65,535.
     pub processors: Option<u32>,
-    /// Nanoseconds between two samples of the CPU profiler, also when that is off.
+    /// Interval between two samples of the CPU profiler, in nanoseconds, even if the profiler is off.
     pub sampling_rate_ns: Option<u32>,
-    /// V6: the key-value pairs that have no field here, in their order.
+    /// V6: key-value pairs without a field in this type, in their original order.
     pub properties: Vec<(String, String)>,
 }
 
-/// V4, of 64 bits, with Linux's clock; all else is unknown.
+/// A V4 header of a 64-bit process with the clock of Linux. The other values are unknown.
 impl Default for TraceHeader {
     fn default() -> Self {
         Self {
@@ -156,13 +157,13 @@ impl Default for TraceHeader {
 }
 
 impl TraceHeader {
-    /// Length of V4's `Trace` payload, which has no length field.
+    /// Length of the V4 `Trace` payload, which has no length field.
     pub(crate) const V4_BYTES: usize = 48;
 
-    /// Nanoseconds from the sync point to an instant, rounded down; what does not fit is cut to the nearest that does.
+    /// Returns the nanoseconds from the sync point to a time in ticks, rounded down and clamped to the range of `i64`.
     pub fn offset_ns(&self, ticks: i64) -> i64 {
         let since = i128::from(ticks) - i128::from(self.sync_ticks);
-        // Linux counts nanoseconds; a division of 128 bits is slow.
+        // Linux counts nanoseconds. A 128-bit division is slow.
         let ns = if self.frequency == 1_000_000_000 {
             since
         } else {
@@ -171,18 +172,18 @@ impl TraceHeader {
         ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
-    /// Nanoseconds since 1970 of an instant in ticks; `None` when the stream's wall clock is not a valid time. Right to
-    /// a millisecond, relative to other instants of the stream to a tick.
+    /// Returns a time in ticks as nanoseconds since 1970, or `None` if the wall clock of the stream is invalid. The
+    /// absolute error is up to 1 ms; times of the same stream are exact to one tick relative to each other.
     pub fn unix_ns(&self, ticks: i64) -> Option<i128> {
         self.unix_ns_of_offset(self.offset_ns(ticks))
     }
 
-    /// As [`TraceHeader::unix_ns`], of an instant as [`TraceHeader::offset_ns`] gives it.
+    /// Like [`TraceHeader::unix_ns`], but for an offset from [`TraceHeader::offset_ns`].
     pub fn unix_ns_of_offset(&self, offset_ns: i64) -> Option<i128> {
         Some(self.system_time.unix_ns()? + i128::from(offset_ns))
     }
 
-    /// Reads V4's payload.
+    /// Reads the payload of a V4 `Trace` object.
     pub(crate) fn read_v4(bytes: &[u8], base: u64) -> Result<Self, Error> {
         const READING: &str = "the Trace object";
         let mut cursor = Cursor::new(bytes, base);
@@ -193,7 +194,7 @@ impl TraceHeader {
         Ok(header)
     }
 
-    /// Reads V6's block.
+    /// Reads the content of a V6 `Trace` block.
     pub(crate) fn read_v6(bytes: &[u8], base: u64, minor: u32) -> Result<Self, Error> {
         const READING: &str = "the properties of the Trace block";
         let mut cursor = Cursor::new(bytes, base);
@@ -232,14 +233,14 @@ impl TraceHeader {
             return Err(Error::corrupt(
                 at_frequency,
                 READING,
-                "a clock of no positive frequency",
+                "the clock frequency is not positive",
             ));
         }
         let at_pointer = cursor.offset();
         let pointer_size = match cursor.u32(READING)? {
             4 => PointerSize::Four,
             8 => PointerSize::Eight,
-            _ => return Err(Error::corrupt(at_pointer, READING, "a pointer size other than 4 and 8")),
+            _ => return Err(Error::corrupt(at_pointer, READING, "the pointer size is not 4 or 8")),
         };
         Ok(Self {
             format,
@@ -274,8 +275,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a Windows clock, before and after the sync point, and the ends of the range.
-    /// Guarantee: nanoseconds are rounded down and never wrap.
+    /// Scenario: times of a Windows clock are before and after the sync point, and at both ends of the range.
+    /// Guarantee: nanoseconds are rounded down and do not wrap.
     #[test]
     fn ticks_become_nanoseconds() {
         let windows = header(3_124_099);
@@ -287,8 +288,8 @@ mod tests {
         assert_eq!(header(1_000_000_000).offset_ns(i64::MIN), i64::MIN);
     }
 
-    /// Scenario: days around leap days (expected values from `date -u -d ... +%s`), and no days at all.
-    /// Guarantee: the seconds since 1970, or nothing.
+    /// Scenario: days are close to leap days (expected values from `date -u -d ... +%s`), or invalid.
+    /// Guarantee: valid days become seconds since 1970, and invalid days become `None`.
     #[test]
     fn civil_time_becomes_unix_time() {
         let at = |year, month, day, hour| {

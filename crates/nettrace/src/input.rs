@@ -1,6 +1,7 @@
-//! The bytes that were received and not yet decoded.
+//! The bytes that were received but not decoded.
 
-/// A buffer that is written at its end and read at its front, and used again without moving more than a partial block.
+/// A buffer that is filled at the end and consumed from the front. It is reused without moving more than a partial
+/// block.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
@@ -11,7 +12,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// A place for at least `min` bytes after those that are there.
+    /// Returns space for at least `min` bytes after the buffered bytes.
     pub(crate) fn space(&mut self, min: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < min {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -25,7 +26,7 @@ impl Input {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// `count` bytes of the last [`Input::space`] were filled. Gives how many of them there are.
+    /// Declares that `count` bytes of the last [`Input::space`] were filled. Returns the number of bytes accepted.
     pub(crate) fn filled(&mut self, count: usize) -> usize {
         let count = count.min(self.bytes.len() - self.end);
         self.end += count;
@@ -40,8 +41,8 @@ impl Input {
         self.end += bytes.len();
     }
 
-    /// Gives back memory beyond twice what is there: so what is there is moved only when as much was consumed or added,
-    /// in however small pieces it comes.
+    /// Releases memory beyond twice the buffered bytes. The buffered bytes are therefore moved only after the same
+    /// amount was consumed or added, regardless of the size of the chunks.
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() / 2 > self.end - self.start {
             self.bytes = self.bytes().to_vec();
@@ -50,23 +51,23 @@ impl Input {
         }
     }
 
-    /// Bytes of the buffer.
+    /// Returns the size of the buffer, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// What is there.
+    /// Returns the buffered bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Where that begins in the stream.
+    /// Returns the offset in the stream of the first buffered byte.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The first `count` bytes are done with.
+    /// Removes the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
@@ -82,11 +83,11 @@ impl Input {
 mod tests {
     use super::*;
 
-    /// Scenario: bytes come in pieces and are consumed in others.
-    /// Guarantee: they come out in order, the offset counts them, and memory does not grow with the stream; what is
-    /// kept is at most twice what is there.
+    /// Scenario: bytes arrive in chunks and are consumed in different chunks.
+    /// Guarantee: the bytes keep their order, the offset counts them, and memory does not grow with the stream; the
+    /// buffer has at most twice the size of its content.
     #[test]
-    fn bytes_come_out_in_order() {
+    fn buffer_keeps_byte_order() {
         let mut input = Input::default();
         let (mut next_in, mut next_out) = (0_u8, 0_u8);
         for round in 0..1000_usize {
@@ -120,10 +121,10 @@ mod tests {
         assert!(input.bytes.len() < 200, "{}", input.bytes.len());
     }
 
-    /// Scenario: an owner says that it filled more than it got.
-    /// Guarantee: no more than there was.
+    /// Scenario: a caller claims to have filled more bytes than the space has.
+    /// Guarantee: the number of accepted bytes is limited to the space.
     #[test]
-    fn more_than_the_space_is_not_filled() {
+    fn filled_count_is_limited_to_space() {
         let mut input = Input::default();
         let space = input.space(10).len();
         assert_eq!(input.filled(space + 5), space);

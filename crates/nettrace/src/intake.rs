@@ -1,4 +1,4 @@
-//! From blobs to queued events: what each block does to the state of the stream.
+//! Turns blobs into queued events and applies the effects of each block to the state of the stream.
 
 use std::collections::VecDeque;
 
@@ -17,10 +17,10 @@ use crate::stacks::Stacks;
 use crate::stats::Stats;
 use crate::threads::{Identity, ThreadIndexes};
 
-/// No place: the capture thread was not looked up yet.
+/// The capture thread has not been looked up yet.
 const NOWHERE: usize = usize::MAX;
 
-/// A sequence point: what comes after it may use ids anew.
+/// A sequence point. Ids can be reused after it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
     pub(crate) ticks: i64,
@@ -28,7 +28,7 @@ pub(crate) struct Point {
     forget_metadata: bool,
 }
 
-/// Flags of V6's sequence point.
+/// Flags of a V6 sequence point.
 pub(crate) const FORGET_THREADS: u32 = 1;
 pub(crate) const FORGET_METADATA: u32 = 2;
 
@@ -44,7 +44,7 @@ pub(crate) struct Intake {
     threads: CaptureThreads,
     indexes: ThreadIndexes,
     labels: LabelLists,
-    /// Losses of removed threads, until their end is known.
+    /// Losses of removed threads whose end is still unknown.
     open_gaps: Vec<Gap>,
 }
 
@@ -64,7 +64,7 @@ impl Intake {
         }
     }
 
-    /// Bytes on the heap: of events that wait, definitions, stacks, threads, label lists, gaps.
+    /// Returns the heap sizes of waiting events, definitions, stacks, threads, label lists and gaps, in bytes.
     pub(crate) fn memory(&self) -> [usize; 6] {
         let gaps = self.gaps.capacity() + self.open_gaps.capacity();
         [
@@ -77,13 +77,13 @@ impl Intake {
         ]
     }
 
-    /// The capture threads that were seen.
+    /// Returns the capture threads seen so far.
     pub(crate) fn capture_threads(&self) -> &CaptureThreads {
         &self.threads
     }
 
-    /// Queues the events of a block up to its end, or up to where too much waits: then something has to be delivered
-    /// first. Gives whether the end was reached.
+    /// Queues the events of a block until the end of the block, or until too many bytes wait, in which case events must
+    /// be delivered first. Returns whether the end was reached.
     pub(crate) fn events<const V6: bool>(
         &mut self,
         reader: &mut BlobReader,
@@ -91,7 +91,7 @@ impl Intake {
         base: u64,
         compressed: bool,
     ) -> Result<bool, Error> {
-        // A copy on the stack: fields that the loop does not touch need not be written back.
+        // The loop uses a copy on the stack, so fields that it does not change need not be written back.
         let mut blob = *reader;
         let result = self.events_from::<V6>(&mut blob, content, base, compressed);
         *reader = blob;
@@ -135,7 +135,7 @@ impl Intake {
                 sorted = sorted.max(ticks);
             }
             let mut full = false;
-            // V6: index 0 is no thread; its events are not numbered.
+            // V6: index 0 is not a thread. Its events are not numbered.
             if !V6 || header.capture_thread != 0 {
                 if header.capture_thread != captured || place == NOWHERE {
                     captured = header.capture_thread;
@@ -228,7 +228,7 @@ impl Intake {
         self.indexes.resolve(index)
     }
 
-    /// Queues a gap. Returns whether too many wait.
+    /// Queues a gap. Returns whether too many gaps wait.
     #[cold]
     fn queue_gap<const V6: bool>(&mut self, mut gap: Gap) -> bool {
         if V6 {
@@ -239,15 +239,15 @@ impl Intake {
         self.gaps.len() >= MAX_QUEUED_GAPS
     }
 
-    /// The writer numbers events, so losses are known.
+    /// Records that the writer numbers events, so losses can be detected.
     pub(crate) fn numbered(&mut self) {
         self.stats.lost.get_or_insert(0);
     }
 
-    /// V4's metadata block: blobs.
+    /// Decodes a V4 metadata block, which contains blobs.
     pub(crate) fn metadata_v4(&mut self, mut reader: BlobReader, content: &[u8], base: u64) -> Result<(), Error> {
         while let Some((_, payload)) = reader.next(content, base)? {
-            // Nothing follows a payload but the filling of an uncompressed one.
+            // Only the padding of an uncompressed blob follows a payload.
             let filling = reader.at - payload.len();
             let offset = base + filling.min(content.len()) as u64;
             let metadata = Metadata::read_v4(payload, offset)?;
@@ -256,10 +256,10 @@ impl Intake {
         Ok(())
     }
 
-    /// V6's metadata block: rows.
+    /// Decodes a V6 metadata block, which contains rows.
     pub(crate) fn metadata_v6(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         let mut cursor = Cursor::new(content, base);
-        // This header's length leaves out itself.
+        // The length of this header does not include the length field.
         let header = usize::from(cursor.u16("the header of a metadata block")?);
         cursor.take(header, "the header of a metadata block")?;
         while !cursor.is_empty() {
@@ -276,26 +276,26 @@ impl Intake {
         self.definitions.define(metadata, offset)
     }
 
-    /// A stack block.
+    /// Decodes a stack block.
     pub(crate) fn stack_block(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         let result = self.stacks.define(content, base);
         self.stats.stacks_dropped = self.stacks.dropped();
         result
     }
 
-    /// V6's thread block.
+    /// Decodes a V6 thread block.
     pub(crate) fn thread_block(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         let result = self.indexes.define(content, base);
         self.stats.threads_unresolved = self.indexes.unresolved();
         result
     }
 
-    /// V6's label list block.
+    /// Decodes a V6 label list block.
     pub(crate) fn label_block(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         self.labels.define(content, base)
     }
 
-    /// V6's remove-thread block: as a sequence point for the threads in it, without a time.
+    /// Decodes a V6 remove-thread block, which is like a sequence point for the threads in it, but without a time.
     pub(crate) fn remove_threads(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         const READING: &str = "a row of a RemoveThread block";
         let mut cursor = Cursor::new(content, base);
@@ -324,7 +324,7 @@ impl Intake {
         Ok(())
     }
 
-    /// A sequence point of either version: everything that waits may be delivered.
+    /// Decodes a sequence point of either version and releases all waiting events.
     pub(crate) fn sequence_point<const V6: bool>(&mut self, content: &[u8], base: u64) -> Result<Point, Error> {
         const READING: &str = "a sequence point";
         let mut cursor = Cursor::new(content, base);
@@ -361,7 +361,7 @@ impl Intake {
         })
     }
 
-    /// All events before a sequence point are delivered: ids may be reused now.
+    /// Completes a sequence point after all earlier events have been delivered. Ids can be reused afterwards.
     pub(crate) fn pass(&mut self, point: Point) {
         self.stacks.forget();
         self.labels.forget();
@@ -374,7 +374,7 @@ impl Intake {
         }
     }
 
-    /// No more blocks will come.
+    /// Handles the end of the stream.
     pub(crate) fn end(&mut self) {
         let newest = self.newest();
         self.close_gaps(newest);
@@ -388,7 +388,7 @@ impl Intake {
         }
     }
 
-    /// Ticks of the newest event.
+    /// Returns the timestamp of the newest event, in ticks.
     fn newest(&self) -> i64 {
         self.stats.last_event.unwrap_or_default()
     }

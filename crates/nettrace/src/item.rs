@@ -1,51 +1,51 @@
-//! What a decoder delivers.
+//! Items that a decoder returns.
 
 use crate::header::{PointerSize, TraceHeader};
 use crate::metadata::Metadata;
 
-/// The next part of the stream.
+/// A part of the stream.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Item<'a> {
-    /// The header: once, before everything else.
+    /// The header. It is the first item and occurs once.
     Header(&'a TraceHeader),
-    /// An event that [`Options::interest`](crate::Options::interest) chose.
+    /// An event selected by [`Options::interest`](crate::Options::interest).
     Event(Event<'a>),
-    /// Events were lost. Delivered as soon as it is known: before the events that are still waiting for their order.
+    /// A loss of events. Delivered as soon as it is detected, before events that still wait for their order.
     Gap(Gap),
-    /// A sequence point, in ticks: every older event was delivered (or lost), no later one is older.
+    /// The time of a sequence point, in ticks. Every older event was delivered or lost, and no later event is older.
     SequencePoint(i64),
 }
 
-/// An event. It borrows from the decoder until the next item is asked for.
+/// An event. It borrows from the decoder until the next item is requested.
 #[derive(Debug, Clone)]
 pub struct Event<'a> {
-    /// The tag that [`Options::interest`](crate::Options::interest) gave its definition.
+    /// Tag that [`Options::interest`](crate::Options::interest) returned for the definition.
     pub tag: u32,
-    /// Its definition: provider, event id, version.
+    /// Definition of the event: provider, event id, version.
     pub metadata: &'a Metadata,
-    /// When, in ticks; see [`TraceHeader::offset_ns`].
+    /// Time of the event, in ticks; see [`TraceHeader::offset_ns`].
     pub timestamp: i64,
-    /// OS id of the thread that it is about. V6: the thread index where the stream does not have the id.
+    /// OS id of the thread that the event is about. V6: the thread index if the stream does not contain the id.
     pub thread: u64,
-    /// Thread that wrote it into its buffer; order and sequence numbers are per capture thread. V4: OS id, V6: thread
-    /// index (0: one-collect does not say).
+    /// Thread that wrote the event into its buffer. Order and sequence numbers are per capture thread. V4: OS thread
+    /// id. V6: thread index; 0 if one-collect does not report the thread.
     pub capture_thread: u64,
-    /// V6: OS id of the thread's process. V4: `None`, [`TraceHeader::process_id`] has it.
+    /// V6: OS id of the process of the thread. V4: `None`; see [`TraceHeader::process_id`].
     pub process: Option<u64>,
-    /// Processor; runtimes on Linux do not write it.
+    /// Processor number. Runtimes on Linux do not write it.
     pub processor: Option<u32>,
-    /// Number among the events of the capture thread, dropped ones included, from 1 (wrapping).
+    /// Sequence number in the capture thread, counted from 1 (wrapping) and including dropped events.
     pub sequence: u32,
-    /// Whether the writer promised that no event later in the stream is older.
+    /// Whether the writer guarantees that no event later in the stream is older.
     pub is_sorted: bool,
-    /// The activity that it belongs to.
+    /// The activity to which the event belongs.
     pub activity_id: Option<[u8; 16]>,
-    /// The activity that caused it.
+    /// The activity that caused the event.
     pub related_activity_id: Option<[u8; 16]>,
-    /// Where in the program it was written; only with [`Options::stacks`](crate::Options::stacks).
+    /// Call stack of the event; `None` unless [`Options::stacks`](crate::Options::stacks) is set.
     pub stack: Option<Stack<'a>>,
-    /// Its fields, as the provider laid them out.
+    /// Fields of the event, in the layout of the provider.
     pub payload: &'a [u8],
 }
 
@@ -57,12 +57,12 @@ pub struct Stack<'a> {
 }
 
 impl<'a> Stack<'a> {
-    /// The addresses as they are in the stream, pointers of the traced process.
+    /// Returns the addresses as stored in the stream, as pointers of the traced process.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The addresses, innermost first.
+    /// Returns the addresses, innermost first.
     pub fn frames(&self) -> impl Iterator<Item = u64> + use<'a> {
         let widen = |pointer: &[u8]| {
             pointer
@@ -74,33 +74,36 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// Events of one capture thread that the writer dropped: sequence numbers are missing.
+/// Events of one capture thread that the writer dropped, detected by missing sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The capture thread. V4: OS thread id, V6: thread index.
+    /// The capture thread. V4: OS thread id. V6: thread index.
     pub capture_thread: u64,
-    /// OS id of that thread. V6: the index where the stream does not have the id.
+    /// OS id of the capture thread. V6: the thread index if the stream does not contain the id.
     pub thread: u64,
-    /// How many events were dropped.
+    /// Number of dropped events.
     pub lost: u64,
-    /// Ticks: they lie after this, the thread's last event or the last sequence point that confirmed its number; for a
-    /// thread never seen the last sequence point of the stream. `None`: from the beginning of the stream.
+    /// Start of the interval that contains the loss, in ticks: the thread's last event, or the last sequence point that
+    /// confirmed its number. For a new thread, the last sequence point of the stream. `None` if the interval starts
+    /// with the stream.
     pub after: Option<i64>,
-    /// Ticks: and before this, the thread's next event or the sequence point that showed the loss. (When a V6 thread
-    /// was removed: the next sequence point, or the newest event where there is none.)
+    /// End of the interval that contains the loss, in ticks: the thread's next event, or the sequence point that
+    /// revealed the loss. If a V6 thread was removed: the next sequence point, or the newest event if no sequence point
+    /// follows.
     pub before: i64,
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With the end tag: nothing is missing.
+    /// The stream ended with the end tag. Nothing is missing.
     Clean,
-    /// Without it: the process was killed, the disk was full, the reader stopped. All that was whole was delivered.
+    /// The stream ended without the end tag: the process was killed, the disk was full, or the reader stopped. Every
+    /// complete block was delivered.
     Truncated {
-        /// Bytes that there were.
+        /// Length of the stream, in bytes.
         offset: u64,
-        /// What the next byte would have been part of.
+        /// The part of the stream to which the next byte would belong.
         reading: &'static str,
     },
 }
@@ -109,10 +112,10 @@ pub enum Ending {
 mod tests {
     use super::*;
 
-    /// Scenario: a stack of a 32-bit process with half an address at its end.
-    /// Guarantee: whole addresses only.
+    /// Scenario: a stack of a 32-bit process ends with half an address.
+    /// Guarantee: only complete addresses are returned.
     #[test]
-    fn frames_have_the_width_of_the_process() {
+    fn frame_has_pointer_size_of_process() {
         let bytes = [1, 0, 0, 0x80, 2, 0, 0, 0, 9, 9];
         let four = Stack {
             bytes: &bytes,

@@ -1,17 +1,17 @@
-//! The last blocks of a stream, kept as they came, and written again as a stream of its own.
+//! Retains the last blocks of a stream unchanged, and writes them as a separate stream.
 //!
 //! ```text
-//! Decoder -> Keeper: each whole block -> Block::put: frames, which the owner stores, packs, throws away at the front
-//!                                            Rewriter: header + definitions + frames -> a complete stream
+//! Decoder -> Keeper: each complete block -> Block::put: frames, which the owner stores, compresses, drops at the front
+//!                                                Rewriter: header + definitions + frames -> a complete stream
 //! ```
 //!
-//! Copying a block is all that happens while a stream is read. A rewritten stream has the definitions, and its events
-//! are numbered anew: from 1 for each capture thread, with the gaps that the stream had, so that a reader counts what
-//! was lost in it and nothing else. What was lost just before its first event of a thread belongs to it, too: a frame
-//! has the numbers that its threads had reached before it.
+//! While a stream is read, a block is only copied. A rewritten stream contains the definitions, and its events are
+//! renumbered: from 1 for each capture thread, with the gaps of the original stream, so that a reader counts only the
+//! losses within the rewritten stream. A loss immediately before the first event of a thread also counts, because a
+//! frame contains the numbers that its threads had reached before it.
 //!
-//! Stacks are left out: they are addresses, and without a rundown nothing in the stream names them. V6 is not kept: no
-//! runtime sends it over its socket.
+//! Stacks are omitted: they are addresses, and the stream cannot resolve them without a rundown. V6 streams are not
+//! retained, because no runtime sends V6 over its socket.
 
 mod rewrite;
 
@@ -25,19 +25,20 @@ use crate::cursor::Cursor;
 use crate::frame::BlockHeader;
 use crate::header::TraceHeader;
 
-/// Takes the blocks of a V4 stream while a [`Decoder`](crate::Decoder) reads it. See the [module](self).
+/// Receives the blocks of a V4 stream while a [`Decoder`](crate::Decoder) reads it. See the [module
+/// documentation](self).
 pub trait Keeper: fmt::Debug + Send {
-    /// The stream's header was read.
+    /// Called after the header of the stream was read.
     fn begin(&mut self, header: &TraceHeader);
 
-    /// A block is whole, and is about to be read; it may be damaged.
+    /// Called when a block is complete, before it is decoded. The block may be damaged.
     fn block(&mut self, block: &Block<'_>);
 }
 
-/// A kind of block that is kept.
+/// A kind of retained block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockContent {
-    /// Definitions: every later event may refer to them.
+    /// Definitions, to which any later event can refer.
     Definitions,
     /// Events.
     Events,
@@ -45,33 +46,33 @@ pub enum BlockContent {
     SequencePoint,
 }
 
-/// A block of a stream as it came.
+/// An unchanged block of a stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     pub(crate) is: BlockContent,
     pub(crate) content: &'a [u8],
-    /// The capture threads before it.
+    /// The capture threads before this block.
     pub(crate) threads: &'a CaptureThreads,
 }
 
-/// A capture thread in a frame: id, its last number before the block, whether that is known.
+/// A capture thread in a frame: its id, its last number before the block, and whether the number is known.
 type Before = (u64, u32, bool);
 
-/// Bytes of one of them.
+/// Size of an encoded [`Before`], in bytes.
 const BEFORE_BYTES: usize = 13;
 
 impl Block<'_> {
-    /// What is in it.
+    /// Returns the kind of the block.
     pub fn is(&self) -> BlockContent {
         self.is
     }
 
-    /// Its length in the stream, bytes.
+    /// Returns the length of the block in the stream, in bytes.
     pub fn bytes(&self) -> usize {
         self.content.len()
     }
 
-    /// Ticks of its oldest and its newest event, as its header says.
+    /// Returns the timestamps of the oldest and the newest event from the block header, in ticks.
     pub fn span(&self) -> Option<(i64, i64)> {
         if self.is != BlockContent::Events {
             return None;
@@ -80,7 +81,7 @@ impl Block<'_> {
         Some((ticks(4)?, ticks(12)?))
     }
 
-    /// Appends it as a frame, for [`Rewriter::frames`].
+    /// Appends the block as a frame, for [`Rewriter::frames`].
     pub fn put(&self, out: &mut Vec<u8>) {
         let befores = self.befores();
         out.reserve_exact(9 + befores.len() * BEFORE_BYTES + self.content.len());
@@ -99,7 +100,7 @@ impl Block<'_> {
         out.extend(self.content);
     }
 
-    /// The capture threads that it names, with the numbers that they had reached.
+    /// Returns the capture threads in the block, with the numbers that they had reached before it.
     fn befores(&self) -> Vec<Before> {
         let mut ids = match self.is {
             BlockContent::Definitions => return Vec::new(),
@@ -116,7 +117,7 @@ impl Block<'_> {
     }
 }
 
-/// A frame.
+/// An encoded block with the numbers of its threads.
 struct Frame<'a> {
     is: BlockContent,
     befores: &'a [u8],
@@ -124,7 +125,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The first frame, and what follows it; `None`: there is no whole one.
+    /// Returns the first frame and the bytes after it, or `None` if there is no complete frame.
     fn first(frames: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (kind, rest) = frames.split_first()?;
         let is = match kind {
@@ -151,7 +152,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Reads the blobs of a V4 block; `None`: its header is damaged.
+/// Creates a reader for the blobs of a V4 block, or `None` if the block header is damaged.
 fn blobs(content: &[u8]) -> Option<BlobReader> {
     let block = BlockHeader::read(content, 0).ok()?;
     let (layout, at) = if block.compressed {
@@ -163,8 +164,8 @@ fn blobs(content: &[u8]) -> Option<BlobReader> {
     Some(BlobReader { layout, header, at })
 }
 
-/// The capture threads of an event block, up to where it is damaged; the same one may come again, though not twice in
-/// a row.
+/// Returns the capture threads of an event block, up to the first damage. A thread can occur repeatedly, but not twice
+/// in a row.
 fn captured(content: &[u8]) -> Vec<u64> {
     let mut ids = Vec::new();
     let Some(mut blobs) = blobs(content) else { return ids };
@@ -177,7 +178,7 @@ fn captured(content: &[u8]) -> Vec<u64> {
     ids
 }
 
-/// The capture threads of a sequence point with their numbers, up to where it is damaged.
+/// Returns the capture threads of a sequence point with their numbers, up to the first damage.
 fn confirmed(content: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
     let mut cursor = Cursor::new(content, 0);
     let is_there = cursor.i64("").is_ok();

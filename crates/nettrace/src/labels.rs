@@ -1,4 +1,4 @@
-//! V6's label lists: what several events have in common, such as their activity.
+//! V6 label lists: properties that several events share, such as their activity.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::ranges::Ranges;
 
 const READING: &str = "a label list";
 
-/// Kinds of labels, in the low bits of a label's first byte; bit 7 marks the last of a list.
+/// Kinds of labels, in the low bits of the first byte of a label. Bit 7 marks the last label of a list.
 pub(crate) mod kinds {
     pub(crate) const LAST: u8 = 0x80;
     pub(crate) const ACTIVITY: u8 = 1;
@@ -23,7 +23,7 @@ pub(crate) mod kinds {
     pub(crate) const VERSION: u8 = 10;
 }
 
-/// What labels override in an event's definition.
+/// Values of an event's definition that labels override.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Overrides {
     opcode: Option<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
-    /// The definition as the labels have it.
+    /// Returns the definition with the overrides applied.
     pub(crate) fn apply(&self, metadata: &Metadata) -> Metadata {
         Metadata {
             opcode: self.opcode.or(metadata.opcode),
@@ -45,7 +45,7 @@ impl Overrides {
     }
 }
 
-/// The part of a label list that is delivered with events.
+/// The parts of a label list that are delivered with events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LabelList {
     pub(crate) activities: Activities,
@@ -68,18 +68,18 @@ impl LabelLists {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.lists.capacity() * size_of::<LabelList>() + self.ranges.memory_bytes()
     }
 
-    /// The list of an id.
+    /// Returns the list with this id.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&LabelList> {
         self.lists.get(self.ranges.place(id, self.lists.len())?)
     }
 
-    /// Reads a LabelList block.
+    /// Decodes a label list block.
     pub(crate) fn define(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         let mut cursor = Cursor::new(content, base);
         let first = cursor.u32(READING)?;
@@ -102,7 +102,7 @@ impl LabelLists {
         Ok(())
     }
 
-    /// Ids mean other lists from now on.
+    /// Removes all lists, because their ids will be reused.
     pub(crate) fn forget(&mut self) {
         self.lists.clear();
         self.ranges.clear();
@@ -134,7 +134,7 @@ impl LabelList {
                 kinds::KEYWORDS => overrides.keywords = Some(cursor.u64(READING)?),
                 kinds::LEVEL => overrides.level = Some(cursor.u8(READING)?),
                 kinds::VERSION => overrides.version = Some(cursor.u8(READING)?),
-                // A label has no length: nothing after it can be read.
+                // Labels have no length, so the labels after an unknown one cannot be read.
                 _ => return Err(Error::corrupt(offset, READING, "a label of an unknown kind")),
             }
             if kind & kinds::LAST != 0 {
@@ -163,10 +163,10 @@ mod tests {
         out
     }
 
-    /// Scenario: lists with every kind of label, in blocks that follow each other and in one that does not.
-    /// Guarantee: each id finds its list; 0, unknown ones and forgotten ones find none.
+    /// Scenario: lists contain every kind of label, in blocks with consecutive ids and in one block with a gap.
+    /// Guarantee: each id resolves to its list; 0, unknown ids and forgotten ids resolve to no list.
     #[test]
-    fn lists_are_found_by_id() {
+    fn list_is_found_by_id() {
         let mut all = activity(1, false);
         all.extend([kinds::TRACE]);
         all.extend([0; 16]);
@@ -231,10 +231,10 @@ mod tests {
         assert_eq!(lists.get(1), None);
     }
 
-    /// Scenario: blocks that claim more lists than they have, that are cut off, or have labels unknown here.
-    /// Guarantee: an error, and no memory taken for the claim.
+    /// Scenario: blocks claim more lists than they contain, are truncated, or have unknown labels.
+    /// Guarantee: each block is an error, and no memory is allocated for the claim.
     #[test]
-    fn damaged_lists_are_errors() {
+    fn damaged_list_is_refused() {
         let mut lists = LabelLists::new(100);
         assert!(matches!(
             lists.define(&[1, 0, 0, 0, 255, 255, 255, 255], 0),

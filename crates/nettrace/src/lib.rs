@@ -1,17 +1,18 @@
 //! Reads and writes nettrace, the stream of events that .NET's EventPipe sends over the diagnostics socket and that
-//! `dotnet-trace` keeps in files.
+//! `dotnet-trace` saves to files.
 //!
-//! A [`Decoder`] takes bytes in pieces of any size and returns [`Item`]s: the header, events, gaps (events that the
-//! writer lost) and sequence points. It does no I/O, has no clock, and borrows: an event's payload lies in the decoder
-//! until the next item is asked for, and in steady state nothing is allocated. An [`encode::Encoder`] writes such
-//! streams; [`keep`] has the last blocks of one that is read, and writes them again.
+//! A [`Decoder`] accepts bytes in chunks of any size and returns [`Item`]s: the header, events, gaps (events that the
+//! writer lost) and sequence points. It performs no I/O and has no clock. The payload of an event borrows from the
+//! decoder until the next item is requested, and the decoder does not allocate in steady state. An [`encode::Encoder`]
+//! writes such streams. The module [`keep`] retains the last blocks of a stream while it is read, and writes them as a
+//! new stream.
 //!
 //! ```
 //! use nettrace::{Decoder, Error, Item, Options};
 //!
-//! /// Counts the collections in a recording, and whether some may be missing.
+//! /// Counts the collections in a recording, and returns whether some may be missing.
 //! fn collections(mut recording: impl std::io::Read) -> Result<(u32, bool), Box<dyn std::error::Error>> {
-//!     // Native events have no names: they are known by provider, id and version. 1 is GCStart.
+//!     // Native events have no names. Provider, id and version identify them: 1 is GCStart.
 //!     let mut decoder = Decoder::new(Options {
 //!         interest: Box::new(|metadata| {
 //!             (metadata.provider == "Microsoft-Windows-DotNETRuntime" && metadata.event_id == 1).then_some(1)
@@ -44,53 +45,54 @@
 //!
 //! # Formats
 //!
-//! | Format | Who writes it | Here |
+//! | Format | Writer | Support |
 //! |---|---|---|
-//! | NetPerf | .NET Core 2.x, newer ones on request | refused: [`Error::NetPerf`] |
+//! | NetPerf | .NET Core 2.x; newer runtimes on request | rejected: [`Error::NetPerf`] |
 //! | V4 | .NET Core 3.0 to .NET 11 | [`Format::V4`] |
-//! | "V5" | .NET 5 and later: V4 with tags in its metadata; on the wire it says 4 | [`Format::V4`] |
-//! | V6 | one-collect (`dotnet-trace collect-linux`) | [`Format::V6`]; higher minor versions too |
-//! | V7 | no writer yet | refused: [`Error::UnsupportedVersion`] |
+//! | "V5" | .NET 5 and later: V4 with tags in the metadata; the version in the stream is 4 | [`Format::V4`] |
+//! | V6 | one-collect (`dotnet-trace collect-linux`) | [`Format::V6`], including higher minor versions |
+//! | V7 | no writer yet | rejected: [`Error::UnsupportedVersion`] |
 //!
 //! # Layers
 //!
 //! ```text
-//! bytes      space/filled, push        pieces of any size; only a partial block is ever kept
+//! bytes      space/filled, push        chunks of any size; only a partial block is retained
 //!   blocks   V4: tagged objects aligned to 4 bytes of the stream; V6: a word with kind and size
-//!     blobs  headers that build on each other (module `blob`), payloads; definitions, stacks, threads, labels
+//!     blobs  delta-encoded headers (module `blob`), payloads; definitions, stacks, threads, labels
 //!       events, numbered per capture thread: gaps
 //!         events by time
 //! ```
 //!
-//! * A block is read when it is whole. A stream may end anywhere: what was whole is delivered, and [`Ending`] says how
-//!   it ended.
-//! * **Order.** Within a capture thread events ascend by time; across threads the writer sends run after run. An event
-//!   that is marked as sorted promises that nothing later in the stream is older, so whatever waits up to its instant
-//!   is delivered, merged by time; at a sequence point, at the end and on [`Decoder::flush`] everything is. Events of
-//!   the same instant stay as they are in the stream.
-//! * **Losses.** A writer numbers the events of a capture thread, those that it drops included. Missing numbers become
-//!   a [`Gap`] as soon as they are seen, also when only a sequence point shows them, and also for events that are not
-//!   delivered. A number that goes back is a thread id given to a new thread, not a loss.
-//! * **Interest.** Definitions are classified once, by [`Options::interest`]; each event carries the tag. Events
-//!   that are not wanted cost a few nanoseconds: they are counted and numbered, not copied.
+//! * A block is decoded when it is complete. A stream can end anywhere: every complete block is delivered, and
+//!   [`Ending`] describes how the stream ended.
+//! * **Order.** Within a capture thread, events are sorted by time. Across threads, the writer sends one run of events
+//!   after the other. An event that is marked as sorted guarantees that no later event in the stream is older. Waiting
+//!   events up to its timestamp are therefore merged by time and delivered. A sequence point, the end of the stream and
+//!   [`Decoder::flush`] release all waiting events. Events with the same timestamp keep their order in the stream.
+//! * **Losses.** A writer numbers the events of a capture thread, including dropped events. Missing numbers become a
+//!   [`Gap`] as soon as the decoder detects them, even if only a sequence point reveals them, and even if the events
+//!   would not be delivered. A number that decreases is not a loss: the thread id was assigned to a new thread.
+//! * **Interest.** [`Options::interest`] classifies each definition once, and each event carries the resulting tag.
+//!   Unwanted events cost a few nanoseconds: they are counted and checked for gaps, but not copied.
 //!
 //! # Invariants
 //!
-//! * For the same bytes the items are the same, whatever the pieces that they came in.
+//! * The same bytes produce the same items, regardless of the chunks in which they arrive.
 //! * [`Stats::events`] = delivered + uninteresting + without a definition + still waiting.
-//! * No input makes the decoder panic, loop, or hold more than [`limits`] says. Damage is an error that names the byte
-//!   and what was being read; what came before it is delivered first.
-//! * Definitions, stacks and threads of an event are those that held where it stands in the stream, however late it is
-//!   delivered.
+//! * No input makes the decoder panic, loop forever, or hold more memory than [`limits`] allows. Damage is an error
+//!   with the byte offset and the part of the stream that was being read. Everything before the damage is delivered
+//!   first.
+//! * An event has the definition, stack and thread that were valid at its position in the stream, regardless of when it
+//!   is delivered.
 //!
-//! # What V6 streams of one-collect leave out
+//! # Omissions in V6 streams of one-collect
 //!
-//! Their definitions have no version, level or keywords (`None` here), their events are not numbered
-//! ([`Stats::lost`] is `None`), their header names no process (each event has its own), and thread indexes are given
-//! anew with every block. Labels that override version, level, keywords or opcode of an event give it a definition of
-//! its own, for which [`Options::interest`] is asked too. Labels other than that and activity ids are skipped.
+//! Definitions have no version, level or keywords (`None` in this crate). Events are not numbered ([`Stats::lost`] is
+//! `None`). The header contains no process id; each event has its own. Thread indexes are reassigned with every block.
+//! If labels override the version, level, keywords or opcode of an event, the event gets a separate definition, which
+//! is also passed to [`Options::interest`]. All labels except these and activity ids are skipped.
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is passed in as a value, and all state has a single owner: no clock, no lock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod blob;

@@ -1,7 +1,7 @@
-//! Definitions: what kind of event a metadata id stands for.
+//! Definitions, which map a metadata id to a kind of event.
 //!
-//! Events of native code (all of `Microsoft-Windows-DotNETRuntime`) have neither names nor fields here: their layout is
-//! known by provider, event id and version only. EventSource providers name theirs.
+//! Events of native code (all events of `Microsoft-Windows-DotNETRuntime`) have neither names nor fields here: only
+//! provider, event id and version identify their layout. EventSource providers name their events and fields.
 
 mod fields;
 mod v4;
@@ -14,7 +14,8 @@ use std::borrow::Cow;
 
 use crate::error::Error;
 
-/// The providers of a runtime, which nearly all definitions of a live stream have: no definition keeps their names.
+/// The providers of a runtime. Almost all definitions of a live stream use them, so definitions do not store copies of
+/// these names.
 const OF_RUNTIME: [&str; 4] = [
     "Microsoft-Windows-DotNETRuntime",
     "Microsoft-Windows-DotNETRuntimePrivate",
@@ -22,65 +23,66 @@ const OF_RUNTIME: [&str; 4] = [
     "Microsoft-DotNETCore-SampleProfiler",
 ];
 
-/// The name as it is kept.
+/// Returns a provider name in its stored form.
 fn provider(name: String) -> Cow<'static, str> {
     let known = OF_RUNTIME.into_iter().find(|known| **known == *name);
     known.map_or(Cow::Owned(name), Cow::Borrowed)
 }
 
-/// The definition of a kind of event. Ids are given in the order of first use and are valid in one stream only.
+/// The definition of a kind of event. Ids are assigned in the order of first use and are valid within one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
-    /// The id by which events refer to it.
+    /// Id by which events refer to the definition.
     pub id: u32,
-    /// The provider that defines the event, for example `Microsoft-Windows-DotNETRuntime`.
+    /// Provider that defines the event, for example `Microsoft-Windows-DotNETRuntime`.
     pub provider: Cow<'static, str>,
-    /// The provider's number for the event.
+    /// Id of the event in its provider.
     pub event_id: u32,
-    /// The event's name; empty for native events.
+    /// Name of the event; empty for native events.
     pub name: String,
-    /// Version of the payload's layout; `None` when the writer does not say (V6 without the optional).
+    /// Version of the payload layout; `None` if the writer does not report it (V6 without the optional field).
     pub version: Option<u32>,
-    /// 1 critical to 5 verbose; `None` when the writer does not say.
+    /// Level from 1 (critical) to 5 (verbose); `None` if the writer does not report it.
     pub level: Option<u32>,
-    /// The provider's keywords that the event belongs to; `None` when the writer does not say.
+    /// Keywords of the provider to which the event belongs; `None` if the writer does not report them.
     pub keywords: Option<u64>,
-    /// Phase of an activity (1 start, 2 stop); `None` when the writer does not say, which stands for 0.
+    /// Phase of an activity (1 start, 2 stop); `None` if the writer does not report it, which is equivalent to 0.
     pub opcode: Option<u8>,
-    /// What the payload is made of; empty for native events and where the stream's description cannot be followed.
+    /// Fields of the payload; empty for native events and if the description in the stream cannot be parsed.
     pub fields: Vec<Field>,
 }
 
 impl Metadata {
-    /// Reads the payload of a blob in a V4 metadata block, with or without V5's tags.
+    /// Reads the payload of a blob in a V4 metadata block, with or without V5 tags. `base` is its offset in the stream.
     ///
     /// # Errors
     ///
-    /// When it is cut off or beyond the [limits](crate::limits). `base` is where it begins in the stream.
+    /// Returns an error if the payload is truncated or exceeds the [limits](crate::limits).
     pub fn read_v4(payload: &[u8], base: u64) -> Result<Self, Error> {
         v4::read(payload, base)
     }
 
-    /// Reads a row of a V6 metadata block, without its length.
+    /// Reads a row of a V6 metadata block, without its length. `base` is its offset in the stream.
     ///
     /// # Errors
     ///
-    /// When it is cut off or beyond the [limits](crate::limits). `base` is where it begins in the stream.
+    /// Returns an error if the row is truncated or exceeds the [limits](crate::limits).
     pub fn read_v6(row: &[u8], base: u64) -> Result<Self, Error> {
         v6::read(row, base)
     }
 
-    /// The payload of a blob in a V4 metadata block. Fields that V4's first list cannot say (arrays) go into V5's tag.
+    /// Writes the payload of a blob in a V4 metadata block. Fields that V4's first list cannot express (arrays) go into
+    /// a V5 tag.
     pub(crate) fn write_v4(&self, out: &mut Vec<u8>) {
         v4::write(self, out);
     }
 
-    /// A row of a V6 metadata block, without its length; `None` when a part is too long for its length field.
+    /// Returns a row of a V6 metadata block without its length, or `None` if a part is too long for its length field.
     pub(crate) fn write_v6(&self) -> Option<Vec<u8>> {
         v6::write(self)
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory of the definition, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let provider = match &self.provider {
             Cow::Borrowed(_) => 0,

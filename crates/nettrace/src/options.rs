@@ -1,35 +1,36 @@
-//! Options of a decoder: which events, in which order.
+//! Options of a decoder.
 
 use std::fmt;
 
 use crate::limits::Limits;
 use crate::metadata::Metadata;
 
-/// In which order events are delivered.
+/// The order in which events are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By timestamp over all threads; events of the same instant as they are in the stream.
+    /// Order of time across all threads. Events with the same timestamp keep their order in the stream.
     #[default]
     Time,
-    /// As they are in the stream: by time within a capture thread only.
+    /// Order of the stream, which is sorted by time only within a capture thread.
     File,
 }
 
-/// Which events are delivered. Called once per definition (V6: also once per way in which labels change one). `None`:
-/// events of it are counted, and losses among them found, but they are not delivered. `Some(tag)`: delivered, each
-/// with the tag, so that a consumer classifies definitions, not events.
+/// Selects the events to deliver. Called once per definition (V6: also once per combination of labels that changes a
+/// definition). If the function returns `None`, events of the definition are counted and checked for losses, but not
+/// delivered. If it returns `Some(tag)`, they are delivered with the tag, so that a consumer classifies definitions,
+/// not events.
 pub type Interest = Box<dyn FnMut(&Metadata) -> Option<u32> + Send>;
 
-/// Options of a [`Decoder`](crate::Decoder). By default: all events by time, without stacks.
+/// Options of a [`Decoder`](crate::Decoder). By default, all events are delivered in order of time, without stacks.
 pub struct Options {
     /// The order in which events are delivered.
     pub order: Order,
-    /// Whether stacks are kept: without it [`Event::stack`](crate::Event::stack) is `None` and their blocks are
-    /// skipped.
+    /// Whether stacks are retained. Otherwise, stack blocks are skipped and [`Event::stack`](crate::Event::stack) is
+    /// `None`.
     pub stacks: bool,
-    /// The most of what grows with the stream: by default, that of files.
+    /// Limits for everything that grows with the stream. The default is [`Limits::for_files`].
     pub limits: Limits,
-    /// Chooses the events to deliver, by their definitions.
+    /// Selects the events to deliver by their definitions.
     pub interest: Interest,
 }
 

@@ -1,13 +1,13 @@
 //! Events that wait for their order.
 //!
-//! A stream is a sequence of runs: the events of one capture thread up to a cut-off, by time, then those of the next.
-//! The first event of a run is marked as sorted, a promise that nothing later in the stream is older. So everything
-//! queued up to its instant may be released, merged over the runs; all may be released at a sequence point, at the end,
-//! and when the owner calls [`Decoder::flush`](crate::Decoder::flush).
+//! A stream is a sequence of runs: the events of one capture thread up to a cut-off, sorted by time, then the events of
+//! the next thread. The first event of a run is marked as sorted, which guarantees that no later event in the stream is
+//! older. Queued events up to its timestamp can therefore be released, merged across runs. All events can be released
+//! at a sequence point, at the end, and if the owner calls [`Decoder::flush`](crate::Decoder::flush).
 //!
-//! Entries lie in order of arrival, payloads in an arena; a run is a range of entries that ascends by time, whatever
-//! thread wrote it. The heap has the oldest entry of each run. Memory is used again when all is delivered, and moved
-//! together when most of it is, so that in steady state nothing is allocated.
+//! Entries are stored in order of arrival, and payloads in an arena. A run is a range of entries with ascending
+//! timestamps, regardless of the thread. The heap contains the oldest entry of each run. Memory is reused when all
+//! events have been delivered, and compacted when most of them have been, so nothing is allocated in steady state.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ use std::collections::binary_heap::PeekMut;
 
 use crate::options::Order;
 
-/// What is known of an event but its activities and payload.
+/// An event without its activities and payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) timestamp: i64,
@@ -24,20 +24,20 @@ pub(crate) struct Entry {
     pub(crate) process: Option<u64>,
     pub(crate) sequence: u32,
     pub(crate) processor: u32,
-    /// Place among the definitions.
+    /// Index of the definition.
     pub(crate) definition: u32,
     pub(crate) stack_id: u32,
     pub(crate) is_sorted: bool,
 }
 
-/// An event that waits.
+/// A waiting event.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     entry: Entry,
     content: Content,
 }
 
-/// Where in the arena an event's activities (two of 16 bytes, when there is one) and, after them, its payload are.
+/// Position of an event in the arena: its activities (two of 16 bytes each, if it has any), followed by its payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Content {
     at: usize,
@@ -51,24 +51,24 @@ impl Content {
     }
 }
 
-/// The activities of an event, zero where there is none.
+/// The activities of an event. Missing ids are zero.
 pub(crate) type Activities = [[u8; 16]; 2];
 
 const ACTIVITIES_BYTES: usize = 32;
 
-/// What an entry takes beside its payload: itself, and its run in the worst case.
+/// Size of an entry without its payload, in bytes: the entry, and its run in the worst case.
 const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<EntryRun>();
 
-/// Below this, memory is not worth moving together.
+/// Minimum memory for compaction, in bytes. Below it, compaction is not worth the effort.
 const COMPACTION_BYTES: usize = 16 << 10;
 
-/// So much is kept when memory is released, so that an almost idle stream need not allocate it each time.
+/// Memory that remains after a shrink, in bytes, so that an almost idle stream need not allocate it each time.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// So much is moved in less time than it takes to receive anything.
+/// Amount of memory, in bytes, that is moved in less time than any receive operation takes.
 const CHEAP_TO_MOVE: usize = 32 << 10;
 
-/// A run: its oldest entry that was not delivered, and its end.
+/// A run, with its oldest undelivered entry and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct EntryRun {
     timestamp: i64,
@@ -78,7 +78,8 @@ struct EntryRun {
 
 impl Ord for EntryRun {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Of the same instant: the earlier in the stream first. Runs do not overlap, so their places decide.
+        // If the timestamps are equal, the earlier entry in the stream comes first. Runs do not overlap, so their
+        // positions decide.
         (self.timestamp, self.next).cmp(&(other.timestamp, other.next))
     }
 }
@@ -89,41 +90,41 @@ impl PartialOrd for EntryRun {
     }
 }
 
-/// The queue.
+/// A queue of events that wait for their order.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     order: Order,
     entries: Vec<Waiting>,
     arena: Vec<u8>,
-    /// Where the run began that grows now, at the end of `entries`; its entries are not in the heap yet.
+    /// Start of the growing run at the end of `entries`. Its entries are not in the heap yet.
     growing: usize,
     heap: BinaryHeap<Reverse<EntryRun>>,
-    /// Bytes of what waits.
+    /// Size of the waiting events, in bytes.
     waiting_bytes: usize,
     waiting: usize,
-    /// Everything up to this instant may be delivered.
+    /// Timestamp up to which events can be delivered.
     released: Option<i64>,
-    /// So many more may be delivered, because they are too many.
+    /// Number of further events that can be delivered because too many wait.
     early: usize,
-    /// Everything may be delivered, once.
+    /// Whether all currently waiting events can be delivered.
     flushing: bool,
-    /// For moving together.
+    /// Buffers for compaction.
     spare_entries: Vec<Waiting>,
     spare_arena: Vec<u8>,
 }
 
-/// An entry taken from the queue. The payload stays in the arena until the next one is put in.
+/// An entry removed from the queue. The payload stays in the arena until the next push.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) entry: Entry,
     pub(crate) content: Content,
-    /// Delivered before its order was certain.
+    /// Whether the entry was delivered before its order was certain.
     pub(crate) early: bool,
 }
 
 impl Queue {
     pub(crate) fn new(order: Order) -> Self {
-        // In the stream's order nothing waits: one run, all of it released.
+        // With `Order::File`, no event waits: there is one run, which is released completely.
         let released = (order == Order::File).then_some(i64::MAX);
         Self {
             order,
@@ -132,7 +133,7 @@ impl Queue {
         }
     }
 
-    /// Puts an event at the end.
+    /// Appends an event.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: Entry, activities: Option<&Activities>, payload: &[u8]) {
         if self.waiting == 0 {
@@ -161,29 +162,29 @@ impl Queue {
         self.entries.push(Waiting { entry, content });
     }
 
-    /// Everything up to `ticks` may be delivered.
+    /// Allows delivery of events up to `ticks`.
     pub(crate) fn release(&mut self, ticks: i64) {
         self.released = Some(self.released.map_or(ticks, |released| released.max(ticks)));
     }
 
-    /// Everything that waits now may be delivered.
+    /// Allows delivery of all events that wait now.
     pub(crate) fn flush(&mut self) {
         self.flushing = self.waiting > 0;
     }
 
-    /// Lets the oldest half go when more than `limit` bytes wait.
+    /// Allows delivery of the oldest half of the events if more than `limit` bytes wait.
     pub(crate) fn relieve(&mut self, limit: usize) {
         if self.waiting_bytes > limit {
             self.early = self.waiting.div_ceil(2);
         }
     }
 
-    /// Bytes of what waits.
+    /// Returns the size of the waiting events, in bytes.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entries = self.entries.capacity() + self.spare_entries.capacity();
         entries * size_of::<Waiting>()
@@ -192,7 +193,7 @@ impl Queue {
             + self.heap.capacity() * size_of::<EntryRun>()
     }
 
-    /// The next event that may be delivered.
+    /// Removes and returns the next event that can be delivered.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Taken> {
         if self.waiting == 0 {
@@ -219,7 +220,7 @@ impl Queue {
         Some(Taken { entry, content, early })
     }
 
-    /// Activities and payload of an event that was taken.
+    /// Returns the activities and the payload of a removed entry.
     #[inline]
     pub(crate) fn content(&self, content: Content) -> (Option<&Activities>, &[u8]) {
         let mut rest = self.arena.get(content.at..).unwrap_or_default();
@@ -237,7 +238,7 @@ impl Queue {
         )
     }
 
-    /// Moves what waits together when most of the memory is of delivered events. Not while a taken entry is used.
+    /// Compacts memory if delivered events use most of it. Must not be called while a removed entry is in use.
     pub(crate) fn compact(&mut self) {
         let held = self.arena.len() + self.entries.len() * size_of::<Waiting>();
         if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {
@@ -246,8 +247,9 @@ impl Queue {
         self.move_together();
     }
 
-    /// Gives back memory beyond what waits and a little. When much waits it is moved only where half of the memory is
-    /// unused, so that a stream that comes in small pieces does not cost a move each. Not while a taken entry is used.
+    /// Releases memory beyond the waiting events and a small reserve. A large number of waiting events is moved only if
+    /// half of the memory is unused, so a stream that arrives in small chunks does not cause a move for each chunk.
+    /// Must not be called while a removed entry is in use.
     pub(crate) fn shrink(&mut self) {
         let held = self.arena.capacity() + self.entries.capacity() * size_of::<Waiting>();
         let enough = if held <= CHEAP_TO_MOVE { 1 } else { 2 } * self.waiting_bytes;
@@ -266,7 +268,7 @@ impl Queue {
         self.close_run();
         self.spare_entries.clear();
         self.spare_arena.clear();
-        // By time: they become one run.
+        // The entries are moved in order of time, so they become one run.
         while let Some(oldest) = self.heap.peek_mut() {
             let Some(mut waiting) = self.entries.get(oldest.0.next).copied() else {
                 break;
@@ -298,7 +300,7 @@ impl Queue {
     }
 }
 
-/// The oldest run goes on to its next entry, or is done.
+/// Advances the oldest run to its next entry, or removes the run at its end.
 #[inline(always)]
 fn step(mut oldest: PeekMut<'_, Reverse<EntryRun>>, entries: &[Waiting]) {
     oldest.0.next += 1;
@@ -337,11 +339,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: events in any order, released up to any instants in between.
-        /// Guarantee: what is released is what a stable sort gives, each with its own payload and activities; moving
-        /// memory together and giving it back change nothing.
+        /// Scenario: events are pushed in any order and released up to arbitrary timestamps in between.
+        /// Guarantee: the released events are in the order of a stable sort, each with its own payload and activities;
+        /// compacting and shrinking memory do not change them.
         #[test]
-        fn releases_are_stable_sorts(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..80), 0_i64..60, 0..3), 1..10)) {
+        fn release_order_is_a_stable_sort(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..80), 0_i64..60, 0..3), 1..10)) {
             let mut queue = Queue::default();
             let mut model: Vec<(i64, u32)> = Vec::new();
             let mut sequence = 0;
@@ -361,7 +363,7 @@ mod tests {
                     prop_assert!(held <= KEPT_BYTES.max(2 * queue.waiting_bytes()));
                 }
                 if then == 1 && queue.waiting > 0 {
-                    // As `compact` does when it is worth it.
+                    // `compact` does this if it is worthwhile.
                     queue.spare_arena.clear();
                     queue.arena.resize(queue.arena.len() + 8 * COMPACTION_BYTES, 0);
                     queue.compact();
@@ -388,10 +390,10 @@ mod tests {
         }
     }
 
-    /// Scenario: more waits than is allowed.
-    /// Guarantee: the oldest half goes, and says that it went early.
+    /// Scenario: more events wait than the limit allows.
+    /// Guarantee: the oldest half is delivered and marked as early.
     #[test]
-    fn too_much_lets_the_oldest_go() {
+    fn oldest_events_are_released_at_limit() {
         let mut queue = Queue::default();
         for timestamp in [5, 1, 4, 2, 3, 6] {
             queue.push(entry(timestamp, 0), None, &[]);
@@ -406,6 +408,9 @@ mod tests {
         queue.flush();
         assert_eq!(drain(&mut queue), [(4, 0), (5, 0), (6, 0)]);
         queue.push(entry(9, 0), None, &[]);
-        assert!(queue.take().is_none(), "a flush is for what waited");
+        assert!(
+            queue.take().is_none(),
+            "a flush releases only events that waited at that time"
+        );
     }
 }

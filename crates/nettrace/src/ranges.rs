@@ -1,15 +1,15 @@
-//! Tables whose ids come in blocks of consecutive numbers: stacks and label lists.
+//! Tables whose ids occur in blocks of consecutive numbers: stacks and label lists.
 
-/// Which place of a table an id has. Ids ascend; when they do not, they begin anew.
+/// Maps ids to indexes of a table. Ids ascend; if an id is repeated, the numbering restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
-    /// The first id of each block, and its place.
+    /// The first id of each block, and its index.
     blocks: Vec<(u32, usize)>,
 }
 
 impl Ranges {
-    /// A block begins with the id `first`, at the end of a table that has `length` places. Gives whether all that the
-    /// table holds is void, so that it must be cleared: the ids are given again.
+    /// Starts a block with id `first` at the end of a table of `length` entries. Returns whether the table must be
+    /// cleared because its ids are being reused.
     pub(crate) fn begin(&mut self, first: u32, length: usize) -> bool {
         let Some(&(begin, place)) = self.blocks.last() else {
             self.blocks.push((first, length));
@@ -21,14 +21,14 @@ impl Ranges {
             self.blocks.push((first, 0));
             return true;
         }
-        // Blocks that go on where the last ended are one, so that a lookup is one step.
+        // Consecutive blocks are merged, so that a lookup takes one step.
         if u64::from(first) > next {
             self.blocks.push((first, length));
         }
         false
     }
 
-    /// The place of an id, in a table that has `length` places.
+    /// Returns the index of an id in a table of `length` entries.
     #[inline]
     pub(crate) fn place(&self, id: u32, length: usize) -> Option<usize> {
         let block = self.blocks.partition_point(|(first, _)| *first <= id).checked_sub(1)?;
@@ -38,12 +38,12 @@ impl Ranges {
         (place < end).then_some(place)
     }
 
-    /// Blocks of ids that do not follow each other.
+    /// Returns the number of blocks that are not consecutive.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<(u32, usize)>()
     }
@@ -57,10 +57,10 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    /// Scenario: blocks that go on, one that leaves ids out, then one whose ids were given before.
-    /// Guarantee: each id has its place, ids left out have none, and ids given again void the table.
+    /// Scenario: blocks are consecutive, then one block skips ids, then one block repeats ids.
+    /// Guarantee: each id has its index, skipped ids have no index, and repeated ids invalidate the table.
     #[test]
-    fn ids_have_places() {
+    fn id_maps_to_index() {
         let mut ranges = Ranges::default();
         assert!(!ranges.begin(1, 0));
         assert!(!ranges.begin(3, 2));

@@ -1,4 +1,4 @@
-//! Stacks between two sequence points: events refer to them by id.
+//! Stacks between two sequence points. Events refer to them by id.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::ranges::Ranges;
 
 const READING: &str = "a stack";
 
-/// Where a stack's bytes are.
+/// Position of a stack in the arena.
 #[derive(Debug, Clone, Copy)]
 struct StackBytes {
     at: usize,
@@ -31,18 +31,18 @@ impl Stacks {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.arena.capacity() + self.places.capacity() * size_of::<StackBytes>() + self.ranges.memory_bytes()
     }
 
-    /// Addresses of a stack; `None` when the stream does not have it (or it was dropped).
+    /// Returns the addresses of a stack, or `None` if the stream does not contain it or it was dropped.
     pub(crate) fn get(&self, id: u32) -> Option<&[u8]> {
         let place = self.places.get(self.ranges.place(id, self.places.len())?)?;
         self.arena.get(place.at..)?.get(..place.length)
     }
 
-    /// Reads a stack block.
+    /// Decodes a stack block.
     pub(crate) fn define(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         let mut cursor = Cursor::new(content, base);
         let first = cursor.u32(READING)?;
@@ -74,7 +74,7 @@ impl Stacks {
         Ok(())
     }
 
-    /// Ids mean other stacks from now on.
+    /// Removes all stacks, because their ids will be reused.
     pub(crate) fn forget(&mut self) {
         self.arena.clear();
         self.places.clear();
@@ -85,7 +85,7 @@ impl Stacks {
         self.arena.len() + (self.places.len() + self.ranges.len()) * size_of::<StackBytes>()
     }
 
-    /// Stacks that were not kept because there were too many.
+    /// Returns the number of stacks that were dropped because the limit was reached.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -106,10 +106,10 @@ mod tests {
         out
     }
 
-    /// Scenario: blocks one after the other, an empty stack, a sequence point, ids from 1 again.
-    /// Guarantee: each id finds its stack, the empty one too; forgotten ones are not found.
+    /// Scenario: blocks are consecutive, one stack is empty, and ids restart at 1 after a sequence point.
+    /// Guarantee: each id resolves to its stack, including the empty stack; forgotten ids resolve to no stack.
     #[test]
-    fn stacks_are_found_by_id() {
+    fn stack_is_found_by_id() {
         let mut stacks = Stacks::new(MAX_STACK_BYTES);
         stacks.define(&block(1, &[b"", b"one"]), 0).unwrap();
         stacks.define(&block(3, &[b"two"]), 0).unwrap();
@@ -125,10 +125,10 @@ mod tests {
         assert_eq!(stacks.get(1), Some(&b"new"[..]));
     }
 
-    /// Scenario: more stacks than fit, and a block that claims more than it has.
-    /// Guarantee: dropped ones are counted; the claim is an error at its byte.
+    /// Scenario: a block contains more stacks than the limit allows, and another claims more stacks than it contains.
+    /// Guarantee: dropped stacks are counted; the claim is an error with its offset.
     #[test]
-    fn too_many_stacks_are_counted() {
+    fn dropped_stacks_are_counted() {
         let mut stacks = Stacks::new(MAX_STACK_BYTES);
         let big = vec![0; MAX_STACK_BYTES / 4];
         stacks.define(&block(1, &[&big, &big, &big, &big, b"x"]), 0).unwrap();

@@ -1,8 +1,8 @@
-//! What a decoder counts.
+//! Counters of a decoder.
 
-/// Blocks of each kind (in V4 the objects of that type).
+/// Number of blocks of each kind (in V4, number of objects of each type).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "the names are the format's")]
+#[expect(missing_docs, reason = "the names are those of the format")]
 pub struct BlockCounts {
     pub metadata: u64,
     pub event: u64,
@@ -14,45 +14,45 @@ pub struct BlockCounts {
     pub remove_thread: u64,
     /// V6 only.
     pub label_list: u64,
-    /// Of a kind that is not known here; skipped.
+    /// Blocks of unknown kinds, which are skipped.
     pub unknown: u64,
 }
 
-/// What a decoder counted so far.
+/// Counters of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Bytes received, up to the end tag.
     pub bytes: u64,
-    /// Bytes after the end tag: ignored.
+    /// Ignored bytes after the end tag.
     pub trailing_bytes: u64,
-    /// Events read, whether delivered or not.
+    /// Events read, including events that were not delivered.
     pub events: u64,
-    /// Events delivered.
+    /// Events delivered so far.
     pub delivered: u64,
     /// Events that [`Options::interest`](crate::Options::interest) excluded.
     pub uninteresting: u64,
-    /// Events whose definition the stream does not have (a lost beginning).
+    /// Events whose definition is not in the stream, for example because its start was lost.
     pub unknown_metadata: u64,
-    /// Events that the writer dropped. `None` when it does not number events (one-collect): then the loss is unknown.
+    /// Events that the writer dropped; `None` if the writer does not number events (one-collect).
     pub lost: Option<u64>,
-    /// Events delivered before their order was certain, because too many waited.
+    /// Events delivered before their order was certain, because too many events waited.
     pub released_early: u64,
-    /// Events delivered after a newer one: after an early release or a flush, or because the writer marked an event as
-    /// sorted that was not.
+    /// Events delivered after a newer event: after an early release or a flush, or because the writer marked an
+    /// unsorted event as sorted.
     pub late: u64,
     /// Definitions read.
     pub definitions: u64,
-    /// Ticks of the oldest event read.
+    /// Timestamp of the oldest event, in ticks.
     pub first_event: Option<i64>,
-    /// Ticks of the newest event read.
+    /// Timestamp of the newest event, in ticks.
     pub last_event: Option<i64>,
     /// Blocks read.
     pub blocks: BlockCounts,
-    /// Capture threads whose numbering was forgotten because there were too many.
+    /// Capture threads that were forgotten because of the limit.
     pub threads_forgotten: u64,
-    /// V6: thread indexes that stay unresolved because there were too many.
+    /// V6: thread indexes that remain unresolved because of the limit.
     pub threads_unresolved: u64,
-    /// Stacks dropped because there were too many between two sequence points.
+    /// Stacks between two sequence points that were dropped because of the limit.
     pub stacks_dropped: u64,
 }

@@ -1,4 +1,4 @@
-//! V6's thread indexes: which OS thread of which process an index stands for.
+//! V6 thread indexes, which map an index to an OS thread and its process.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use crate::error::Error;
 
 const READING: &str = "a row of a Thread block";
 
-/// Kinds of the optional parts of a row.
+/// Kinds of optional parts of a row.
 const NAME: u8 = 1;
 const PROCESS_ID: u8 = 2;
 const THREAD_ID: u8 = 3;
 const KEY_VALUE: u8 = 4;
 
-/// The thread that an index stands for.
+/// The thread to which an index refers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) process: Option<u64>,
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndexes {
     known: HashMap<u64, Identity>,
-    /// The last one asked for: events of a thread come in runs.
+    /// The most recent lookup. Events of a thread occur in runs.
     last: Option<(u64, Identity)>,
     unresolved: u64,
     most: usize,
@@ -39,12 +39,12 @@ impl ThreadIndexes {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         table_bytes::<(u64, Identity)>(self.known.capacity())
     }
 
-    /// The thread of an index; unknown when the stream did not say.
+    /// Returns the thread of an index. Its ids are `None` if the stream does not contain them.
     #[inline]
     pub(crate) fn resolve(&mut self, index: u64) -> Identity {
         if let Some((last, identity)) = self.last
@@ -57,7 +57,7 @@ impl ThreadIndexes {
         identity
     }
 
-    /// OS id of an index, the index itself when it is not known.
+    /// Returns the OS id of an index, or the index itself if the id is unknown.
     pub(crate) fn thread(&self, index: u64) -> u64 {
         self.known
             .get(&index)
@@ -65,7 +65,7 @@ impl ThreadIndexes {
             .unwrap_or(index)
     }
 
-    /// Reads a Thread block.
+    /// Decodes a thread block.
     pub(crate) fn define(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         self.last = None;
         let mut cursor = Cursor::new(content, base);
@@ -83,19 +83,19 @@ impl ThreadIndexes {
         Ok(())
     }
 
-    /// The index may be given to another thread.
+    /// Removes an index, which can be reused for another thread.
     pub(crate) fn remove(&mut self, index: u64) {
         self.last = None;
         self.known.remove(&index);
     }
 
-    /// All indexes may be given to other threads.
+    /// Removes all indexes, which can be reused for other threads.
     pub(crate) fn forget(&mut self) {
         self.last = None;
         self.known.clear();
     }
 
-    /// Indexes that were not kept because there were too many.
+    /// Returns the number of indexes that were dropped because the limit was reached.
     pub(crate) fn unresolved(&self) -> u64 {
         self.unresolved
     }
@@ -113,7 +113,7 @@ impl Identity {
                     row.skip_utf8(READING)?;
                     row.skip_utf8(READING)?;
                 }
-                // A part has no length: what follows an unknown one cannot be read.
+                // Parts have no length, so the parts after an unknown one cannot be read.
                 _ => break,
             }
         }
@@ -125,10 +125,12 @@ impl Identity {
 mod tests {
     use super::*;
 
-    /// Scenario: a thread with all parts and parts unknown here, one without any, then removal and redefinition.
-    /// Guarantee: ids where the stream says them, else the index; a removed index is unknown again.
+    /// Scenario: one thread has all known parts and unknown parts, another has no parts, and then an index is removed
+    /// and redefined.
+    /// Guarantee: an index resolves to the ids in the stream, or to itself if there are no ids; a removed index is
+    /// unknown again.
     #[test]
-    fn indexes_are_resolved() {
+    fn index_resolves_to_thread() {
         let mut indexes = ThreadIndexes::new(100);
         let block = [12, 0, 7, 1, 1, b'n', 2, 0xac, 2, 3, 9, 99, 1, 1, 1, 0, 8];
         indexes.define(&block, 0).unwrap();
@@ -149,10 +151,10 @@ mod tests {
         assert_eq!(indexes.resolve(7), Identity::default());
     }
 
-    /// Scenario: rows cut off.
-    /// Guarantee: an error that names the byte.
+    /// Scenario: rows are truncated.
+    /// Guarantee: each row is an error with its offset.
     #[test]
-    fn cut_rows_are_errors() {
+    fn truncated_row_is_refused() {
         let mut indexes = ThreadIndexes::new(100);
         assert_eq!(indexes.define(&[4, 0, 7, 3, 5], 100).unwrap_err().offset(), Some(102));
         assert_eq!(indexes.define(&[2, 0, 7, 3], 100).unwrap_err().offset(), Some(104));

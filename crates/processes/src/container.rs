@@ -1,4 +1,4 @@
-//! Which container a process is in, what that container may use, and what it does use: from its control groups alone.
+//! Identity, limits and usage of the container of a process, derived from its control groups.
 //!
 //! ```text
 //! /proc/PID/cgroup ----> membership --> identity: container id, pod uid
@@ -7,12 +7,12 @@
 //! /proc/PID/smaps -----> ledger: where the memory is, with figures and the newest collection
 //! ```
 //!
-//! Everything but `group`, `read`, `others`, `ledger::read` and `kills` is pure: texts of the kernel in, values out.
-//! `group` opens files in other processes' roots, and only files of a control group: a file that a container put in
-//! their place is not read.
+//! All modules except `group`, `read`, `others`, `ledger::read` and `kills` are pure: they convert texts of the kernel
+//! to values. `group` opens files in the roots of other processes, but only files of a control group. A file that a
+//! container put in their place is not read.
 //!
-//! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have
-//! it.
+//! Missing values are unknown, never zero: outside a container, without a limit, or on a kernel that does not provide
+//! the value.
 
 mod figures;
 mod group;

@@ -1,7 +1,7 @@
-//! Files that gcwatch writes for its user alone: beside their place, then renamed.
+//! Files that only the user of gcwatch can read: they are written under a hidden name and then renamed.
 //!
-//! Whoever reads the place has the old file or the whole new one. What is there under the name is never opened, so that
-//! a link leads nowhere, and its mode and owner do not matter.
+//! A reader sees either the old file or the complete new one. An existing file with the same name is never opened, so
+//! links are not followed, and its mode and owner do not matter.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// No link is followed out of a directory, and nothing waits for the other end of a FIFO.
+/// Flags for opening files: no link is followed, and opening a FIFO does not wait for its other end.
 pub const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
-/// The first bytes of a file, at most so many; `None`: it is not there.
+/// Reads at most `most` bytes from the start of a file, or returns `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// When it cannot be read, or is a link.
+/// The file cannot be read, or is a link.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -30,18 +30,18 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a file as a whole, in the place of one that is there: a kill leaves the old one or the new one.
+/// Writes a whole file and replaces an existing one. If the process is killed, either the old or the new file exists.
 ///
 /// # Errors
 ///
-/// As [`Beside::new`] and [`Beside::complete`].
+/// See [`Beside::new`] and [`Beside::complete`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = Beside::new(path, true)?;
     file.write_all(bytes)?;
     file.complete()
 }
 
-/// A file that is being written, of mode 0600. It gets its name by [`Beside::complete`]; else nothing is left of it.
+/// A file that is being written, with mode 0600. [`Beside::complete`] gives it its name; otherwise it is deleted.
 #[derive(Debug)]
 pub struct Beside {
     file: File,
@@ -52,18 +52,18 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Makes a hidden file beside `to`; what an earlier one left there is removed. With `replace` the new file takes
-    /// the place of a file or a link that is there.
+    /// Creates a hidden file in the folder of `to`, and removes one left by an earlier writer. With `replace`, the new
+    /// file replaces an existing file or link.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, when `to` is there and may not be replaced, or is no file ([`io::ErrorKind::AlreadyExists`]
-    /// and [`io::ErrorKind::InvalidInput`]).
+    /// The file cannot be created, `to` exists and must not be replaced, or `to` is not a file
+    /// ([`io::ErrorKind::AlreadyExists`] and [`io::ErrorKind::InvalidInput`]).
     pub fn new(to: &Path, replace: bool) -> io::Result<Self> {
         match fs::symlink_metadata(to) {
             Ok(_) if !replace => return Err(io::ErrorKind::AlreadyExists.into()),
             Ok(there) if !there.is_file() && !there.is_symlink() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
             }
             _ => {}
         }
@@ -76,7 +76,7 @@ impl Beside {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // With `create_new` nothing is followed or opened that is there already.
+        // `create_new` never follows or opens an existing file.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -91,15 +91,15 @@ impl Beside {
         })
     }
 
-    /// All is written: it is on the disk, and gets its name.
+    /// Flushes the file to disk and gives it its name.
     ///
     /// # Errors
     ///
-    /// When it cannot be; nothing is left of it.
+    /// An I/O error occurred; the file is deleted.
     pub fn complete(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if !self.is_there() {
-            return Err(io::Error::other("somebody else writes this file, too"));
+            return Err(io::Error::other("another process writes this file at the same time"));
         }
         rename(&self.path, &self.to, self.replace)?;
         self.is_complete = true;
@@ -109,7 +109,7 @@ impl Beside {
         }
     }
 
-    /// The file at its path is this one.
+    /// Returns whether the file at its path is still this one.
     fn is_there(&self) -> bool {
         let there = fs::symlink_metadata(&self.path).map(|there| (there.dev(), there.ino()));
         let own = self.file.metadata().map(|own| (own.dev(), own.ino()));
@@ -130,23 +130,23 @@ impl Write for Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if !self.is_complete && self.is_there() {
-            // Of a disk that is full, it takes nothing more.
+            // On a full disk, the file must not use any space.
             let _gone_already = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Gives a file its name; without `replace` only where nothing has it.
+/// Renames a file. Without `replace`, an existing file is not replaced.
 ///
 /// # Errors
 ///
-/// When that is not possible.
+/// The file cannot be renamed.
 pub fn rename(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     if replace {
         return fs::rename(from, to);
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system without it: a second name fails where there is one, too.
+        // The file system does not support it. A second hard link also fails if the name exists.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
@@ -161,12 +161,12 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the place is a link to a file of somebody else, a file with mode 0666, a directory; a writer before was
-    /// killed, and one gives up.
-    /// Guarantee: nothing is written through the link or into the file; both are replaced by one of mode 0600, but only
-    /// where that was asked for; nothing else is left.
+    /// Scenario: the path is a link to a file of another user, a file with mode 0666, or a directory; an earlier writer
+    /// was killed, and another one gives up.
+    /// Guarantee: no data is written through the link or into the file; both are replaced by a file of mode 0600, but
+    /// only on request; no other file is left.
     #[test]
-    fn nothing_is_written_through_what_is_there() {
+    fn existing_files_and_links_are_not_written_through() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("foreign"), "mine").unwrap();
@@ -193,10 +193,10 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
     }
 
-    /// Scenario: a file comes to its place while the new one is written.
-    /// Guarantee: it is not replaced.
+    /// Scenario: a file is created at the path while the new one is being written.
+    /// Guarantee: the file is not replaced.
     #[test]
-    fn what_came_meanwhile_is_kept() {
+    fn file_created_during_write_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("out");
         let file = Beside::new(&to, false).unwrap();

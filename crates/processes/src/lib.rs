@@ -1,25 +1,25 @@
-//! A .NET process as all of gcwatch knows it: which run of it, who it is, what is done with it, how far its stream was
-//! read; which container it is in, and what that may use.
+//! A .NET process in the data model of gcwatch: its identity, the state of monitoring, the progress of its stream, and
+//! the identity, limits and usage of its container.
 //!
-//! Made by `targets` (a live process) or by the pipeline's player (a recording); `pipeline`, `kubernetes` and
-//! `evidence` read it.
+//! Values are created by `targets` (live processes) or by the pipeline's player (recordings), and read by `pipeline`,
+//! `kubernetes` and `evidence`.
 //!
 //! # Layers
 //!
-//! 1. [`container`], [`files`], [`mod@text`]: know nothing of each other
-//! 2. [`surroundings`]: what an orchestrator knows of a container
+//! 1. [`container`], [`files`], [`mod@text`]: independent of each other
+//! 2. [`surroundings`]: facts that an orchestrator has about a container
 //! 3. this module: plain values
-//! 4. [`service`]: which service one is of
+//! 4. [`service`]: the service that a process belongs to
 //!
 //! # Invariants
 //!
-//! * **No clock, no wait.** I/O is in `container::read`, [`container::ledger::read()`], `container::kills` and
-//!   [`files`]; everything else takes texts and values.
-//! * **A process cannot choose who it is.** What decides whose it is ([`Provenance`]) comes from the kernel; what is
-//!   from the process itself is bounded ([`mod@text`]).
-//! * **Unknown is absent**, never 0.
+//! * **No clock, no waiting.** I/O is in `container::read`, [`container::ledger::read()`], `container::kills` and
+//!   [`files`]; all other code works on texts and values.
+//! * **A process cannot choose its identity.** The facts that decide on its owner ([`Provenance`]) come from the
+//!   kernel. Facts from the process itself are bounded ([`mod@text`]).
+//! * **Unknown values are absent**, never 0.
 
-// Time is a value: no clock is asked here (clippy.toml).
+// Time is a value: no clock is read here (see clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 use base::run_key::RunKey;
@@ -35,27 +35,27 @@ pub mod service;
 pub mod surroundings;
 pub mod text;
 
-/// Who a run is.
+/// Identity of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Identity {
     /// Pid and start time.
     pub key: RunKey,
-    /// Its pid in its own pid namespace.
+    /// Pid in the process's own pid namespace.
     pub ns_pid: Option<u32>,
-    /// The entry assembly's name, else the executable's.
+    /// Name of the entry assembly, or of the executable if there is no entry assembly.
     pub name: String,
-    /// The runtime's version, once it is known.
+    /// Version of the runtime, once it is known.
     pub runtime: Option<String>,
-    /// Its program was compiled ahead of time (NativeAOT): such a runtime does not send its settings.
+    /// Whether the program was compiled ahead of time (NativeAOT). Such a runtime does not send its settings.
     pub native_aot: Option<bool>,
-    /// The attributes of the OpenTelemetry resource.
+    /// Attributes of the OpenTelemetry resource.
     pub resource: Vec<KeyValue>,
-    /// What decides which attributes others may add.
+    /// Origin of the attributes, which decides which of them can be replaced.
     pub provenance: Provenance,
 }
 
 impl Identity {
-    /// Of a run of which no more is known.
+    /// Creates the identity of a run of which only key and name are known.
     pub fn new(key: RunKey, name: impl Into<String>) -> Self {
         Self {
             key,
@@ -68,67 +68,68 @@ impl Identity {
         }
     }
 
-    /// What it is called wherever people look.
+    /// Returns the display name of the process.
     pub fn one_name(&self) -> String {
         one_name(&self.name, &self.resource)
     }
 }
 
-/// What a process is called wherever people look: the service's name where it is known, else the entry assembly's.
+/// Returns the display name of a process: the name of the service if it is known, or the given name of the program.
 pub fn one_name(name: &str, resource: &[KeyValue]) -> String {
     text(resource, SERVICE_NAME.name).unwrap_or_else(|| name.to_owned())
 }
 
-/// Where a run's attributes are from, as far as that decides which ones others may replace.
+/// Origin of a run's attributes, to decide which of them can be replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// Names of the attributes that the process gave itself: nothing replaces their values.
+    /// Names of the attributes that the process set itself. Their values are never replaced.
     pub own_names: Vec<String>,
-    /// Where it was found, whatever attributes it gives itself: an orchestrator knows it by this.
+    /// Container in which the process was found, regardless of the attributes that it sets. An orchestrator identifies
+    /// the process by it.
     pub container: ContainerIdentity,
-    /// Whose it is, in words that it cannot choose: its pod, its container, or its user. Empty: unknown.
+    /// Owner of the process, in words that it cannot choose: its pod, its container, or its user. Empty if unknown.
     pub tenant: String,
-    /// A hash of its command line, where that can be read: the process that comes in its place has the same.
+    /// Hash of the command line, if it is readable. A process that replaces this one has the same hash.
     pub command: Option<u64>,
 }
 
-/// What the daemon does with a run at present.
+/// Current state of monitoring a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RunState {
-    /// Found, nothing done yet.
+    /// Found; no action has been taken yet.
     #[default]
     Found,
     /// Excluded by the configuration.
     Excluded,
-    /// The limit of attached processes is reached.
+    /// The limit of attached processes has been reached.
     OverLimit,
-    /// Another gcwatch reads it.
+    /// Another gcwatch instance reads the process.
     HeldElsewhere {
-        /// The text of its lease: program, version, pid.
+        /// Text of the lease: program, version, pid.
         holder: String,
     },
-    /// It cannot be attached to now; attaching is retried.
+    /// The process cannot be attached to now; attaching is retried.
     Unattachable {
-        /// One word, as in `gcwatch ps` (`permission`, `silent`, ...).
+        /// Reason as one word, as in `gcwatch ps` (`permission`, `silent`, ...).
         reason: String,
-        /// One sentence.
+        /// Explanation in one sentence.
         detail: String,
     },
     /// A session is being started.
     Attaching,
-    /// Its events are read.
+    /// The events of the process are being read.
     Attached,
-    /// The session is being stopped, or ended and will be started again.
+    /// The session is being stopped, or has ended and will be started again.
     Detached {
-        /// Why, one sentence.
+        /// Reason in one sentence.
         detail: String,
     },
-    /// The process exited.
+    /// The process has exited.
     Ended,
 }
 
 impl RunState {
-    /// One word, the value of the attribute `gcwatch.target.state`.
+    /// Returns the state as one word, which is the value of the attribute `gcwatch.target.state`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -143,7 +144,7 @@ impl RunState {
         }
     }
 
-    /// Why nothing is read, where that lasts; one of a small set.
+    /// Returns the reason why the process is not read, if that state is lasting. It is one of a small set of words.
     pub fn not_attached(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
@@ -154,7 +155,7 @@ impl RunState {
         }
     }
 
-    /// Of one that cannot be attached to: one word, as in `gcwatch ps`.
+    /// Returns the reason why a process cannot be attached to, as one word as in `gcwatch ps`.
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
@@ -162,7 +163,7 @@ impl RunState {
         }
     }
 
-    /// One sentence on the state, where there is more to say than its word.
+    /// Returns one sentence that explains the state, if its word is not enough.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Unattachable { detail, .. } | Self::Detached { detail } => Some(detail.clone()),
@@ -172,15 +173,15 @@ impl RunState {
     }
 }
 
-/// How far a stream was read, as its decoder counts; of one session, from its beginning.
+/// Progress of reading a stream, as counted by its decoder, for one session from its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamProgress {
-    /// Bytes of the stream, as they came.
+    /// Number of bytes received.
     pub bytes: u64,
-    /// Events delivered.
+    /// Number of events delivered.
     pub events: u64,
-    /// Events that the runtime dropped; `None` where it numbers nothing.
+    /// Number of events that the runtime dropped; `None` if it does not number its events.
     pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
+    /// Number of events whose payload could not be decoded.
     pub undecodable: u64,
 }

@@ -1,4 +1,4 @@
-//! Which service a process is one of.
+//! The service that a process belongs to.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::{Identity, Provenance};
 
-/// What owns a pod, the one that outlives rollouts first.
+/// Owners of a pod, those that outlive rollouts first.
 const OWNERS: [&str; 6] = [
     "k8s.deployment.name",
     "k8s.statefulset.name",
@@ -18,16 +18,16 @@ const OWNERS: [&str; 6] = [
     "k8s.replicaset.name",
 ];
 
-/// Which service a process is one of; the same for the process that comes in its place.
+/// Identity of the service that a process belongs to. A process that replaces this one has the same identity.
 ///
-/// In Kubernetes: namespace, owner of the pod (else the pod) and container. Else the `service.name` that the process
-/// gave itself, with its namespace. Else its command line and its pod or container: a name that gcwatch made up is that
-/// of the program, which others may run for something else.
+/// In Kubernetes it consists of the namespace, the owner of the pod (or the pod) and the container. Otherwise it is the
+/// `service.name` that the process set itself, with its namespace. Otherwise it consists of the command line and the
+/// pod or container, because a name chosen by gcwatch is only that of the program, which other services can also run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey(Arc<str>);
 
 impl ServiceKey {
-    /// That of a process with this resource, metadata included.
+    /// Returns the key of a process with this resource, which includes metadata.
     pub fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
         let attribute = |name: &str| text(resource, name).unwrap_or_default();
         let Provenance {
@@ -55,13 +55,13 @@ impl ServiceKey {
         Self(key.into())
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn text(&self) -> &Arc<str> {
         &self.0
     }
 }
 
-/// The version of the service that a process is one of: `service.version`, else the image of its container with tags.
+/// Returns the version of the service of a process: `service.version`, or the image of its container with tags.
 pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     let image = || {
         let tags = texts(resource, "container.image.tags").map_or_else(String::new, |tags| format!(":{tags}"));
@@ -70,7 +70,7 @@ pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     text(resource, "service.version").or_else(image).map(Into::into)
 }
 
-/// Which process of a service it is, for people: its pod and container, else its pid.
+/// Returns the display name of a process within its service: its pod and container, or its pid.
 pub fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
     let place = match text(resource, "k8s.pod.name") {
         Some(pod) => {

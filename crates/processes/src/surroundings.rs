@@ -1,4 +1,4 @@
-//! What an orchestrator knows of a process: `kubernetes` answers, the pipeline asks.
+//! Facts that an orchestrator has about a process. `kubernetes` provides them, the pipeline queries them.
 
 use std::fmt;
 
@@ -6,22 +6,23 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::container::ContainerIdentity;
 
-/// What an orchestrator knows of the end of a container.
+/// Facts that an orchestrator has about the end of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// It was killed for memory.
+    /// Whether the container was killed for memory.
     pub oom_killed: bool,
-    /// It ended with a failure, and was started again or will be.
+    /// Whether the container failed, and was or will be restarted.
     pub failed: bool,
 }
 
-/// Attributes of a process by where it runs: an orchestrator's metadata.
+/// Source of attributes from the environment of a process: the metadata of an orchestrator.
 pub trait Surroundings: Send + Sync + fmt::Debug {
-    /// Attributes of a process in this container, as far as they are known now; those that the process gave itself win.
-    /// Called under a lock: it does not wait.
+    /// Returns the attributes of a process in this container that are known now. Attributes that the process set itself
+    /// take precedence. The method is called under a lock and must not wait.
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
 
-    /// How a container ended; `None`: it is not known (yet), or it runs. Called as [`Self::attributes`].
+    /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is called
+    /// under a lock and must not wait.
     fn ended(&self, _container: &ContainerIdentity) -> Option<Ended> {
         None
     }

@@ -1,17 +1,17 @@
-//! A recording read to its end: the collections of every process in it, and the record of its stream.
+//! Reads a recording to its end: the collections of every process in it, and the record of its stream.
 //!
 //! # Layers
 //!
-//! 1. [`source`]: a file, or an archive, as bytes; bounded
-//! 2. `program`: which program a recording is of, as its events have it
-//! 3. this module: from bytes to collections
+//! 1. [`source`]: reads a file or an archive as bytes, with limits
+//! 2. `program`: determines the program of a recording from its events
+//! 3. this module: turns bytes into collections
 //!
 //! # Invariants
 //!
-//! * **The recording's time**: nothing asks a clock, and the same file gives the same collections.
-//! * **What is whole is reported**, however damaged the rest of a file is; what is held of one file is bounded.
+//! * **The recording's time.** The crate does not use a clock, and the same file yields the same collections.
+//! * **Complete items are reported**, even if the rest of a file is damaged. The memory per file is bounded.
 
-// Time is a value: no clock is asked here (clippy.toml).
+// Time is passed in as a value: this crate does not use a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 use std::cell::Cell;
@@ -31,7 +31,7 @@ use self::program::Program;
 use self::source::{Source, SourceError};
 use api::gc::{StreamRecord, Subject};
 
-/// Why a recording could not be read to its end. Everything before is reported.
+/// Error returned if a recording cannot be read to its end. Everything before the error is reported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
@@ -41,43 +41,43 @@ pub enum RecordingError {
     /// The bytes are not a nettrace stream, or are damaged.
     #[error("{name}: {source}")]
     Stream {
-        /// The file, as in messages.
+        /// Name of the file in messages.
         name: String,
-        /// The decoder's error, with its offset.
+        /// Error of the decoder, with its offset.
         source: nettrace::Error,
     },
-    /// More than is held of one recording.
+    /// The recording exceeds the limit for one recording.
     #[error(
-        "{name} has more than {MOST_HELD} beginnings and ends of collections and stops, which is what is held of one \
-         recording; what came before is reported"
+        "{name} has more than {MOST_HELD} starts and ends of collections and stops, which is the limit for one \
+         recording; everything before the limit is reported"
     )]
     TooLong {
-        /// The file, as in messages.
+        /// Name of the file in messages.
         name: String,
     },
 }
 
-/// Most beginnings and ends of collections, and beginnings of stops, of one recording: nineteen hours with ten
-/// collections a second. Each is at most the only trace of a collection, which takes a kilobyte.
+/// Maximum number of collection starts, collection ends and stop starts in one recording: 19 hours at 10 collections
+/// per second. In the worst case, each of them is the only trace of a collection, which takes 1 KB.
 pub const MOST_HELD: u64 = 1 << 21;
 
 /// The GC history of one process in a recording.
 #[derive(Debug, Default)]
 pub struct ProcessHistory {
-    /// Its collections, by GCStart; those without one first.
+    /// Collections, ordered by GCStart; collections without GCStart come first.
     pub collections: Vec<Collection>,
-    /// Its suspensions without a collection, by time.
+    /// Suspensions without a collection, by time.
     pub suspensions: Vec<Suspension>,
     /// Suspensions for other reasons than the GC, summed by reason.
     pub other_stops: Vec<OtherStops>,
-    /// What its finalizer thread did: each change, by time.
+    /// Activity of the finalizer thread: each change, by time.
     pub finalizers: Vec<(i64, Finalizers)>,
     /// Totals of the collections and suspensions.
     pub totals: Totals,
 }
 
 impl ProcessHistory {
-    /// The input of rules.
+    /// Returns the input for rules.
     pub fn history(&self) -> History<'_> {
         History {
             collections: &self.collections,
@@ -87,33 +87,32 @@ impl ProcessHistory {
     }
 }
 
-/// A recording that was read to its end, or as far as possible.
+/// A recording that was read to its end, or up to an error.
 #[derive(Debug)]
 pub struct Recording {
     /// Each process with its history, in order of appearance.
     pub processes: Vec<(Subject, ProcessHistory)>,
     /// The record of the stream.
     pub stream: StreamRecord,
-    /// The requests of its first process, by their ends, where it was recorded with them and the scope has them; `None`:
-    /// there is none.
+    /// Requests of the first process, ordered by their ends; `None` if the recording or the scope contains no requests.
     pub requests: Option<Vec<Request>>,
-    /// Which program it is of.
+    /// Program of the recording.
     pub program: Program,
-    /// The stream's header; `None` when it could not be read.
+    /// Header of the stream; `None` if it could not be read.
     pub header: Option<TraceHeader>,
-    /// From the sync point, which is the beginning of the session, to the last event.
+    /// Time from the sync point, which is the start of the session, to the last event, in nanoseconds.
     pub observed_ns: i64,
-    /// It has events of collections or the runtime; without any, nothing is known of collections: there were none, or the
-    /// session did not ask for them.
+    /// Whether the recording contains events of collections or the runtime. Without such events, either no
+    /// collection ran, or the session did not enable the events.
     pub has_gc_events: bool,
-    /// A sentence when the recording is truncated.
+    /// A sentence about the truncation; `None` if the recording is complete.
     pub cut: Option<String>,
-    /// The error that ended reading.
+    /// Error that stopped reading.
     pub error: Option<RecordingError>,
 }
 
 impl Recording {
-    /// Reads a source to its end. `observer` is called with every event of the scope, in stream order.
+    /// Reads a source to its end. Calls `observer` with every event of the scope, in stream order.
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
         let mut requests = Requests::recorded();
@@ -128,12 +127,12 @@ impl Recording {
             ) {
                 held.set(held.get() + 1);
             }
-            // The name of the process and a rundown are there whatever the session asked for.
+            // The name of the process and a rundown are present in every session.
             has_gc_events |= !matches!(
                 observed.decoded,
                 Err(_) | Ok(ClrEvent::ProcessInfo(_) | ClrEvent::RundownSettings(_) | ClrEvent::RuntimeDcStart(_))
             );
-            // Clocks of another process may be others.
+            // Another process can use other clocks.
             if *process.get_or_insert(observed.event.process) == observed.event.process {
                 requests.observe(observed);
             }
@@ -167,12 +166,12 @@ impl Recording {
         let observed_ns = offsets.map_or(0, |(first, last)| last.saturating_sub(first.min(0)));
         let cut = match stream.decoder().ending() {
             Some(Ending::Truncated { offset, reading }) => Some(format!(
-                "{} is cut short: it ends at byte {offset}, in {reading}; everything complete before that is reported",
+                "{} is truncated: it ends at byte {offset}, in {reading}; everything complete before that is reported",
                 source.name()
             )),
             _ => source.cut().map(|error| {
                 format!(
-                    "{} is cut short ({error}); everything complete before that is reported",
+                    "{} is truncated ({error}); everything complete before that is reported",
                     source.name()
                 )
             }),
@@ -182,7 +181,7 @@ impl Recording {
             processes.is_empty(),
             header.as_ref().and_then(|header| header.process_id),
         ) {
-            // A process without collections is reported too.
+            // A process without collections is also reported.
             let subject = Subject {
                 pid: Some(pid.into()),
                 clr_instance: None,
@@ -261,7 +260,7 @@ fn histories(stream: &mut GcStream) -> Vec<(Subject, ProcessHistory)> {
         }
     }
     for (_, history) in &mut processes {
-        // Records are large: their keys are sorted, and each record is moved once at most.
+        // Records are large. Sorting cached keys moves each record at most once.
         history.collections.sort_by_cached_key(|collection| collection.start);
         history
             .suspensions

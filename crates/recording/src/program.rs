@@ -1,24 +1,24 @@
-//! Which program a recording is of, as far as it says so itself.
+//! Determines the program of a recording from its events.
 //!
-//! Its command line comes last, in a stream that was stopped in order; how its collector is set up comes with a
-//! rundown, which `gcwatch record` asks for where it is small (.NET 9 and later).
+//! The command line is at the end of a stream that was stopped cleanly. The settings of the collector are in the
+//! rundown, which `gcwatch record` requests if it is small (.NET 9 and later).
 
 use clr_gc::event::ClrEvent;
 use clr_gc::stream::Observed;
 
 use targets::settings::GcSettings;
 
-/// Characters of a command line that are kept.
+/// Maximum number of characters of a command line that are retained.
 const MOST_CHARACTERS: usize = 8 << 10;
 
-/// Which program a recording is of.
+/// The program of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// Its pid, where the stream says whose command line it is.
+    /// Process id, if the stream contains the process of the command line.
     pid: Option<u64>,
-    /// The command line, its arguments joined by spaces. Arguments may hold secrets.
+    /// Command line, with the arguments joined by spaces. Arguments can contain secrets.
     pub command_line: Option<String>,
-    /// How its collector is set up.
+    /// Settings of the collector.
     pub settings: GcSettings,
 }
 
@@ -35,7 +35,7 @@ impl Program {
         }
     }
 
-    /// What the process of that pid is called: its entry assembly, else its executable.
+    /// Returns the name of the process with this pid: its entry assembly, or its executable if there is no assembly.
     pub fn name(&self, pid: Option<u64>) -> Option<String> {
         if self.pid.is_some() && self.pid != pid {
             return None;
@@ -44,20 +44,20 @@ impl Program {
     }
 }
 
-/// The first assembly before the first option, else the executable. Paths may hold spaces, which a command line does
-/// not show: what follows the last separator is the name in any case.
+/// Returns the first assembly before the first option, or the executable if there is no assembly. Paths can contain
+/// spaces, which a command line does not mark, but the text after the last separator is the name in any case.
 fn name_of(command_line: &str) -> Option<String> {
     let words = || Words(command_line);
     let plain = words().take_while(|word| !word.starts_with('-'));
     let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
-    // A host of one's own names its own assembly first, then the one that it runs.
+    // A custom host lists its own assembly first, then the assembly that it runs.
     let host = words().next().map(base);
     let is_its_own = |word: &&str| base(word).rsplit_once('.').map(|(stem, _)| stem) == host;
     let mut assemblies = plain.clone().filter(is_assembly);
     let first = assemblies.next();
     let run = first.filter(is_its_own).and_then(|_| assemblies.next());
     let word = run.or(first).or_else(|| {
-        // `dotnet exec --runtimeconfig FILE app.dll`
+        // Example: `dotnet exec --runtimeconfig FILE app.dll`
         let is_host = words().next().is_some_and(|host| base(host) == "dotnet");
         words().find(is_assembly).filter(|_| is_host)
     });
@@ -70,7 +70,7 @@ fn name_of(command_line: &str) -> Option<String> {
     (!printable.is_empty()).then_some(printable)
 }
 
-/// The words of a command line: separated by spaces, or in double quotes, as on Windows.
+/// The words of a command line, separated by spaces, or in double quotes as on Windows.
 #[derive(Clone)]
 struct Words<'a>(&'a str);
 
@@ -96,11 +96,12 @@ fn base(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Scenario: command lines as runtimes send them: a host with an assembly, a host with options, an executable of
-    /// its own, a host of one's own, one of Windows, a name with a control character, nothing.
-    /// Guarantee: the entry assembly's name, else the executable's, without folder and ending.
+    /// Scenario: command lines are in the format of runtimes: a host with an assembly, a host with options, an
+    /// executable without a host, a custom host, Windows paths, a name with a control character, an empty text.
+    /// Guarantee: the name is that of the entry assembly, or of the executable if there is no assembly, without
+    /// directory and extension.
     #[test]
-    fn programs_are_called_by_their_assembly() {
+    fn program_is_named_by_its_assembly() {
         for (command_line, name) in [
             (
                 "/opt/dotnet/dotnet /srv/Shop.Api.dll --urls http://x/a.dll",

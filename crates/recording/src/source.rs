@@ -1,4 +1,4 @@
-//! The bytes of a recording: from a file or standard input, plain, gzipped or zipped.
+//! Reads the bytes of a recording from a file or standard input: uncompressed, gzip or zip.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -8,67 +8,65 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-/// Size of a read: large enough to amortise the call, small enough to stay in the CPU's cache.
+/// Size of a read, in bytes: large enough to amortize the call, small enough for the CPU cache.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Limit of an archive on standard input: it is kept in memory, because its directory comes last.
+/// Maximum size of an archive on standard input. It is kept in memory, because its directory is at the end.
 const MAX_PIPED_ARCHIVE_BYTES: u64 = 256 << 20;
 
 const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// Why a recording cannot be read.
+/// Error returned if a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// The file cannot be opened.
-    #[error(
-        "cannot open {path}: {source}; give the path of a .nettrace file (or .nettrace.gz, .zip), or - for standard input"
-    )]
+    #[error("cannot open {path}: {source}; pass a .nettrace file (or .nettrace.gz, .zip), or - for standard input")]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// The path is a directory.
-    #[error("{path} is a directory; give the path of a recording in it")]
+    #[error("{path} is a directory; pass the path of a recording in it")]
     Directory {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// The file has no bytes.
-    #[error("{name} is empty: there is no stream in it; record one with `gcwatch record --pid PID -o FILE`")]
+    #[error("{name} is empty and contains no stream; record one with `gcwatch record --pid PID -o FILE`")]
     Empty {
-        /// The source.
+        /// Name of the source.
         name: String,
     },
-    /// The zip archive holds no recording, or several.
-    #[error("{name} is a zip archive with {found}; unpack it and give the path of one recording")]
+    /// The zip archive contains no recording, or several.
+    #[error("{name} is a zip archive with {found}; unpack it and pass the path of one recording")]
     Archive {
-        /// The source.
+        /// Name of the source.
         name: String,
         /// Description of its content.
         found: String,
     },
-    /// Reading failed in the middle.
+    /// A read failed.
     #[error("cannot read {name} after {offset} bytes of the stream: {source}")]
     Read {
-        /// The source.
+        /// Name of the source.
         name: String,
-        /// How many bytes of the stream were read before.
+        /// Number of bytes of the stream that were read before.
         offset: u64,
         /// Error of the system or of the decompression.
         source: io::Error,
     },
 }
 
-/// An open recording: its bytes as the runtime wrote them.
+/// An open recording. Its bytes are those that the runtime wrote.
 pub struct Source {
     name: String,
     reader: Box<dyn Read + Send>,
     offset: u64,
-    /// The container was cut in the middle: what was unpacked before is valid.
+    /// Whether and why the compressed data was truncated. The data decompressed before is valid.
     cut: Option<String>,
 }
 
@@ -82,11 +80,12 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Opens a file, `-` for standard input. The format is detected by the first bytes, not by the name.
+    /// Opens a file, or standard input for `-`. The format is detected by the first bytes, not by the name.
     ///
     /// # Errors
     ///
-    /// When it cannot be opened, is a directory or empty, or is an archive without exactly one recording.
+    /// Returns an error if the file cannot be opened, is a directory or empty, or is an archive without exactly one
+    /// recording.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         if path == Path::new("-") {
             return Self::from_reader("standard input".to_owned(), Box::new(io::stdin()));
@@ -117,11 +116,11 @@ impl Source {
         Self::from_reader(name, Box::new(Cursor::new(start).chain(file)))
     }
 
-    /// Reads from any reader; `name` is its name in messages.
+    /// Creates a source from any reader. `name` is its name in messages.
     ///
     /// # Errors
     ///
-    /// As [`Source::open`].
+    /// See [`Source::open`].
     pub fn from_reader(name: String, mut reader: Box<dyn Read + Send>) -> Result<Self, SourceError> {
         let mut start = Vec::new();
         let read_error = |name: &str, source| SourceError::Read {
@@ -154,22 +153,22 @@ impl Source {
         })
     }
 
-    /// Its name in messages.
+    /// Returns the name for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Recommended size of the buffer for [`Source::read`].
+    /// Returns the recommended buffer size for [`Source::read`], in bytes.
     pub fn read_size(&self) -> usize {
         READ_BYTES
     }
 
-    /// Reads the next bytes; 0 at the end. A truncated compressed file ends where it was cut, and [`Source::cut`]
-    /// returns the reason.
+    /// Reads the next bytes. Returns 0 at the end. A truncated compressed file ends at the truncation, and
+    /// [`Source::cut`] returns the reason.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or unpacked.
+    /// Returns an error if the file cannot be read or decompressed.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceError> {
         loop {
             match self.reader.read(into) {
@@ -198,13 +197,14 @@ impl Source {
         }
     }
 
-    /// The error of a decompression that ended early.
+    /// Returns the error of a decompression that ended early.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
 }
 
-/// The one recording of an archive, unpacked while reading: a small archive may contain a stream of any length.
+/// Opens the recording of an archive, which is decompressed while reading because a small archive can contain a stream
+/// of any length.
 fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<dyn Read + Send>, SourceError> {
     let archive = |found: String| SourceError::Archive {
         name: name.to_owned(),
@@ -222,7 +222,7 @@ fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<d
     let chosen = match (recordings.as_slice(), names.as_slice()) {
         ([one], _) => String::clone(one),
         ([], [one]) => one.clone(),
-        ([], []) => return Err(archive("no file in it".to_owned())),
+        ([], []) => return Err(archive("no files".to_owned())),
         ([], _) => return Err(archive(format!("{} files, none of them a .nettrace", names.len()))),
         (several, _) => return Err(archive(format!("{} recordings", several.len()))),
     };
@@ -230,7 +230,7 @@ fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<d
     let (method, length, start) = (entry.compression(), entry.compressed_size(), entry.data_start());
     drop(entry);
     let Some(start) = start else {
-        return Err(archive("an entry without a place".to_owned()));
+        return Err(archive("an entry without an offset".to_owned()));
     };
     let mut packed = entries.into_inner();
     let seek = packed.seek(SeekFrom::Start(start));
@@ -245,6 +245,8 @@ fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<d
         CompressionMethod::Deflated => Ok(Box::new(DeflateDecoder::new(BufReader::with_capacity(
             READ_BYTES, entry,
         )))),
-        other => Err(archive(format!("a recording compressed by {other}, which is not read"))),
+        other => Err(archive(format!(
+            "a recording compressed by {other}, which is not supported"
+        ))),
     }
 }

@@ -1,4 +1,4 @@
-//! The account of stopped time as text: the parts, the largest first, each with a bar.
+//! The account of stopped time as text: its parts with bars, the largest first.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,14 @@ use gc_rules::account::{AccountPart, AccountRecord};
 use crate::table::{FAINT, HEADING};
 use crate::units::{Percent, Span};
 
-/// Parts that have a line of their own.
+/// Maximum number of parts with a separate line.
 const MOST_PARTS: usize = 8;
-/// A part of this share has one.
+/// Minimum share of a part with a separate line.
 const LEAST: f64 = 0.01;
-/// Characters of the bar of everything.
+/// Width of the bar for the whole time, in characters.
 const BAR: f64 = 20.0;
 
-/// Returns how a part is known, for the end of its line: nothing for a measured one.
+/// Returns the note about the source of a part, for the end of its line; empty for a measured part.
 fn note(part: &AccountPart, total: i64) -> String {
     match part.range(total) {
         Some((low, high)) => format!(" {:.0} to {:.0} %", 100.0 * low, 100.0 * high),
@@ -23,7 +23,7 @@ fn note(part: &AccountPart, total: i64) -> String {
     }
 }
 
-/// Writes under a title what stopped time was spent on, and who asked for it. Nothing without any.
+/// Writes the stopped time by cause and by origin, under a title. Writes nothing if there is no stopped time.
 pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::Result<()> {
     if account.total <= 0 {
         return Ok(());

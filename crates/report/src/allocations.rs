@@ -1,4 +1,4 @@
-//! Who allocates, for people.
+//! Allocations by type and site, as text.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use clr_evidence::site::place;
 use crate::table::{Column, FAINT, HEADING, head, left, more, right, row};
 use crate::units::{Bytes, known, plural};
 
-/// Frames of a stack that are shown.
+/// Maximum number of frames shown per stack.
 const MAX_FRAMES: usize = 12;
 const AMOUNTS: [Column; 4] = [
     right("a second", 10),
@@ -21,7 +21,7 @@ const AMOUNTS: [Column; 4] = [
     right("samples", 7),
 ];
 
-/// Writes types and sites, most first.
+/// Writes types and sites, the largest first.
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,
@@ -42,7 +42,7 @@ pub fn write(
     if total.samples == 0 {
         return notes(out, allocations, facts);
     }
-    // Of a recording without times, the sums.
+    // A recording without times shows sums.
     let seconds = seconds.unwrap_or(1.0);
     writeln!(out)?;
     let [a, b, c, d] = AMOUNTS;
@@ -52,7 +52,7 @@ pub fn write(
         let name = one
             .name
             .clone()
-            .unwrap_or_else(|| "[the runtime does not name it]".to_owned());
+            .unwrap_or_else(|| "[type not named by the runtime]".to_owned());
         row(out, &columns, &cells(&one.amount, seconds, name))?;
     }
     more(out, allocations.types.len(), top, "type")?;
@@ -95,24 +95,24 @@ fn cells(amount: &Amount, seconds: f64, name: String) -> [String; 5] {
     ]
 }
 
-/// What the figures leave out.
+/// Writes notes about the limits of the figures.
 fn notes(out: &mut dyn Write, allocations: &Allocations, facts: &BurstFacts) -> io::Result<()> {
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if allocations.total.samples == 0 {
-        note("no sample came: the process allocates little, or the session has no such events".to_owned())?;
+        note("no samples: the process allocates little, or the session has no such events".to_owned())?;
         return Ok(());
     }
     if allocations.method == Method::Tick {
-        note("biased: a tick about every 100 KB gives all of it to the type that crossed the line".to_owned())?;
+        note("biased: each tick (about 100 KB) counts only for the type that crossed the threshold".to_owned())?;
     }
     if allocations.are_types_unknown() {
         note("the runtime does not name types (NativeAOT)".to_owned())?;
     }
     if allocations.sites.iter().all(|one| one.frames.is_empty()) {
-        note("the runtime sent no stacks (NativeAOT has none): the sites are unknown".to_owned())?;
+        note("the runtime sent no stacks (NativeAOT never does): the sites are unknown".to_owned())?;
     }
     if facts.unknown_frames > 0 && facts.methods == 0 {
-        note("the stream has no names of methods: it ended without a rundown".to_owned())?;
+        note("the stream has no method names: it ended without a rundown".to_owned())?;
     } else if facts.unknown_frames > 0 {
         note(format!("{} without a name", plural(facts.unknown_frames, "frame")))?;
     }
@@ -122,14 +122,14 @@ fn notes(out: &mut dyn Write, allocations: &Allocations, facts: &BurstFacts) -> 
     let dropped = allocations.without_place + facts.stacks_dropped;
     if dropped > 0 {
         note(format!(
-            "{} had no place in the tables",
+            "{} did not fit into the tables",
             plural(dropped, "type or stack")
         ))?;
     }
     Ok(())
 }
 
-/// Writes the largest differences of two outputs.
+/// Writes the largest differences between two outputs.
 pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io::Result<()> {
     let columns = [
         right("before/s", 10),

@@ -1,4 +1,4 @@
-//! The incidents of a recording as text: what happened, when, how often, its rules, and the remedy.
+//! The incidents of a recording as text: what happened, when and how often, with rules and remedies.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -15,21 +15,21 @@ use gc_rules::incident::{Incident, Member, remedy_for_a_file};
 use gc_rules::review::Review;
 use gc_rules::rule::{On, Rule, Severity};
 
-/// `kind: "rules_judged"`: how many rules a recording was enough for, and which it was not.
+/// `kind: "rules_judged"`: the number of rules that a recording was sufficient for, and the rules that it was not.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "rules_judged")]
 pub struct JudgedRecord {
     #[serde(flatten)]
     subject: Subject,
-    /// Enabled rules.
+    /// Number of enabled rules.
     rules: usize,
-    /// Those that were known at some time.
+    /// Number of rules that were known at some time.
     judged: usize,
-    /// Those that need a longer recording.
+    /// Rules that need a longer recording.
     too_short: Vec<Box<str>>,
-    /// Those that need values, settings, limits or samples that the recording does not have.
+    /// Rules that need values, settings, limits or samples that the recording does not contain.
     unknown: Vec<Box<str>>,
-    /// Those of `too_short` that hold on what was seen, one of each group.
+    /// Rules of `too_short` that hold for the recorded time, one per group.
     so_far: Vec<SoFar>,
 }
 
@@ -42,7 +42,7 @@ struct SoFar {
 }
 
 impl JudgedRecord {
-    /// The record of a process that was observed for `observed_ns`.
+    /// Creates the record of a process that was observed for `observed_ns`.
     pub fn new(subject: Subject, review: &Review, observed_ns: i64) -> Self {
         let not = review.not_judged(observed_ns);
         let ids = |rules: &[Arc<Rule>]| rules.iter().map(|rule| (&*rule.id).into()).collect();
@@ -70,8 +70,8 @@ fn enabled(review: &Review) -> usize {
     review.engine().rules().rules.iter().filter(|rule| rule.enabled).count()
 }
 
-/// Writes which rules would hold if the recording were longer and all like this, then how many could not be judged, and
-/// why, if there are any.
+/// Writes the rules that would hold if a longer recording continued in the same way, then the number of rules that
+/// could not be evaluated and the reasons, if there are any.
 pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> io::Result<()> {
     let not = review.not_judged(observed_ns);
     if not.count() == 0 {
@@ -111,10 +111,10 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
     )
 }
 
-/// Limit of listed incidents; further ones are counted.
+/// Maximum number of listed incidents. Further incidents are counted.
 const MOST_LISTED: usize = 50;
 
-/// Writes the incidents of one process, the most severe first; `base` is the time base of its stream.
+/// Writes the incidents of one process, the most severe first. `base` is the time base of its stream.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
     let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
     if incidents.is_empty() {
@@ -143,11 +143,11 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
             writeln!(out, "            {}", wrapped(&cause.alert.summary, 12))?;
         }
         if causes.is_empty() && head.rule().amount.is_some() {
-            writeln!(out, "          cause: none of the known ones explains 30 % of it")?;
+            writeln!(out, "          cause: no known cause explains 30 % of it")?;
         }
         let members: Vec<String> = incident.members.iter().map(member).collect();
         writeln!(out, "          {FAINT}{}{FAINT:#}", wrapped(&members.join(", "), 10))?;
-        // The remedy of a rule is written once: that of the main cause, where one is known.
+        // The remedy of the main cause, or of the rule if no cause is known, is written once.
         let advice = causes.first().map_or(rule, |cause| cause.rule());
         if explained.insert(advice.id.clone()) && !advice.remedy.is_empty() {
             writeln!(
@@ -164,7 +164,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     Ok(())
 }
 
-/// A rule, and how often it held.
+/// Returns a rule and the number of times it held.
 fn member(member: &Member) -> String {
     let rule = member.rule();
     if rule.on == On::Gc && member.count > 1 {
@@ -173,7 +173,7 @@ fn member(member: &Member) -> String {
     rule.id.to_string()
 }
 
-/// Start, collection and duration.
+/// Returns start, collection and duration.
 fn when(incident: &Incident, head: &Member, base: TimeBase) -> String {
     let offset = i64::try_from(incident.began.since(base.moment(0))).unwrap_or(i64::MAX);
     let mut text = format!("at {} s", Seconds(Some(offset)));

@@ -1,4 +1,4 @@
-//! Who makes a process collect, for people.
+//! The callers that make a process collect, as text.
 
 use std::io::{self, Write};
 
@@ -9,10 +9,10 @@ use clr_evidence::site::{Stack, place};
 use crate::table::{FAINT, HEADING};
 use crate::units::{Span, plural};
 
-/// Frames of a stack that are shown.
+/// Maximum number of frames shown per stack.
 const MAX_FRAMES: usize = 12;
 
-/// Writes the callers, those that stopped the process longest first.
+/// Writes the callers, in descending order of the time for which they stopped the process.
 pub fn write(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts, top: usize, stacks: bool) -> io::Result<()> {
     let time = facts
         .window
@@ -55,9 +55,9 @@ pub fn write(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts, top: us
     notes(out, callers, facts)
 }
 
-/// The callers of one method by one call, whoever called it.
+/// The callers in one method that use the same call, regardless of the rest of their stacks.
 struct Site<'a> {
-    /// `Shop.Cache.Trim -> GC.Collect`.
+    /// Name of the site, for example `Shop.Cache.Trim -> GC.Collect`.
     name: String,
     callers: Vec<&'a Caller>,
     collections: u64,
@@ -97,7 +97,7 @@ fn name(caller: &Caller) -> String {
     match caller.api {
         Some("allocation") => format!("{site} -> allocation ({})", caller.reason),
         Some(api) => format!("{site} -> {api}"),
-        None => format!("{site} -> {} (no frame says by which call)", caller.reason),
+        None => format!("{site} -> {} (no frame names the call)", caller.reason),
     }
 }
 
@@ -116,7 +116,7 @@ fn stopped(ns: Option<i64>) -> String {
     ns.map_or_else(|| "unknown time".to_owned(), |ns| Span(ns).to_string())
 }
 
-/// What the figures leave out.
+/// Writes notes about the limits of the figures.
 fn notes(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts) -> io::Result<()> {
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if callers.unasked_stops > 0 {
@@ -127,7 +127,7 @@ fn notes(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts) -> io::Resu
         ))?;
     }
     if facts.unknown_frames > 0 && facts.methods == 0 {
-        note("the stream has no names of methods: it ended without a rundown".to_owned())?;
+        note("the stream has no method names: it ended without a rundown".to_owned())?;
     } else if facts.unknown_frames > 0 {
         note(format!("{} without a name", plural(facts.unknown_frames, "frame")))?;
     }
@@ -135,13 +135,13 @@ fn notes(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts) -> io::Resu
         note(format!("{} lost: counts are too low", plural(lost, "event")))?;
     }
     if facts.stacks_dropped > 0 {
-        note(format!("{} had no place", plural(facts.stacks_dropped, "stack")))?;
+        note(format!("{} did not fit", plural(facts.stacks_dropped, "stack")))?;
     }
     if callers.triggers > 0 && callers.callers.iter().all(|caller| caller.frames.is_empty()) {
-        note("the runtime sent no stacks (NativeAOT has none): who asked is unknown".to_owned())?;
+        note("the runtime sent no stacks (NativeAOT never does): the callers are unknown".to_owned())?;
     }
     if callers.callers.iter().any(|caller| caller.site.is_some()) {
-        note("a method that ends with the call, or is inlined, leaves no frame: its own caller is named".to_owned())?;
+        note("a method that ends with the call, or is inlined, has no frame: its caller is named".to_owned())?;
     }
     Ok(())
 }

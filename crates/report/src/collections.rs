@@ -1,4 +1,4 @@
-//! The table of collections, a line per collection.
+//! The table of collections, with one line per collection.
 
 use std::io::{self, Write};
 
@@ -29,18 +29,18 @@ const COLUMNS: [Column; 17] = [
     left("notes", 0),
 ];
 
-/// What stays longest where not all of them fit.
+/// Importance of the columns: if not all of them fit, those with the highest values are kept.
 const IMPORTANCE: [u8; 17] = [13, 17, 16, 15, 12, 18, 7, 8, 11, 6, 2, 1, 4, 3, 9, 14, 10];
-/// Columns that need the collection before.
+/// Columns that depend on the previous collection.
 const INTERVALS: [usize; 2] = [13, 14];
-/// Characters of notes that are worth a column.
+/// Minimum number of characters of the notes column.
 const NOTES: usize = 18;
 
 fn shown() -> Vec<usize> {
     fitting(&COLUMNS, &IMPORTANCE, NOTES)
 }
 
-/// Which columns do not fit, in words; `None`: all do.
+/// Returns the names of the columns that do not fit, or `None` if all fit.
 pub fn left_out() -> Option<String> {
     let shown = shown();
     let all = COLUMNS.iter().enumerate();
@@ -56,14 +56,14 @@ pub fn left_out() -> Option<String> {
     })
 }
 
-/// The columns of a collection alone.
+/// Returns the columns that do not depend on the previous collection.
 fn alone() -> Vec<usize> {
     let mut shown = shown();
     shown.retain(|place| !INTERVALS.contains(place));
     shown
 }
 
-/// Writes the headings and a line per collection.
+/// Writes the headings and one line per collection.
 pub fn write<'c>(
     out: &mut dyn Write,
     collections: impl IntoIterator<Item = (&'c Collection, Interval)>,
@@ -85,7 +85,7 @@ pub fn headings(out: &mut dyn Write) -> io::Result<()> {
     head(out, &chosen(&alone(), &COLUMNS))
 }
 
-/// Writes a line per collection, without what needs the one before it.
+/// Writes one line per collection, without columns that depend on the previous collection.
 pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
     let shown = alone();
     let columns = chosen(&shown, &COLUMNS);
@@ -127,7 +127,7 @@ fn line(collection: &Collection, interval: Interval) -> [String; 17] {
     ]
 }
 
-/// Bytes that survived in the generations that were collected, and how many there were.
+/// Returns the bytes that survived in the collected generations, and the bytes before the collection.
 fn survival(collection: &Collection) -> Option<(u64, u64)> {
     let oldest = collection.generation?;
     // Large and pinned objects belong to generation 2.
@@ -138,7 +138,7 @@ fn survival(collection: &Collection) -> Option<(u64, u64)> {
     known.reduce(|(survived, before), (more, of)| (survived.saturating_add(more), before.saturating_add(of)))
 }
 
-/// Special properties of a collection, and its missing parts.
+/// Returns special properties of a collection and its missing parts.
 fn notes(collection: &Collection) -> String {
     let mut notes = Vec::new();
     if collection.became_blocking {

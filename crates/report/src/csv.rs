@@ -1,8 +1,8 @@
-//! Collections as CSV (RFC 4180): a header, then a line each, for spreadsheets and data frames.
+//! Collections as CSV (RFC 4180): a header, then one line per collection, for spreadsheets and data frames.
 //!
-//! Columns are the fields of the record `kind: "gc"`; what is nested has its path with underscores, and lists are
-//! joined by spaces. Last come columns that need the collection before, too.
-//! Sizes are bytes, durations nanoseconds. An unknown value is an empty cell, never 0.
+//! Columns are the fields of the record `kind: "gc"`. Nested fields have their path with underscores, and lists are
+//! joined by spaces. The last columns also depend on the previous collection. Sizes are bytes, durations nanoseconds.
+//! An unknown value is an empty cell, never 0.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::intervals::Interval;
 use api::gc::GcRecord;
 
-/// Fields of the record, in the order of the columns; a path is a JSON pointer.
+/// Fields of the record, in the order of the columns. A path is a JSON pointer.
 const FIELDS: [&str; 55] = [
     "/pid",
     "/clr_instance",
@@ -73,13 +73,13 @@ const FIELDS: [&str; 55] = [
     "/phases",
 ];
 
-/// What a collection is to the time before it, after the fields of the record.
+/// Columns that relate a collection to the time before it, after the fields of the record.
 const INTERVAL: [&str; 3] = ["since_last_ns", "stopped_share", "allocated_per_second"];
 
-/// What is known of a generation.
+/// Fields of a generation.
 const SIZES: [&str; 6] = ["before", "after", "promoted", "fragmentation", "budget", "survived"];
 
-/// The paths of all columns.
+/// Paths of all columns.
 static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let phases = Phases::default().named().map(|(name, _)| name);
     let columns = FIELDS.into_iter().flat_map(|field| {
@@ -93,7 +93,7 @@ static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     columns.collect()
 });
 
-/// `/heap/gen0/before` is `gen0_before`.
+/// Converts a path to a column name, for example `/heap/gen0/before` to `gen0_before`.
 fn name(path: &str) -> String {
     let path = path.trim_start_matches('/');
     path.strip_prefix("heap/").unwrap_or(path).replace('/', "_")
@@ -142,8 +142,8 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// A text in quotes where it needs them. A spreadsheet takes `=`, `+`, `-` or `@` at the beginning for a formula, so
-/// that a name of a file must not begin with one.
+/// Quotes a text if necessary. A spreadsheet interprets `=`, `+`, `-` or `@` at the start as a formula, so a file name
+/// must not start with one of these characters.
 fn cell(text: &str) -> String {
     let formula = if text.starts_with(['=', '+', '-', '@']) {
         "'"
@@ -161,8 +161,8 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: texts with everything that separates cells, or begins a formula.
-    /// Guarantee: a reader of CSV gets them back; none is a formula.
+    /// Scenario: texts contain every character that separates cells or starts a formula.
+    /// Guarantee: a CSV reader gets the texts back, and no text is a formula.
     #[test]
     fn texts_are_quoted() {
         assert_eq!(cell("a b"), "a b");

@@ -1,4 +1,4 @@
-//! One collection in full: what the events around it add to its record.
+//! One collection in full: its record, extended by the events around it.
 //!
 //! [`Detail`] selects the events of the collection from a recording and sums them up; [`DetailRecord`] is its
 //! machine-readable record, [`write()`] its text.
@@ -20,13 +20,13 @@ use crate::units::known;
 use api::event;
 use api::gc::Subject;
 
-/// Limit of events in the list; a Verbose recording may have any number.
+/// Maximum number of events in the list. A Verbose recording can have any number.
 const MAX_EVENTS: usize = 2_000;
 
-/// Limit of finalized objects that are counted by type.
+/// Maximum number of finalized objects that are counted by type.
 const MAX_FINALIZED: usize = 1_000_000;
 
-/// What the events around one collection add to its record.
+/// Facts from the events around one collection that its record does not contain.
 #[derive(Debug, Default)]
 pub struct Detail {
     subject: Subject,
@@ -39,23 +39,24 @@ pub struct Detail {
     stops: Vec<(i64, i64, u64)>,
     type_names: BTreeMap<u64, String>,
     finalized_ids: Vec<u64>,
-    /// Bytes marked by root kind and heap.
+    /// Bytes marked, by root kind and heap.
     marks: BTreeMap<(RootKind, u32), u64>,
     joins: BTreeMap<u32, JoinSum>,
     open_joins: BTreeMap<u64, i64>,
     pinned: TypeSums,
-    /// What was allocated since the previous collection, by type, as sampled by allocation ticks.
+    /// Bytes allocated since the previous collection, by type, as sampled by allocation ticks.
     allocated: TypeSums,
-    /// Objects finalized from this collection until the next, by type.
+    /// Objects finalized between this collection and the next, by type.
     finalized: TypeSums,
     loh_compaction: Vec<LohCompaction>,
-    /// Its events in order: nanoseconds since its first, and as lines.
+    /// Events of the collection in order: nanoseconds since the first event, and the text line.
     events: Vec<(i64, String)>,
     more_events: u64,
 }
 
 impl Detail {
-    /// The detail of `collection`, which is at `place` in all collections of its process, before its events.
+    /// Creates the detail of `collection`, which has the index `place` among all collections of its process, before its
+    /// events are observed.
     pub fn of(subject: Subject, collection: &Collection, all: &[Collection], place: usize) -> Self {
         let stops: Vec<(i64, i64, u64)> = collection
             .pauses
@@ -96,7 +97,7 @@ impl Detail {
         }
     }
 
-    /// Observes an event of the recording; keeps what belongs to the collection.
+    /// Observes an event of the recording, and keeps it if it belongs to the collection.
     pub fn observe(&mut self, observed: &Observed<'_>) {
         let Ok(decoded) = &observed.decoded else { return };
         let at = observed.at;
@@ -120,7 +121,7 @@ impl Detail {
                     }
                 }
             }
-            // The name of a type may follow its objects.
+            // The name of a type can follow its objects.
             ClrEvent::FinalizeObject(object)
                 if (self.start..self.next_start).contains(&at) && self.finalized_ids.len() < MAX_FINALIZED =>
             {
@@ -130,7 +131,7 @@ impl Detail {
                 self.finalized.add(object.type_name.to_text(), None);
             }
             ClrEvent::MarkWithType(mark) if own => {
-                // Dependent handles are marked twice: the bytes add up.
+                // Dependent handles are marked twice, so the bytes are added up.
                 let bytes = self.marks.entry((mark.root_kind, mark.heap_num)).or_default();
                 *bytes = bytes.saturating_add(mark.bytes);
             }
@@ -159,7 +160,7 @@ impl Detail {
         }
     }
 
-    /// To be called after the last event: resolves the names of types that had only an id.
+    /// Resolves the names of types that had only an id. Call it after the last event.
     pub fn finish(&mut self) {
         for id in std::mem::take(&mut self.finalized_ids) {
             let known = self.type_names.get(&id).filter(|name| !name.is_empty());
@@ -168,7 +169,8 @@ impl Detail {
         }
     }
 
-    /// Whether it is an event of a suspension: these come before the number of their collection is known.
+    /// Returns whether an event belongs to one of the collection's suspensions. These events precede the number of
+    /// their collection.
     fn is_edge(&self, event: &ClrEvent<'_>, at: i64, thread: u64) -> bool {
         let edge = matches!(
             event,

@@ -1,4 +1,4 @@
-//! Two recordings side by side, by generation and type.
+//! Comparison of two recordings, by generation and type.
 
 use std::io::{self, Write};
 
@@ -10,27 +10,27 @@ use crate::table::{Column, HEADING, head, left, right, row};
 use crate::units::{Bytes, Millis, Percent, Span, UNKNOWN, known};
 use api::gc::{share, type_name};
 
-/// One side of a comparison: the totals of a recording.
+/// The totals of one recording in a comparison.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// As named on the command line.
+    /// Name of the file as given on the command line.
     pub file: String,
-    /// Totals over all its processes.
+    /// Totals over all processes of the recording.
     pub totals: Totals,
-    /// How long it was observed, ns.
+    /// Observed time, in ns.
     pub observed_ns: i64,
 }
 
-/// One figure on both sides.
+/// A figure of both recordings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// Name of the figure, such as `pause p99`.
+    /// Name of the figure, for example `pause p99`.
     pub name: &'static str,
-    /// In the first recording; `None`: unknown.
+    /// Value in the first recording; `None` if unknown.
     pub before: Option<f64>,
-    /// In the second recording; `None`: unknown.
+    /// Value in the second recording; `None` if unknown.
     pub after: Option<f64>,
-    /// In which recording it is a lower bound: first, second.
+    /// Whether the value is a lower bound, for the first and the second recording.
     #[serde(skip_serializing_if = "is_exact")]
     pub lower_bound: [bool; 2],
     #[serde(skip)]
@@ -46,20 +46,20 @@ enum Unit {
     Number,
 }
 
-/// `kind: "difference"`: the figures of one generation and type, or of all.
+/// `kind: "difference"`: the figures of one generation and type, or of all collections.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "difference")]
 pub struct Difference {
-    /// Generation; `None`: all.
+    /// Generation; `None` for all.
     pub generation: Option<u32>,
-    /// Type; `None`: all.
+    /// Type; `None` for all.
     #[serde(rename = "type")]
     pub gc_type: Option<String>,
     /// Figures in the order of the table.
     pub figures: Vec<Figure>,
 }
 
-/// Compares two recordings: all collections first, then each generation and type that either has.
+/// Compares two recordings: all collections first, then each generation and type that occurs in either recording.
 pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
     let figure = |name, unit, of: &dyn Fn(&Side) -> Option<f64>| Figure {
         name,
@@ -165,7 +165,7 @@ pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Di
     }
     head(out, &COLUMNS)?;
     for difference in differences {
-        // A collection of which only the end was seen has no type and no pause: nothing to compare.
+        // A collection whose end only was observed has no type and no pause to compare.
         if difference.generation.is_some() && difference.gc_type.is_none() {
             continue;
         }
@@ -202,11 +202,11 @@ fn shown(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// Changes of less than this share say nothing.
+/// Minimum relative change that is reported.
 const NOISE: f64 = 0.05;
 
-/// Which figures became better and which worse, in a line: of time, less is better; of how often and how much, neither.
-/// `None`: nothing is known on both sides.
+/// Returns one line with the figures that improved and those that got worse. Lower durations and shares of time are
+/// better; counts and amounts are neutral. `None` if no figure is known in both recordings.
 fn verdict(figures: &[Figure]) -> Option<String> {
     let (mut better, mut worse, mut other, mut known) = (Vec::new(), Vec::new(), Vec::new(), false);
     for figure in figures {
@@ -217,8 +217,7 @@ fn verdict(figures: &[Figure]) -> Option<String> {
         if figure.name == "collections" && before <= 0.0 && after > 0.0 {
             other.push(format!("no collection before, {after:.0} after"));
         }
-        // What was 0 has no share by which it changed. Quantiles between the median and the longest say the same in
-        // between.
+        // A change from 0 has no percentage. Quantiles between the median and the maximum add no information.
         let is_new = before <= 0.0 && after > 0.0 && figure.unit == Unit::Share;
         let differs = before > 0.0 && (after / before - 1.0).abs() >= NOISE;
         if !(is_new || differs) || matches!(figure.name, "collections" | "pause p95") {
@@ -243,7 +242,7 @@ fn verdict(figures: &[Figure]) -> Option<String> {
     })
 }
 
-/// The change from the first to the second, in percent of the first; of shares, in percentage points.
+/// Returns the change from the first to the second value, in percent of the first; for shares, in percentage points.
 fn change(figure: &Figure) -> String {
     match (figure.before, figure.after) {
         (Some(before), Some(after)) if figure.unit == Unit::Share => format!("{:+.2} pp", (after - before) * 100.0),
@@ -267,11 +266,12 @@ mod tests {
         }
     }
 
-    /// Scenario: a shorter median, a longer maximum, more time stopped, more allocation; then figures that differ little.
-    /// Guarantee: the verdict says which is better and which is worse; of shares, in points; that nothing differs is said,
-    /// and that there were no collections before.
+    /// Scenario: the median is shorter, the maximum longer, more time is stopped and more is allocated; in another case
+    /// the figures differ little; in a third case there were no collections before.
+    /// Guarantee: the verdict states which figures are better and which are worse, shares in percentage points. It also
+    /// states if there is no difference, or if there were no collections before.
     #[test]
-    fn the_verdict_says_what_is_better_and_what_is_worse() {
+    fn verdict_lists_better_and_worse_figures() {
         let all = [
             figure("time stopped", Unit::Share, 0.10, 0.12),
             figure("allocated per second", Unit::Bytes, 100.0, 200.0),

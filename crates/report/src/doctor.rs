@@ -8,117 +8,118 @@ use crate::processes::{PERMISSION, permission};
 use crate::table::{self, FAINT, HEADING, MARK};
 use crate::units::plural;
 
-/// Width at which texts are wrapped, in characters; less on a terminal that has less.
+/// Width at which texts are wrapped, in characters, or the width of the terminal if that is smaller.
 const WIDTH: usize = 110;
-/// Limit of sockets without a process in the table; there may be thousands.
+/// Maximum number of sockets without a process in the table. There can be thousands.
 const MOST_STALE: usize = 3;
 /// Indentation of the texts below a verdict.
 const INDENT: usize = 10;
 
-/// `kind: "gcwatch"`: what this gcwatch can see and attach to. Unknown values are `null`.
+/// `kind: "gcwatch"`: what this gcwatch instance can see and attach to. Unknown values are `null`.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(tag = "kind", rename = "gcwatch")]
 pub struct SelfRecord {
     /// Version of gcwatch.
     pub version: &'static str,
-    /// Its pid in its own pid namespace.
+    /// Pid of gcwatch in its own pid namespace.
     pub pid: u32,
-    /// Effective user id.
+    /// Effective user id of gcwatch.
     pub uid: Option<u32>,
-    /// Effective group id.
+    /// Effective group id of gcwatch.
     pub gid: Option<u32>,
-    /// The capabilities that it has of those required for processes of other users: `SYS_PTRACE`, `DAC_OVERRIDE`.
+    /// Capabilities that gcwatch has, out of those required for processes of other users: `SYS_PTRACE`, `DAC_OVERRIDE`.
     pub capabilities: Option<Vec<&'static str>>,
-    /// The capabilities of those that it lacks.
+    /// Capabilities that gcwatch lacks, out of those required for processes of other users.
     pub missing_capabilities: Option<Vec<&'static str>>,
-    /// Whether it is in the host's pid namespace and sees all processes.
+    /// Whether gcwatch is in the host's pid namespace and sees all processes.
     pub host_pid_namespace: Option<bool>,
-    /// Whether it is in the host's user namespace, so that its capabilities apply to all processes.
+    /// Whether gcwatch is in the host's user namespace, so that its capabilities apply to all processes.
     pub host_user_namespace: Option<bool>,
     /// Whether `/proc` hides processes of other users (`hidepid`).
     pub processes_hidden: Option<bool>,
-    /// Its seccomp mode: `none`, `strict` or `filter`.
+    /// Seccomp mode of gcwatch: `none`, `strict` or `filter`.
     pub seccomp: Option<&'static str>,
     /// Whether `no_new_privs` is set.
     pub no_new_privileges: Option<bool>,
-    /// Its AppArmor profile or SELinux context.
+    /// AppArmor profile or SELinux context of gcwatch.
     pub security_label: Option<String>,
-    /// File descriptors that the daemon needs when `targets.max_targets` processes are attached.
+    /// Number of file descriptors that the daemon needs when `targets.max_targets` processes are attached.
     pub file_descriptors_needed: u64,
-    /// The limit of file descriptors; `null`: there is none.
+    /// Limit of file descriptors; `null` if there is no limit.
     pub file_descriptors_allowed: Option<u64>,
-    /// What the session that reads requests collides with; `null`: the configuration asks for none.
+    /// Conflicts of the session that reads requests; `null` if the configuration does not enable it.
     pub requests: Option<String>,
-    /// Whether it can attach to processes of every user in every container, and to as many as are configured.
+    /// Whether gcwatch can attach to processes of every user in every container, up to the configured number.
     pub ok: bool,
-    /// What it cannot access, in a sentence.
+    /// Description of missing access, in one sentence.
     pub detail: Option<String>,
-    /// How to grant that access.
+    /// Description of how to grant that access.
     pub remedy: Option<String>,
 }
 
-/// `kind: "diagnosis"`: the verdict on one process, or on something that is expected and missing.
+/// `kind: "diagnosis"`: the verdict on one process, or on an expected process that is missing.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(tag = "kind", rename = "diagnosis")]
 pub struct Diagnosis {
-    /// Pid in gcwatch's pid namespace; of an invisible process, the pid in its socket's name; `null` for what is
-    /// missing.
+    /// Pid in gcwatch's pid namespace. For an invisible process, the pid in the name of its socket; `null` for a
+    /// missing process.
     pub pid: Option<u32>,
-    /// Pid in its own namespace.
+    /// Pid in the process's own namespace.
     pub ns_pid: Option<u32>,
-    /// Name of the process; for what is missing, the setting that expects it.
+    /// Name of the process, or for a missing process the setting that expects it.
     pub name: String,
-    /// User that it runs as.
+    /// User of the process.
     pub uid: Option<u32>,
-    /// Version of its runtime.
+    /// Version of the runtime.
     pub runtime: Option<String>,
-    /// Its diagnostics socket.
+    /// Path of the diagnostics socket.
     pub socket: Option<String>,
-    /// `attachable`, `attached`, `excluded`, `not-found`, or the reason as in `gcwatch ps`.
+    /// Verdict: `attachable`, `attached`, `excluded`, `not-found`, or the reason as in `gcwatch ps`.
     pub verdict: &'static str,
     /// Whether no action is needed.
     pub ok: bool,
-    /// The reason for the verdict.
+    /// Reason for the verdict.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// Recommended action.
     pub remedy: Option<String>,
 }
 
-/// `kind: "stale-socket"`: a socket file that nobody owns.
+/// `kind: "stale-socket"`: a socket file that no process owns.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename = "stale-socket")]
 pub struct StaleRecord {
     /// Path of the socket file.
     pub path: String,
-    /// The reason, and what to do about it.
+    /// Reason and recommended action.
     pub detail: String,
 }
 
 /// The whole report.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// What gcwatch itself can access.
+    /// Access of gcwatch itself.
     pub own: SelfRecord,
-    /// The verdicts; see [`Report::sort`].
+    /// Verdicts; see [`Report::sort`].
     pub diagnoses: Vec<Diagnosis>,
-    /// Sockets that exited processes left behind.
+    /// Sockets left behind by processes that have exited.
     pub stale: Vec<StaleRecord>,
 }
 
 impl Report {
-    /// Sorts problems first, then by pid.
+    /// Sorts by problems first, then by pid.
     pub fn sort(&mut self) {
         self.diagnoses
             .sort_by(|a, b| (a.ok, a.pid, &a.name).cmp(&(b.ok, b.pid, &b.name)));
     }
 
-    /// Whether no process has a problem.
+    /// Returns whether no process has a problem.
     pub fn is_ok(&self) -> bool {
         self.diagnoses.iter().all(|diagnosis| diagnosis.ok)
     }
 
-    /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets. `sudo`: the command to repeat as
-    /// root where processes of other users cannot be reached for lack of rights; said once for all of them.
+    /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets. `sudo` is the command to
+    /// repeat as root if processes of other users cannot be reached for lack of rights; it is written once for all of
+    /// them.
     pub fn write(&self, out: &mut dyn Write, sudo: Option<&str>) -> io::Result<()> {
         self.own.write(out)?;
         writeln!(out)?;
@@ -192,7 +193,7 @@ impl SelfRecord {
         let uid = self.uid.map_or_else(unknown, |uid| uid.to_string());
         let namespace = |host: Option<bool>, kind: &str| match host {
             Some(true) => format!("the host's {kind} namespace"),
-            Some(false) => format!("a {kind} namespace of its own"),
+            Some(false) => format!("a separate {kind} namespace"),
             None => format!("an unknown {kind} namespace"),
         };
         let capabilities = match &self.capabilities {
@@ -244,7 +245,7 @@ impl Diagnosis {
         self.runtime.as_deref().unwrap_or("-")
     }
 
-    /// `brief`: its reason and remedy are those of others as well, and written already.
+    /// Writes the verdict. `brief`: its reason and remedy are shared with others and have been written already.
     fn write(&self, out: &mut dyn Write, name: usize, runtime: usize, brief: bool) -> io::Result<()> {
         let pid = self.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         write!(out, "{pid:>8}  {:<name$}  {:<runtime$}  ", self.name, self.runtime())?;
@@ -306,10 +307,10 @@ mod tests {
         }
     }
 
-    /// Scenario: two processes without problems and one with a problem, between them by pid.
-    /// Guarantee: the problem is reported first, no line is longer than the width, and the report is not ok.
+    /// Scenario: a process with a problem is between two processes without problems, by pid.
+    /// Guarantee: the problem is reported first, no line exceeds the width, and the report is not ok.
     #[test]
-    fn problems_come_first() {
+    fn problems_are_reported_first() {
         let mut report = Report {
             own: own(),
             diagnoses: vec![

@@ -1,4 +1,4 @@
-//! What lives and what holds it, for people.
+//! Live objects and their holders, as text.
 
 use std::io::{self, Write};
 
@@ -9,10 +9,10 @@ use clr_heap::survey::{Survey, root_shown};
 use crate::table::{Column, FAINT, HEADING, head, left, more, right, row};
 use crate::units::{Bytes, Count, Span, known, plural};
 
-/// Steps of a path that are shown.
+/// Maximum number of steps shown per path.
 const MAX_STEPS: usize = 12;
 
-/// Writes a survey. `only`: who holds these types, and nothing else.
+/// Writes a survey. `only` restricts the output to the holders of these types.
 pub fn write(out: &mut dyn Write, survey: &Survey, only: Option<&str>, top: usize) -> io::Result<()> {
     let heap = &survey.heap;
     let stops: Vec<String> = heap.stopped_ns.iter().map(|ns| Span(*ns).to_string()).collect();
@@ -96,7 +96,7 @@ fn suspects(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {
     }
     writeln!(out)?;
     if survey.suspects.is_empty() {
-        return writeln!(out, "no holder retains a tenth of what lives");
+        return writeln!(out, "no holder retains 10 % of the live bytes");
     }
     writeln!(out, "{HEADING}where it accumulates{HEADING:#}")?;
     for one in &survey.suspects {
@@ -110,7 +110,7 @@ fn suspects(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {
 fn paths(out: &mut dyn Write, survey: &Survey, only: &str, top: usize) -> io::Result<()> {
     writeln!(out)?;
     if survey.paths.is_empty() {
-        return writeln!(out, "no type with \"{only}\" in its name lives");
+        return writeln!(out, "no live type has \"{only}\" in its name");
     }
     let columns = [right("own", 9), right("objects", 11), left("held by", 20)];
     head(out, &columns)?;
@@ -125,7 +125,8 @@ fn paths(out: &mut dyn Write, survey: &Survey, only: &str, top: usize) -> io::Re
     more(out, survey.paths.len(), top, "way")
 }
 
-/// `static entries > List<Leaked> > Leaked[] > Leaked`, the middle of a long one left out.
+/// Formats a path, for example `static entries > List<Leaked> > Leaked[] > Leaked`. The middle of a long path is
+/// omitted.
 fn way(steps: impl Iterator<Item = String>) -> String {
     let mut steps: Vec<String> = steps.collect();
     if steps.len() > MAX_STEPS {
@@ -144,14 +145,14 @@ fn notes(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {
     }
     if heap.unnamed_types > 0 {
         note(format!(
-            "the runtime did not name {}: another tool's session has named them already; take the dump when that is over",
+            "the runtime did not name {}: another tool's session has named them already; retry after that session",
             plural(heap.unnamed_types, "type")
         ))?;
     }
     Ok(())
 }
 
-/// Writes what grew, largest first.
+/// Writes the growth, the largest first.
 pub fn write_growth(out: &mut dyn Write, growth: &[Growth], top: usize) -> io::Result<()> {
     for (is_root, own, heading) in [(false, "own", "type"), (true, "reached", "held by")] {
         let rows: Vec<&Growth> = growth.iter().filter(|one| one.root.is_some() == is_root).collect();
@@ -191,7 +192,7 @@ fn signed_bytes(change: i64) -> String {
     format!("{sign}{}", Bytes(change.unsigned_abs()))
 }
 
-/// A range of nanoseconds for a sentence: `0.4 to 1.2 s`.
+/// Formats a range of nanoseconds for a sentence, for example `0.4 to 1.2 s`.
 pub fn seconds(range: Range) -> String {
     let of = |ns: u64| ns as f64 / 1e9;
     if of(range.high) < 0.1 {
@@ -208,10 +209,10 @@ pub fn seconds(range: Range) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: ranges of stops, short and long; ways, short and long.
-    /// Guarantee: they read as a person writes them.
+    /// Scenario: ranges of stops are short and long; paths are short and long.
+    /// Guarantee: ranges have suitable units, and long paths are shortened.
     #[test]
-    fn ranges_and_ways_are_readable() {
+    fn ranges_and_paths_are_readable() {
         let range = |low, high| seconds(Range { low, high });
         assert_eq!(range(2_000_000, 40_000_000), "2 to 40 ms");
         assert_eq!(range(400_000_000, 1_200_000_000), "0.40 to 1.2 s");

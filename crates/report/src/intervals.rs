@@ -1,29 +1,29 @@
-//! What a collection is to the time before it: how long the program ran since the last one, how much of it this one
-//! took, how fast was allocated.
+//! The interval before a collection: the time for which the program ran since the previous collection, the share of the
+//! pause in that time, and the allocation rate.
 
 use clr_gc::gc::Collection;
 use gc_rules::engine::collection_at;
 
-/// A collection and the time before it. `None`: unknown; so is all of the first one.
+/// The interval before a collection. `None` if unknown; all values of the first collection are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Interval {
-    /// From the last restart to the suspension for this one, nanoseconds.
+    /// Time from the last restart to the suspension for this collection, in nanoseconds.
     pub since_last_ns: Option<i64>,
-    /// The pause as a part of that time and the pause itself, 0 to 1.
+    /// Share of the pause in that time plus the pause, 0 to 1.
     pub stopped_share: Option<f64>,
-    /// Bytes allocated per second of the time in which they were.
+    /// Bytes allocated per second, over the interval of the allocation.
     pub allocated_per_second: Option<f64>,
 }
 
-/// Takes the collections of a process by their starts.
+/// Computes the intervals of a process's collections, which must be passed in the order of their starts.
 #[derive(Debug, Default)]
 pub struct Intervals {
-    /// When its threads were restarted last.
+    /// Time at which the threads were last restarted.
     restarted: Option<i64>,
 }
 
 impl Intervals {
-    /// Of the next collection.
+    /// Returns the interval before the next collection.
     pub fn next(&mut self, collection: &Collection) -> Interval {
         let spans = || collection.pauses.iter().flat_map(|pause| &pause.spans);
         let stopped = spans().map(|(from, _)| *from).min().or(collection.start);
@@ -34,7 +34,8 @@ impl Intervals {
             (whole > 0).then(|| pause as f64 / whole as f64)
         });
         let ended = collection_at(collection);
-        // A background collection goes on after its first stop; what it left is not compared with.
+        // A background collection continues after its first stop, so its later stops are not used for the next
+        // interval.
         let restarted = match collection.is_concurrent() {
             true => spans().map(|(_, to)| *to).min(),
             false => spans().map(|(_, to)| *to).max().or(Some(ended)),
@@ -47,7 +48,7 @@ impl Intervals {
         }
     }
 
-    /// Of each of these collections.
+    /// Returns the interval before each of these collections.
     pub fn of(collections: &[Collection]) -> impl Iterator<Item = (&Collection, Interval)> {
         let mut intervals = Self::default();
         collections

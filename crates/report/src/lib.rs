@@ -1,21 +1,21 @@
 //! Reports: tables for a terminal, and the records that belong to one command.
 //!
-//! Tables are for people and may change. Records are a contract: their names stay (the others are in
-//! `api`). Everything here is pure: values in, text out, without a clock.
+//! Tables are for display and may change. Records are a contract with stable names (further records are in `api`). All
+//! code here is pure: it converts values to text and has no clock.
 //!
 //! # Layers
 //!
 //! 1. [`table`], [`units`], [`timeline`], [`intervals`]: cells, numbers with units, marks on a line
-//! 2. one module per table, with the records of its command; a module uses another's parts, never in a circle
+//! 2. one module per table, with the records of its command; modules may use parts of others, but not in a circle
 //! 3. [`top`]: the live view
 //!
 //! # Invariants
 //!
-//! * **An error is the writer's**: what writes a table fails where the output cannot be written, and nowhere else.
+//! * **Errors come from the writer**: a function that writes a table fails only if the output cannot be written.
 //! * **Unknown is `-`** in a table and null in a record, never 0.
-//! * **Foreign text is shown, not obeyed**: names of processes and types have no control characters.
+//! * **Foreign text is displayed, not interpreted**: names of processes and types have no control characters.
 
-// Time is a value: no clock is asked here (clippy.toml).
+// Time is a value: no clock is read here (see clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 pub mod account;

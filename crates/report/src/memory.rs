@@ -1,4 +1,4 @@
-//! What a recording alone knows of a process's memory: the heap, as of a collection.
+//! The memory of a process from a recording only: the heap, as of a collection.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,8 @@ use gc_rules::ledger::Ledger;
 use crate::units::Bytes;
 use processes::container::ledger::{HeapFigures, Sources, divide, not_looked_at, old_objects};
 
-/// The ledger as of a collection; `None`: it says nothing of the heap. What of its old objects lives is known of a full
-/// collection.
+/// Returns the ledger as of a collection, or `None` if the collection has no heap figures. Only a full collection knows
+/// which of its old objects are alive.
 pub fn ledger(collection: &Collection) -> Option<Ledger> {
     of_heap(HeapFigures::of(collection))
 }
@@ -22,8 +22,8 @@ fn of_heap(heap: HeapFigures) -> Option<Ledger> {
     (!ledger.is_empty()).then_some(ledger)
 }
 
-/// The ledger as of the newest collection that says most of the heap, and that one's number: a background collection
-/// does not say what is kept.
+/// Returns the ledger as of the newest collection with the most heap figures, and the number of that collection. A
+/// background collection does not report kept memory.
 pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
     let with_heap = |collection: &&Collection| collection.heap_stats.is_some();
     let newest = collections
@@ -43,7 +43,7 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
     Some((newest.number, of_heap(heap)?))
 }
 
-/// Writes it as one line, which begins with `when`.
+/// Writes the ledger as one line that starts with `when`.
 pub fn write(out: &mut dyn Write, when: &str, ledger: &Ledger) -> io::Result<()> {
     let lines = [
         ("live", ledger.live),

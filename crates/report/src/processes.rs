@@ -7,26 +7,26 @@ use serde::Serialize;
 use crate::table::{self, Column, FAINT, GAP, MARK, head, left, right, row, wrapped};
 use crate::units::known;
 
-/// `kind: "process"`: a .NET process, or a socket that one left behind.
+/// `kind: "process"`: a .NET process, or a socket that a process left behind.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(tag = "kind", rename = "process")]
 pub struct ProcessRecord {
     /// Pid on this host.
     pub pid: u32,
-    /// Pid in its own namespace.
+    /// Pid in the process's own namespace.
     pub ns_pid: u32,
-    /// Its service where its environment names one, else its entry assembly or program; `None` for a socket without a
-    /// process.
+    /// Name of the service if the environment sets one, or of the entry assembly or program; `None` for a socket
+    /// without a process.
     pub name: Option<String>,
-    /// Version of its runtime.
+    /// Version of the runtime.
     pub runtime: Option<String>,
-    /// Its diagnostics socket.
+    /// Path of the diagnostics socket.
     pub socket: Option<String>,
-    /// Whether it responded to a query.
+    /// Whether the process responded to a query.
     pub attachable: bool,
-    /// Why it is unattachable, in one word.
+    /// Reason why the process cannot be attached to, as one word.
     pub reason: Option<&'static str>,
-    /// The reason in a sentence, with the remedy.
+    /// Reason in a sentence, with the remedy.
     pub detail: Option<String>,
 }
 
@@ -38,23 +38,23 @@ const COLUMNS: [Column; 5] = [
     left("what to do", 0),
 ];
 
-/// The reason of a process that belongs to another user.
+/// Reason of a process that belongs to another user.
 pub const PERMISSION: &str = "permission";
 
 /// Indentation of the advice below a line.
 const DETAIL_INDENT: usize = 9;
 
-/// Characters before the last column.
+/// Number of characters before the last column.
 const BEFORE_DETAIL: usize = {
     let [pid, name, runtime, attach, _] = COLUMNS;
     pid.width + name.width + runtime.width + attach.width + 4 * GAP
 };
 
-/// Columns of a terminal from which on the advice fits beside the other columns.
+/// Minimum width of a terminal in which the advice fits next to the other columns.
 const WIDE: usize = 140;
 
-/// Writes the headings and a line per process. `sudo`: the command to repeat as root where processes of other users
-/// cannot be reached for lack of rights; said once, before the table.
+/// Writes the headings and one line per process. `sudo` is the command to repeat as root if processes of other users
+/// cannot be reached for lack of rights; it is written once, before the table.
 pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str>) -> io::Result<()> {
     if processes.is_empty() {
         return writeln!(out, "no .NET process on this host that this user can see");
@@ -70,7 +70,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
         let attach = match process.reason {
             None => "yes".to_owned(),
             Some(reason) if narrow || refused(process) => format!("{MARK}{reason}{MARK:#}"),
-            // Padded here: the column counts the style's characters too.
+            // Padded here, because the column would also count the characters of the style.
             Some(reason) => format!("{MARK}{reason:<16}{MARK:#}"),
         };
         let detail = process.detail.as_ref().filter(|_| !refused(process));
@@ -89,7 +89,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
             row(out, &COLUMNS, &cells)?;
             continue;
         }
-        // Beside the columns there is no room: below them there is.
+        // The advice does not fit next to the columns, so it is written below them.
         row(out, &COLUMNS[..4], &cells[..4])?;
         if !cells[4].is_empty() {
             writeln!(out, "{:DETAIL_INDENT$}{}", "", cells[4])?;
@@ -98,7 +98,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
     Ok(())
 }
 
-/// One sentence for all processes of other users; nothing where there is none.
+/// Writes one sentence for all processes of other users, or nothing if `others` is 0.
 pub fn permission(out: &mut dyn Write, others: usize, command: &str) -> io::Result<()> {
     match others {
         0 => Ok(()),

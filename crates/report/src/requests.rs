@@ -1,4 +1,4 @@
-//! What collections took of requests, as text.
+//! Time that requests lost to collections, as text.
 
 use std::io::{self, Write};
 
@@ -8,9 +8,9 @@ use crate::table::{Column, FAINT, head, left, right, row};
 use crate::units::{self, Count, Millis, Percent, Span, plural};
 use api::event::hex;
 
-/// Requests in the table.
+/// Maximum number of requests in the table.
 const WORST: usize = 10;
-/// Characters of a request's bar.
+/// Width of a request's bar, in characters.
 const BAR: usize = 24;
 
 const COLUMNS: [Column; 6] = [
@@ -22,7 +22,7 @@ const COLUMNS: [Column; 6] = [
     left("trace", 0),
 ];
 
-/// Writes what requests lost in all, and a line for each of those that lost most.
+/// Writes the total time that requests lost, and one line for each of the requests that lost the most.
 pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     let mut hit: Vec<(i64, &Request)> = requests
         .iter()
@@ -35,7 +35,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     if known == 0 {
         return writeln!(
             out,
-            "; what they lost is not known: they have no activity, and so no start (the service neither logs nor traces)"
+            "; the time lost is unknown: they have no activity and thus no start (the service neither logs nor traces)"
         );
     }
     let share = Percent(Some(hit.len() as f64 / known as f64));
@@ -54,7 +54,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     }
     if known < requests.len() {
         let unknown = plural((requests.len() - known) as u64, "request");
-        writeln!(out, "{FAINT}what {unknown} lost is not known{FAINT:#}")?;
+        writeln!(out, "{FAINT}time lost by {unknown} is unknown{FAINT:#}")?;
     }
     if hit.is_empty() {
         return Ok(());
@@ -75,7 +75,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     Ok(())
 }
 
-/// The request from its start to its end, `#` where it was stopped.
+/// Draws the request from its start to its end, with `#` where it was stopped.
 fn bar(request: &Request) -> String {
     let Some(start) = request.start else {
         return String::new();

@@ -17,13 +17,13 @@ use strict_yaml::reference::paragraph as wrapped;
 #[serde(tag = "kind", rename = "problem")]
 pub struct ProblemRecord<'a> {
     pub file: &'a str,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The column, from 1, in characters.
+    /// Column number, from 1, in characters.
     pub column: usize,
     /// `error` or `warning`.
     pub severity: &'static str,
-    /// The problem and its remedy.
+    /// Problem and remedy.
     pub message: &'a str,
 }
 
@@ -39,13 +39,13 @@ impl<'a> From<&'a Problem> for ProblemRecord<'a> {
     }
 }
 
-/// `kind: "rules_check"`: the result, last.
+/// `kind: "rules_check"`: the result, which is the last record.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename = "rules_check")]
 pub struct CheckRecord {
-    /// Files that were read.
+    /// Number of files read.
     pub files: usize,
-    /// Rules in them; 0 where there are errors.
+    /// Number of rules in the files; 0 if there are errors.
     pub rules: usize,
     pub errors: usize,
     pub warnings: usize,
@@ -53,7 +53,7 @@ pub struct CheckRecord {
     pub ok: bool,
 }
 
-/// `kind: "rule"`: one rule.
+/// `kind: "rule"`: a rule.
 #[derive(Debug, Clone, Copy)]
 pub struct RuleRecord<'a> {
     rule: &'a Rule,
@@ -61,7 +61,7 @@ pub struct RuleRecord<'a> {
 }
 
 impl<'a> RuleRecord<'a> {
-    /// The record of a rule; `groups` are those of its set.
+    /// Creates the record of a rule. `groups` are those of its rule set.
     pub fn new(rule: &'a Rule, groups: &'a [Group]) -> Self {
         let group = rule.group.and_then(|place| groups.get(place));
         Self {
@@ -70,7 +70,7 @@ impl<'a> RuleRecord<'a> {
         }
     }
 
-    /// The file of its location.
+    /// Returns the file of the rule's location.
     fn file(&self) -> &'a str {
         let mut parts = self.rule.location.rsplitn(3, ':');
         parts.nth(2).unwrap_or(&self.rule.location)
@@ -91,11 +91,11 @@ impl<'a> RuleRecord<'a> {
         map.serialize_entry("on", rule.on.name())?;
         map.serialize_entry("group", &self.group)?;
         map.serialize_entry("enabled", &rule.enabled)?;
-        // How long the condition must hold before it fires.
+        // Time for which the condition must hold before the rule fires.
         map.serialize_entry("for_ns", &rule.hold_ns)?;
-        // How long the alert fires after the condition held last.
+        // Time for which the alert keeps firing after the condition last held.
         map.serialize_entry("keep_firing_for_ns", &rule.keep_firing_ns)?;
-        // How long it cannot fire again after an alert ended.
+        // Time for which the rule cannot fire again after an alert ended.
         map.serialize_entry("cooldown_ns", &rule.cooldown_ns)?;
         map.serialize_entry("description", &*rule.description)?;
         map.serialize_entry("remedy", &*rule.remedy)?;
@@ -113,17 +113,18 @@ impl Serialize for RuleRecord<'_> {
     }
 }
 
-/// `kind: "rule_page"`: one rule whole.
+/// `kind: "rule_page"`: a rule with all its texts.
 #[derive(Debug, Clone)]
 pub struct ShowRecord<'a> {
     rule: RuleRecord<'a>,
     tests: Vec<String>,
-    /// Its page: `runbook_url`, or for a shipped rule its place in the catalogue of a release.
+    /// Page of the rule: `runbook_url`, or for a shipped rule its entry in the catalogue of a release.
     runbook: Option<String>,
 }
 
 impl<'a> ShowRecord<'a> {
-    /// The record of a rule; `groups` are those of its set, `tests` those that name it; `ships`: it is a shipped one.
+    /// Creates the record of a rule. `groups` are those of its rule set, `tests` are the tests that name it, and
+    /// `ships` states whether it is a shipped rule.
     pub fn new(rule: &'a Rule, groups: &'a [Group], tests: Vec<String>, ships: bool) -> Self {
         let page = || ships.then(|| catalogue::place(&rule.id));
         Self {
@@ -152,10 +153,10 @@ impl Serialize for ShowRecord<'_> {
         let params = rule.params.iter().map(|param| (&*param.name, &*param.value));
         let mut map = serializer.serialize_map(None)?;
         self.rule.entries(&mut map, "rule_page")?;
-        // The condition under which the processes are selected; null: all.
+        // The condition under which processes are selected; null for all.
         map.serialize_entry("select", &some(&rule.texts.select))?;
         map.serialize_entry("when", &*rule.texts.when)?;
-        // The condition under which the alert ends; null: `when` is false.
+        // The condition under which the alert ends; null if it ends when `when` is false.
         map.serialize_entry("clear", &some(&rule.texts.clear))?;
         map.serialize_entry("let", &windows)?;
         map.serialize_entry("params", &params.collect::<BTreeMap<_, _>>())?;
@@ -190,7 +191,8 @@ pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()
     paragraph("Page", record.runbook.as_deref().unwrap_or_default())
 }
 
-/// A paragraph in lines that fit the terminal, beside the indentation; without one as wide as prose is.
+/// Breaks a paragraph into lines that fit the terminal, minus the indentation. Without a terminal, the lines have the
+/// width of prose.
 fn folded(text: &str) -> String {
     match table::columns() {
         Some(columns) => table::folded(text, columns.saturating_sub(2).min(118)),
@@ -198,7 +200,7 @@ fn folded(text: &str) -> String {
     }
 }
 
-/// Writes a line per problem, and the number of rules.
+/// Writes one line per problem, and the number of rules.
 pub fn write_check(out: &mut dyn Write, problems: &[Problem], check: &CheckRecord) -> io::Result<()> {
     for problem in problems {
         match problem.severity {
@@ -228,7 +230,7 @@ fn plural(count: usize, what: &str) -> String {
     }
 }
 
-/// Writes the headings and a line per rule.
+/// Writes the headings and one line per rule.
 pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<()> {
     if rules.is_empty() {
         return writeln!(out, "no rules");
@@ -246,7 +248,7 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
         left("title", words),
         left("file", 0),
     ];
-    // Where not all fit, the title is the last column, and broken between words.
+    // If not all columns fit, the title is the last column and is broken between words.
     let narrow = table::columns().is_some_and(|most| id + 8 + 7 + words + file + 4 * GAP > most);
     let columns = if narrow {
         vec![left("id", id), left("severity", 8), left("title", 0)]
@@ -257,7 +259,7 @@ pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<(
     for record in rules {
         let rule = record.rule;
         let name = rule.severity.name();
-        // Padded here: the column counts the style's characters too.
+        // Padded here, because the column would also count the characters of the style.
         let severity = match rule.severity {
             Severity::Critical if rule.enabled => format!("{BAD}{name:<8}{BAD:#}"),
             Severity::Error if rule.enabled => format!("{MARK}{name:<8}{MARK:#}"),

@@ -1,4 +1,4 @@
-//! What every managed thread is doing, for people.
+//! Stacks of all managed threads, as text.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,12 +9,12 @@ use clr_evidence::threads::ThreadStacks;
 use crate::table::{FAINT, HEADING};
 use crate::units::plural;
 
-/// Frames of a stack that are shown, unless all are asked for.
+/// Maximum number of frames shown per stack, unless all are requested.
 const MAX_FRAMES: usize = 12;
-/// Threads of a group that are named.
+/// Maximum number of threads named per group.
 const MAX_NAMED: usize = 8;
 
-/// Writes equal stacks together, those of most threads first. `names`: of threads, as the system has them.
+/// Writes groups of equal stacks, those with the most threads first. `names` are the system's names of the threads.
 pub fn write(
     out: &mut dyn Write,
     stacks: &ThreadStacks,
@@ -80,16 +80,16 @@ pub fn write(
     writeln!(out)?;
     let mut note = |text: String| writeln!(out, "{FAINT}note: {text}{FAINT:#}");
     if stacks.samples == 0 {
-        note("no sample came: the runtime has no sample profiler (NativeAOT), or the time was too short".to_owned())?;
+        note("no samples: the runtime has no sample profiler (NativeAOT), or the time was too short".to_owned())?;
     }
     match &stacks.without_sample {
         Some(without) if !without.is_empty() => note(format!(
-            "without a sample (no managed frame, or not there for all of the time): {}",
+            "without a sample (no managed frame, or not alive for the whole time): {}",
             list(without)
         ))?,
         Some(_) => {}
         None if stacks.samples > 0 => {
-            note("this runtime does not list its managed threads: which had no sample is unknown".to_owned())?
+            note("this runtime does not list its managed threads: those without a sample are unknown".to_owned())?
         }
         None => {}
     }
@@ -101,7 +101,7 @@ pub fn write(
     }
     let dropped = stacks.without_place + facts.stacks_dropped;
     if dropped > 0 {
-        note(format!("{} had no place", plural(dropped, "sample")))?;
+        note(format!("{} did not fit", plural(dropped, "sample")))?;
     }
     Ok(())
 }

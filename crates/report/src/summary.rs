@@ -1,4 +1,4 @@
-//! The totals of a process's collections as a table, and a line about a stream.
+//! The totals of a process's collections as a table, and a title line for a stream.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const COLUMNS: [Column; 9] = [
     left("", 0),
 ];
 
-/// What stays longest where not all of them fit.
+/// Importance of the columns: if not all of them fit, those with the highest values are kept.
 const IMPORTANCE: [u8; 9] = [9, 8, 6, 2, 3, 4, 7, 5, 1];
 
 /// Writes the summary of one process that was observed for `observed_ns`.
@@ -76,7 +76,7 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
     }
     writeln!(out)?;
     let stopped = Percent(share(totals.stopped_ns, observed_ns));
-    // Unknown pauses are not in the sum.
+    // The sum excludes unknown pauses.
     let least = if totals.has_unknown_pauses() { "at least " } else { "" };
     writeln!(
         out,
@@ -127,15 +127,15 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
     Ok(())
 }
 
-/// Characters of the histogram of pauses.
+/// Width of the histogram of pauses, in characters.
 const BINS: usize = 24;
-/// Heights of its columns.
+/// Heights of the histogram's columns.
 pub(crate) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Reasons in the line of condemned generations.
+/// Maximum number of reasons in the line of condemned generations.
 const MOST_REASONS: usize = 5;
 
-/// Writes what the collections of a process have in common: how their pauses are spread, the mean pause, the largest
-/// heap, how many code asked for, and why their generations were condemned.
+/// Writes figures over all collections of a process: the distribution of the pauses, the mean pause, the largest heap,
+/// the number of collections requested by code, and the reasons for which generations were condemned.
 pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Result<()> {
     let pauses: Vec<i64> = collections.iter().filter_map(|one| one.pause_ns).collect();
     if let (Some(shortest), Some(longest), Some(bars)) = (pauses.iter().min(), pauses.iter().max(), histogram(&pauses))
@@ -165,7 +165,7 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
         writeln!(out, "{}", parts.join(", "))?;
     }
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    // A background collection carries the reasons of a foreground one.
+    // A background collection has the reasons of a foreground collection.
     let known = collections
         .iter()
         .filter(|one| !one.is_concurrent())
@@ -186,8 +186,8 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
     Ok(())
 }
 
-/// Columns from the shortest to the longest pause, each as much longer than the one before; `None`: too few, or all
-/// alike.
+/// Returns the columns of a histogram from the shortest to the longest pause, on a logarithmic scale, or `None` if
+/// there are too few pauses or they are all similar.
 fn histogram(pauses: &[i64]) -> Option<String> {
     let log = |ns: i64| (ns.max(1) as f64).ln();
     let (least, most) = (log(*pauses.iter().min()?), log(*pauses.iter().max()?));
@@ -209,7 +209,7 @@ fn histogram(pauses: &[i64]) -> Option<String> {
     Some(counts.into_iter().map(bar).collect())
 }
 
-/// The first line of a report: file, runtime, length and losses of a stream.
+/// Returns the first line of a report: file, runtime, length and losses of a stream.
 pub fn title(stream: &StreamRecord) -> String {
     let runtime = stream
         .runtime
@@ -242,10 +242,12 @@ pub fn title(stream: &StreamRecord) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: pauses of two lengths, many of one; few; all alike; of no length.
-    /// Guarantee: a column at each end, the more frequent one higher; nothing where nothing is spread.
+    /// Scenario: pauses have two lengths, one of them frequent; other pauses are few, similar to each other, or without
+    /// length.
+    /// Guarantee: the histogram has a column at each end, the more frequent one higher; there is no histogram without a
+    /// spread.
     #[test]
-    fn pauses_are_spread_over_columns() {
+    fn pauses_are_distributed_over_columns() {
         let mut pauses = vec![1_000_000; 30];
         pauses.extend([50_000_000; 3]);
         let bars = histogram(&pauses).unwrap();

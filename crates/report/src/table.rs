@@ -1,5 +1,5 @@
-//! Tables for a terminal: columns of a declared width, written row by row, so that a recording of any length needs no
-//! memory.
+//! Tables for a terminal. Columns have a declared width and are written row by row, so a recording of any length needs
+//! no memory.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,9 +14,9 @@ use crate::units::plural;
 /// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// For words.
+    /// Left-aligned, for words.
     Left,
-    /// For numbers.
+    /// Right-aligned, for numbers.
     Right,
 }
 
@@ -25,13 +25,13 @@ pub enum Align {
 pub struct Column {
     /// Text of the heading.
     pub name: &'static str,
-    /// Least number of characters; longer cells push the rest of their row.
+    /// Minimum number of characters. Longer cells shift the rest of their row.
     pub width: usize,
     /// Alignment of heading and cells.
     pub align: Align,
 }
 
-/// A column of words.
+/// Creates a column of words.
 pub const fn left(name: &'static str, width: usize) -> Column {
     Column {
         name,
@@ -40,7 +40,7 @@ pub const fn left(name: &'static str, width: usize) -> Column {
     }
 }
 
-/// A column of numbers.
+/// Creates a column of numbers.
 pub const fn right(name: &'static str, width: usize) -> Column {
     Column {
         name,
@@ -49,24 +49,25 @@ pub const fn right(name: &'static str, width: usize) -> Column {
     }
 }
 
-/// Characters between two columns.
+/// Number of characters between two columns.
 pub const GAP: usize = 2;
 
-/// Characters of a line; 0: any number.
+/// Maximum number of characters per line; 0 for no limit.
 static WIDTH: AtomicUsize = AtomicUsize::new(0);
 
-/// Limits lines to that many characters: those of the terminal. `None`: no limit, for pipes.
+/// Sets the maximum number of characters per line, which is the width of the terminal; `None` for no limit, used for
+/// pipes.
 pub fn width(characters: Option<usize>) {
     WIDTH.store(characters.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Characters of a line; `None`: any number.
+/// Returns the maximum number of characters per line, or `None` for no limit.
 pub fn columns() -> Option<usize> {
     Some(WIDTH.load(Ordering::Relaxed)).filter(|columns| *columns > 0)
 }
 
-/// Which columns fit, by place. `importance`: of each column, the higher the longer it stays; a last column of words
-/// (width 0) counts as `last` characters.
+/// Returns the indices of the columns that fit. `importance` has a value for each column; the columns with the highest
+/// values are kept. A last column of words (width 0) counts as `last` characters.
 pub fn fitting(columns: &[Column], importance: &[u8], last: usize) -> Vec<usize> {
     let most = WIDTH.load(Ordering::Relaxed);
     let mut shown: Vec<usize> = (0..columns.len()).collect();
@@ -90,15 +91,15 @@ pub fn fitting(columns: &[Column], importance: &[u8], last: usize) -> Vec<usize>
     shown
 }
 
-/// The cells of the columns that fit.
+/// Returns the cells of the columns that fit.
 pub fn chosen<T: Clone>(shown: &[usize], all: &[T]) -> Vec<T> {
     shown.iter().filter_map(|place| all.get(*place).cloned()).collect()
 }
 
-/// Words in lines that fit beside `indent` characters; no word is broken, and each further line is indented.
+/// Wraps words into lines that fit next to `indent` characters. No word is broken, and each further line is indented.
 pub fn wrapped(text: &str, indent: usize) -> String {
     match columns() {
-        // Beside a wide table there is no room: below it there is.
+        // There is no space next to a wide table, but there is below it.
         Some(most) if most < indent + 24 && text.chars().count() + indent > most => {
             format!("\n{:4}{}", "", beside(text, 4, most))
         }
@@ -107,18 +108,18 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     }
 }
 
-/// The same in lines of `most` characters.
+/// Like [`wrapped`], but in lines of `most` characters.
 pub(crate) fn beside(text: &str, indent: usize, most: usize) -> String {
     folded(text, most.saturating_sub(indent)).replace('\n', &format!("\n{:indent$}", ""))
 }
 
-/// A line in lines of at most so many characters, further ones indented as the first; broken between words alone. What
-/// has a longer word has a longer line. Sequences of colours have no width.
+/// Folds a line into lines of at most `most` characters. Further lines are indented like the first and broken only
+/// between words. A word that is longer makes its line longer. Colour sequences have no width.
 pub fn folded(line: &str, most: usize) -> String {
     let blanks = line.chars().take_while(|c| *c == ' ').count();
     let indent = if blanks * 2 > most { 0 } else { blanks };
     let mut out = String::with_capacity(line.len() + 16);
-    // What is on the line already, the blanks before the next word, and that word.
+    // Length of the current line, blanks before the next word, the word, and its length.
     let (mut length, mut gap, mut word, mut of_word) = (0, 0, String::new(), 0);
     let mut in_colour = false;
     let mut put = |out: &mut String, gap: &mut usize, word: &mut String, of_word: &mut usize| {
@@ -153,7 +154,7 @@ pub fn folded(line: &str, most: usize) -> String {
     out
 }
 
-/// The words of a last column in lines that fit beside the other columns, where there is room for a few words.
+/// Wraps the words of a last column into lines that fit next to the other columns, if there is space for a few words.
 fn last_cell(text: &str, columns: &[Column], most: Option<usize>) -> String {
     let before = columns.iter().rev().skip(1);
     let indent: usize = before
@@ -165,39 +166,39 @@ fn last_cell(text: &str, columns: &[Column], most: Option<usize>) -> String {
     }
 }
 
-/// Characters that are room for a few words.
+/// Minimum number of characters for a few words.
 const LEAST_WORDS: usize = 16;
 
-/// What becomes of characters that a terminal would obey, or that deceive ([`is_plain`]): what is written has names
-/// that processes, recordings and other daemons made up.
+/// Treatment of characters that a terminal would obey or that deceive ([`is_plain`]). The output contains names from
+/// processes, recordings and other daemons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// Text: each has U+FFFD in its place. Ends of lines, tabs and the styles of this module stay.
+    /// Text: each such character is replaced by U+FFFD. Ends of lines, tabs and the styles of this module are kept.
     Replaced,
-    /// Records of JSON: each is an escape sequence of JSON, so that nothing is lost.
+    /// JSON records: each such character becomes a JSON escape sequence, so that no information is lost.
     Json,
-    /// Bytes of another format, which are no text.
+    /// Bytes of another format that is not text.
     Raw,
 }
 
-/// The place through which everything goes that is written to standard output: nothing foreign reaches a terminal as it
-/// is, and lines are [`folded`].
+/// A writer that all standard output passes through: no foreign text reaches a terminal unescaped, and lines are
+/// [`folded`].
 #[derive(Debug)]
 pub struct Folding<W> {
     inner: W,
-    /// Characters of a line; `None`: any number.
+    /// Maximum number of characters per line; `None` for no limit.
     most: Option<usize>,
     escape: Escape,
-    /// The line that is not complete yet.
+    /// The incomplete current line.
     line: Vec<u8>,
-    /// The beginning of a character, of a style, or of the end of a line.
+    /// The incomplete start of a character, of a style, or of a line end.
     begun: Vec<u8>,
-    /// The newest record. The buffer is reused for the next record.
+    /// The most recent record. The buffer is reused for the next record.
     record: Vec<u8>,
 }
 
 impl<W: Write> Folding<W> {
-    /// Lines of at most `most` characters.
+    /// Creates a writer with lines of at most `most` characters.
     pub fn new(inner: W, most: Option<usize>, escape: Escape) -> Self {
         Self {
             inner,
@@ -209,8 +210,8 @@ impl<W: Write> Folding<W> {
         }
     }
 
-    /// Writes a record as a line of JSON. The record is escaped as a whole, because a check per token costs more than
-    /// the serialization.
+    /// Writes a record as a line of JSON. The record is escaped as a whole, because a check per token would cost more
+    /// than the serialization.
     ///
     /// # Errors
     ///
@@ -226,22 +227,22 @@ impl<W: Write> Folding<W> {
         written
     }
 
-    /// What becomes of what is written from now on.
+    /// Sets the escaping of subsequent output.
     pub fn escape_as(&mut self, escape: Escape) {
         self.escape = escape;
     }
 
-    /// Writes what is left, and gives the writer back.
+    /// Writes the remaining output and returns the inner writer.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// The output cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.inner)
     }
 
-    /// Writes text that needs no escaping any more.
+    /// Writes text that needs no further escaping.
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(most) = self.most else {
             return self.inner.write_all(bytes);
@@ -264,7 +265,7 @@ impl<W: Write> Folding<W> {
         Ok(())
     }
 
-    /// Text of which some characters may not be written as they are. Returns what is left of it: it may begin a style.
+    /// Escapes and writes a text. Returns its end if that may be the start of a style.
     fn escaped<'a>(&mut self, text: &'a str) -> io::Result<&'a str> {
         let mut out = String::with_capacity(text.len() + 16);
         let mut rest = text;
@@ -283,7 +284,7 @@ impl<W: Write> Folding<W> {
             if is_styled && STYLES.into_iter().any(|style| style.starts_with(rest)) {
                 break;
             }
-            // The end of a line of CSV.
+            // The line end of CSV.
             if self.escape == Escape::Replaced && c == '\r' {
                 if rest == "\r" {
                     break;
@@ -310,7 +311,7 @@ impl<W: Write> Folding<W> {
     }
 }
 
-/// Tokens of JSON as they are appended to a line. Most tokens have one byte, for which a copy costs more than a push.
+/// Appends JSON tokens to a line. Most tokens have one byte, for which a copy costs more than a push.
 struct Tokens<'l>(&'l mut Vec<u8>);
 
 impl Write for Tokens<'_> {
@@ -385,24 +386,25 @@ const fn is_printable(block: [u8; 8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH_BITS: u64 = 0x80 * ONES;
     let block = u64::from_ne_bytes(block);
-    // A high bit is set by the first operation in bytes below a space, by the second one in DEL.
+    // The first operation sets a high bit in bytes below a space, the second one in DEL.
     let odd = block.wrapping_sub(b' ' as u64 * ONES) | block.wrapping_add(ONES) | block;
     odd & HIGH_BITS == 0
 }
 
-/// Whether the bytes may be the beginning of a character whose end comes with the next write.
+/// Returns whether the bytes can be the start of a character that continues in the next write.
 fn begins_character(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 static COLOURED: AtomicBool = AtomicBool::new(false);
 
-/// Turns styles on or off for the process: on for a terminal that supports colours.
+/// Turns styles on or off for the process. They are turned on for a terminal that supports colours.
 pub fn colour(on: bool) {
     COLOURED.store(on, Ordering::Relaxed);
 }
 
-/// A style of text: `{STYLE}` begins it, `{STYLE:#}` ends it. Writes nothing unless [`colour`] was turned on.
+/// A text style: `{STYLE}` starts it, `{STYLE:#}` ends it. It writes nothing unless styles were turned on with
+/// [`colour`].
 #[derive(Debug, Clone, Copy)]
 pub struct Paint(Style);
 
@@ -420,7 +422,7 @@ impl fmt::Display for Paint {
 pub const HEADING: Paint = Paint(Style::new().bold());
 /// Style of secondary text.
 pub const FAINT: Paint = Paint(Style::new().dimmed());
-/// Style of what is worst.
+/// Style of the most severe items.
 pub const BAD: Paint = Paint(AnsiColor::Red.on_default().bold());
 /// Style of text that needs attention.
 pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
@@ -464,7 +466,7 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
     Ok(())
 }
 
-/// Says below a table how many rows it leaves out, if any.
+/// Writes the number of rows omitted from a table, if there are any.
 pub(super) fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) -> io::Result<()> {
     match all.checked_sub(shown).filter(|more| *more > 0) {
         Some(more) => writeln!(
@@ -480,9 +482,9 @@ pub(super) fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) ->
 mod tests {
     use super::*;
 
-    /// Scenario: a line that fits, one of colours that fits by what is seen, a long one that is indented, one with a
-    /// word longer than the line, a table's row.
-    /// Guarantee: no word is broken, no line is longer than it must be, no word is lost, further lines are indented as
+    /// Scenario: one line fits, one has colours and a visible width that fits, one is long and indented, one has a word
+    /// longer than the line, and one is a table row.
+    /// Guarantee: no word is broken or lost, lines are no longer than necessary, and further lines are indented like
     /// the first.
     #[test]
     fn lines_are_folded_between_words() {
@@ -514,11 +516,12 @@ mod tests {
         String::from_utf8(out.finish().unwrap()).unwrap()
     }
 
-    /// Scenario: a name with an escape sequence, the title of a window, a carriage return, C1, bidi and a line separator,
-    /// as text and in a record of JSON; bytes that are no text; text in several scripts; in pieces of every size.
-    /// Guarantee: nothing that a terminal obeys or that deceives is left, and JSON is the same record.
+    /// Scenario: a name has an escape sequence, a window title, a carriage return, C1, bidi and line separator
+    /// characters, as text and in a JSON record; other input is not text, or is text in several scripts; pieces have
+    /// every size.
+    /// Guarantee: the output has no character that a terminal obeys or that deceives, and the JSON record is equal.
     #[test]
-    fn nothing_foreign_reaches_a_terminal_as_it_is() {
+    fn foreign_text_is_escaped_for_terminals() {
         let name = "a\x1b[2J\x1b]0;t\x07\rb\u{9b}c\u{202e}d\u{2028}e\u{e0041}f\x7f";
         let text = format!("{name}\tGröße 日本\n");
         let safe =
@@ -542,9 +545,9 @@ mod tests {
         assert_eq!(raw.finish().unwrap(), b"\x1f\x8b\xff");
     }
 
-    /// Scenario: records have a dangerous character, a character of another script or no such character after a text of
-    /// each length up to 100.
-    /// Guarantee: each record is one line with the same content; only dangerous characters are escaped.
+    /// Scenario: after texts of each length up to 100, records have a dangerous character, a character of another
+    /// script, or neither.
+    /// Guarantee: each record is one line with the same content, and only dangerous characters are escaped.
     #[test]
     fn records_are_escaped_at_every_offset() {
         let mut out = Folding::new(Vec::new(), None, Escape::Replaced);
@@ -559,14 +562,14 @@ mod tests {
         assert_eq!(String::from_utf8(out.finish().unwrap()).unwrap(), expected);
     }
 
-    /// Scenario: the styles of headings, faint text and marks, as they are written.
-    /// Guarantee: they are the ones that pass.
+    /// Scenario: the styles of headings, faint text and marks are written.
+    /// Guarantee: exactly these styles are let through.
     #[test]
-    fn the_styles_that_pass_are_those_that_are_written() {
+    fn written_styles_are_let_through() {
         for Paint(style) in [HEADING, FAINT, MARK, BAD] {
             let written = format!("{style}x{style:#}");
             let (before, after) = written.split_once('x').unwrap();
-            // Bold and red are two.
+            // Bold and red are two styles.
             let passes = |mut text: &str| {
                 while let Some(rest) = STYLES.iter().find_map(|style| text.strip_prefix(style)) {
                     text = rest;
@@ -577,8 +580,8 @@ mod tests {
         }
     }
 
-    /// Scenario: rows with short, long and empty cells.
-    /// Guarantee: columns are aligned, and no line ends in blanks.
+    /// Scenario: rows have short, long and empty cells.
+    /// Guarantee: columns are aligned, and no line ends with blanks.
     #[test]
     fn columns_are_aligned() {
         let columns = [right("gc", 4), left("reason", 8), right("ms", 6), left("note", 0)];

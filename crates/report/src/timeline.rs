@@ -7,11 +7,11 @@ use clr_gc::gc::{Collection, Pause};
 use crate::table::{FAINT, columns};
 use crate::units::{Millis, Span};
 
-/// Characters of a bar.
+/// Width of a bar, in characters.
 const WIDTH: usize = 48;
 
-/// Writes the suspensions of a collection, a bar each: `s` suspending the threads, `#` its own part, `.` the part of
-/// other collections in a shared suspension.
+/// Writes the suspensions of a collection, one bar each: `s` for suspending the threads, `#` for its own part, `.` for
+/// the part of other collections in a shared suspension.
 pub fn write(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     if gc.pauses.is_empty() {
         return writeln!(out, "none");
@@ -75,10 +75,10 @@ fn fill(cells: &mut [char], from: usize, to: usize, with: char) {
     }
 }
 
-/// Writes named durations as bars of one scale.
+/// Writes named durations as bars on one scale.
 pub fn bars(out: &mut dyn Write, spans: &[(&str, i64)]) -> io::Result<()> {
     let longest = spans.iter().map(|(_, ns)| *ns).max().unwrap_or(0).max(1);
-    // Beside the name and the length, so that no bar begins on the next line.
+    // Leave space for the name and the length, so that no bar starts on the next line.
     let most = columns().map_or(WIDTH, |columns| columns.saturating_sub(34).clamp(8, WIDTH));
     for (name, ns) in spans {
         let width = (*ns as f64 / longest as f64 * most as f64).round() as usize;

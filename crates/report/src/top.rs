@@ -1,4 +1,5 @@
-//! `gcwatch top`: a daemon's overview and one process in a terminal. Pure: records and keys in, a frame out.
+//! `gcwatch top`: a daemon's overview and one process in a terminal. Pure: it receives records and keys, and returns a
+//! frame.
 //!
 //! ```text
 //! answers of the API -> record --+
@@ -6,8 +7,8 @@
 //! keys --------------------------+
 //! ```
 //!
-//! The records are those of the page (`/api/v1/overview`, `/api/v1/processes/PID`), read leniently: the daemon may be
-//! of another version. Texts come from processes: control characters are replaced before they are drawn.
+//! The records are those of the page (`/api/v1/overview`, `/api/v1/processes/PID`). They are parsed leniently, because
+//! the daemon can have another version. Control characters in texts of processes are replaced before drawing.
 
 mod draw;
 mod record;

@@ -1,11 +1,11 @@
-//! Formats of numbers in tables. An unknown value is `-`.
+//! Number formats for tables. An unknown value is `-`.
 
 use std::fmt;
 
 /// Text of an unknown value.
 pub const UNKNOWN: &str = "-";
 
-/// A value, or `-` where it is unknown.
+/// Formats a value, or returns `-` if it is unknown.
 pub fn known(value: Option<impl fmt::Display>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Bytes as mebibytes (2^20) with one decimal, small ones with three.
+/// Bytes as mebibytes (2^20) with one decimal; small values have three decimals.
 #[derive(Debug, Clone, Copy)]
 pub struct Mebibytes(pub Option<u64>);
 
@@ -45,7 +45,7 @@ impl fmt::Display for Mebibytes {
     }
 }
 
-/// A part of a whole, 0 to 1, as percent.
+/// A share from 0 to 1 as percent.
 #[derive(Debug, Clone, Copy)]
 pub struct Percent(pub Option<f64>);
 
@@ -92,7 +92,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A number with separators of thousands: `1,234,567`.
+/// A number with thousands separators: `1,234,567`.
 #[derive(Debug, Clone, Copy)]
 pub struct Count(pub u64);
 
@@ -110,7 +110,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// `1 collection`, `2 collections`.
+/// Formats a count with its noun: `1 collection`, `2 collections`.
 pub fn plural(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", Count(count), if count == 1 { "" } else { "s" })
 }
@@ -119,8 +119,8 @@ pub fn plural(count: u64, noun: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: numbers of every size, and unknown ones.
-    /// Guarantee: they stay readable, and unknown is never 0.
+    /// Scenario: numbers of every size, and unknown numbers, are formatted.
+    /// Guarantee: the numbers are readable, and unknown is never 0.
     #[test]
     fn numbers_are_readable() {
         assert_eq!(

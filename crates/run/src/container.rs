@@ -1,4 +1,4 @@
-//! What the container of a run may use and does use.
+//! Limits and usage of a run's container.
 
 use gc_telemetry::definition::container as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, whole};
@@ -8,20 +8,21 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use processes::container::{Figures, Usage};
 
-/// The figures of a run's container.
+/// Figures of a run's container.
 #[derive(Debug, Default)]
 pub struct RunContainer {
     usage: Usage,
-    /// The newest ones; nothing is known while it cannot be read.
+    /// Most recent figures; all unknown while the container cannot be read.
     pub(crate) figures: Figures,
 }
 
 impl RunContainer {
-    /// Takes a reading; `None`: it could not be read. Returns whether the rules must be given the limits anew.
+    /// Processes a reading; `None` if it failed. Returns whether the limits have changed and must be passed to the
+    /// rules.
     pub(crate) fn observe(&mut self, figures: Option<Figures>) -> bool {
         let before = (self.figures.memory_limit, self.figures.cpu_limit);
         let Some(figures) = figures else {
-            // A reading that failed is no news of the limits: rules for processes with a limit stay, with unknown
+            // A failed reading does not change the limits: rules for processes with a limit stay active, with unknown
             // usage.
             self.figures = Figures::default();
             return false;
@@ -30,7 +31,7 @@ impl RunContainer {
         before != (self.figures.memory_limit, self.figures.cpu_limit)
     }
 
-    /// Its limits as attributes, for the rules.
+    /// Returns the limits as attributes for the rules.
     pub fn limits(&self) -> impl Iterator<Item = KeyValue> + use<> {
         let memory = self.figures.memory_limit;
         let memory = memory.map(|limit| Value::IntValue(limit.try_into().unwrap_or(i64::MAX)));

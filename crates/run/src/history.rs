@@ -1,19 +1,20 @@
-//! What is remembered of one run for people to look at: the last half hour, in at most 21 KiB.
+//! History of one run for display: the last 30 minutes, in at most 21 KiB.
 //!
 //! ```text
 //! History -> Buckets   10 s each, 30 minutes: time stopped, pauses, collections, allocation, heap, memory
-//!            Marks     the newest 512 collections as points: when, which, how long
-//!            Causes    why it collected, since the first attach
-//!            Stopped   what it was stopped for, since the first attach and in the last minutes
-//!            Kept      the newest few and the longest few collections in full
+//!            Marks     the newest 512 collections as points: time, number, pause
+//!            Causes    reasons of collections, since the first attach
+//!            Stopped   causes of stopped time, since the first attach and in the last minutes
+//!            Kept      the newest and the longest collections in full
 //! ```
 //!
-//! Values and times in, values out: no clock is asked. What is over a bound leaves oldest first; what was never seen
-//! stays unknown. Sums are exact: over a recording that fits they are those of `gcwatch analyze`.
+//! The module receives and returns values and times only; it has no clock. Beyond a bound, the oldest items are
+//! dropped. Values that were never observed remain unknown. Sums are exact: for a recording that fits, they equal those
+//! of `gcwatch analyze`.
 //!
 //! | Part | Bound, bytes |
 //! |---|---|
-//! | buckets | [`MOST_BUCKET_BYTES`] packed, and the one that is open |
+//! | buckets | [`MOST_BUCKET_BYTES`] packed, plus the open bucket |
 //! | marks | [`MOST_MARK_BYTES`] packed |
 //! | causes | [`causes::MOST_CAUSES`] rows |
 //! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`], [`kept::MOST_PINNED_BYTES`] packed |
@@ -46,84 +47,85 @@ pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
 pub use stopped::Stopped;
 
-/// How far back the buckets go, the one that is open included.
+/// Number of buckets in the history, including the open bucket.
 pub const BUCKETS: u64 = 180;
-/// How far back the history goes.
+/// Length of the history.
 pub const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
-/// Limit of the points.
+/// Maximum number of marks.
 pub const MOST_MARKS: usize = 512;
-/// Limit of the buckets' packed bytes. A busy one takes 30 to 60: of the busiest, the history goes back a little less.
+/// Maximum size of the packed buckets in bytes. A busy bucket takes 30 to 60, so the history of the busiest processes
+/// is slightly shorter.
 const MOST_BUCKET_BYTES: usize = 10 << 10;
-/// Limit of the points' packed bytes. One takes 7 to 9.
+/// Maximum size of the packed marks in bytes. A mark takes 7 to 9.
 const MOST_MARK_BYTES: usize = 4608;
 
-/// What is remembered of a run.
+/// History of a run.
 #[derive(Debug, Default)]
 pub struct History {
     buckets: Buckets,
     marks: Queue<Mark>,
-    /// Why it collected.
+    /// Reasons of its collections.
     pub causes: Causes,
-    /// What it was stopped for.
+    /// Causes of its stopped time.
     pub stopped: Stopped,
-    /// Collections in full.
+    /// Collections kept in full.
     pub kept: Kept,
-    /// Collections observed.
+    /// Number of collections observed.
     pub collections: u64,
-    /// Suspensions without a collection.
+    /// Number of suspensions without a collection.
     pub suspensions: u64,
-    /// Of the collections, those that lie in a loss.
+    /// Number of collections that overlap a loss of events.
     pub lossy: u64,
-    /// Of the collections, those of which a part was never seen.
+    /// Number of collections with a part that was never observed.
     pub incomplete: u64,
-    /// Changes with everything that is taken in: whoever has seen this number has seen all.
+    /// Revision, which increases with every change. A viewer that has seen the current revision is up to date.
     pub revision: u64,
-    /// Buckets before this one are on the disk.
+    /// Index of the first bucket that is not on disk.
     pub kept_until: u64,
     /// Figures of the newest collection.
     pub figures: Newest,
 }
 
-/// Figures of the newest collection that has them.
+/// Figures of the newest collection, each from the newest collection that has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Newest {
     /// Number of the newest collection.
     pub number: Option<u32>,
-    /// When it was.
+    /// Time of that collection.
     pub at: Option<Moment>,
     /// Bytes in each generation after a collection.
     pub heap: [Option<u64>; 5],
-    /// When that was; [`Moment::FIRST`]: never.
+    /// Time of the heap figures; [`Moment::FIRST`] if none are known.
     heap_at: Moment,
-    /// Bytes of old objects: generation 2, large and pinned ones, without free space.
+    /// Bytes of old objects: generation 2, large and pinned objects, without free space.
     old: Option<u64>,
-    /// The same after the newest full collection, and when that was.
+    /// Bytes of old objects after the newest full collection, and its time.
     looked_at: Option<(u64, Moment)>,
-    /// Free bytes inside them.
+    /// Free bytes inside the generations.
     pub fragmentation: Option<u64>,
     /// Bytes that the heap has committed, in use or kept.
     pub committed: Option<u64>,
-    /// Of those, the ones in use.
+    /// Committed bytes that are in use.
     in_use: Option<u64>,
     /// Bytes committed for regions without objects.
     pub kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub bookkeeping: Option<u64>,
-    /// Pinned objects that it found.
+    /// Number of pinned objects that the collection found.
     pub pinned_objects: Option<u32>,
     pub heap_count: Option<u32>,
-    /// Load of the machine's or the container's memory as the runtime sees it, percent.
+    /// Load of the machine's or the container's memory as seen by the runtime, in percent.
     pub memory_load_percent: Option<u32>,
 }
 
 impl Newest {
-    /// Bytes in all generations.
+    /// Returns the bytes in all generations.
     pub fn heap_after(&self) -> Option<u64> {
         let known = self.heap.iter().flatten();
         known.copied().reduce(u64::saturating_add)
     }
 
-    /// Its memory at a time; the process is watched since another one.
+    /// Returns the memory figures at `now`. The process has been monitored since `since`.
     pub fn heap_figures(&self, now: Moment, since: Moment) -> HeapFigures {
         let ago_ns = |at: Moment| now.since(at);
         let looked_at = self.looked_at.map(|(bytes, at)| (bytes, ago_ns(at)));
@@ -141,7 +143,7 @@ impl Newest {
     fn observe(&mut self, collection: &Collection, at: Moment) {
         self.number = Some(collection.number);
         self.at = Some(at);
-        // A foreground collection may be observed after the background collection that ended later.
+        // A foreground collection can be observed after the background collection that ended later.
         if collection.heap_stats.is_some() && self.heap_at <= at {
             self.heap_at = at;
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
@@ -164,7 +166,7 @@ impl Newest {
     }
 }
 
-/// What the heap had committed last, in use or kept, as far as a collection shows it.
+/// Returns the latest committed bytes of the heap, in use or kept, that a collection shows.
 fn committed(collection: &Collection) -> Option<u64> {
     collection
         .committed
@@ -172,12 +174,12 @@ fn committed(collection: &Collection) -> Option<u64> {
         .or(collection.committed.total_before())
 }
 
-/// A length that can be; a negative one is damage.
+/// Converts a length, or returns `None` if it is negative, which indicates damage.
 fn length(ns: Option<i64>) -> Option<u64> {
     ns.and_then(|ns| u64::try_from(ns).ok())
 }
 
-/// What a collection is counted as: one that became blocking is blocking.
+/// Returns the type under which a collection is counted. A collection that became blocking is blocking.
 fn type_of(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
         Some(GcType::BLOCKING)
@@ -187,8 +189,8 @@ fn type_of(collection: &Collection) -> Option<GcType> {
 }
 
 impl History {
-    /// Takes a collection. Its newest `limit` are kept in full. `now`: no event is later; [`Moment::NEVER`] where
-    /// it is a recording.
+    /// Adds a collection. The newest `limit` collections are kept in full. `now` is the maximum time of an event,
+    /// [`Moment::NEVER`] for a recording.
     pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, now: Moment) {
         self.revision += 1;
         self.collections += 1;
@@ -204,7 +206,7 @@ impl History {
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {
-                // Its part is known, its place is not.
+                // The length of the part is known, but not its position.
                 let part = length(pause.pause_ns).unwrap_or(0);
                 self.buckets.stopped(at.before(part), part.min(HISTORY_NS), now);
             }
@@ -220,7 +222,7 @@ impl History {
         self.kept.observe(collection, base, limit, at);
     }
 
-    /// Takes a suspension in which no collection ran.
+    /// Adds a suspension without a collection.
     pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) {
         self.revision += 1;
         self.suspensions += 1;
@@ -231,27 +233,27 @@ impl History {
         }
     }
 
-    /// Takes a reading of the memory that its container uses; `None`: unknown.
+    /// Adds a reading of the memory that the container uses; `None` if unknown.
     pub(crate) fn measured(&mut self, container_memory: Option<u64>, now: Moment) {
         let Some(bytes) = container_memory else { return };
         self.revision += 1;
         self.buckets.at(now, |bucket| bucket.container_memory = Some(bytes));
     }
 
-    /// The buckets in which there was something and that are not older than half an hour, in order.
+    /// Returns the buckets with any contents that are at most 30 minutes old, in order.
     pub fn buckets(&self, now: Moment) -> Vec<Bucket> {
         let from = (bucket_of(now) + 1).saturating_sub(BUCKETS);
         self.buckets.all().filter(|bucket| bucket.index >= from).collect()
     }
 
-    /// Those of them that are not on the disk.
+    /// Returns those of the buckets that are not on disk.
     pub fn unkept(&self, now: Moment) -> Vec<Bucket> {
         let mut buckets = self.buckets(now);
         buckets.retain(|bucket| bucket.index >= self.kept_until);
         buckets
     }
 
-    /// The pauses since then, of whole buckets.
+    /// Returns the pauses since `from`, in whole buckets.
     pub fn pauses_since(&self, from: Moment) -> Pauses {
         let mut pauses = Pauses::default();
         let from = bucket_of(from);
@@ -261,17 +263,17 @@ impl History {
         pauses
     }
 
-    /// The newest collections as points, in the order in which they were observed.
+    /// Returns the newest collections as points, in the order in which they were observed.
     pub fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
         self.marks.iter()
     }
 
-    /// The longest of the last half hour in full, the longest first.
+    /// Returns the longest collections of the last 30 minutes in full, the longest first.
     pub fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
         self.kept.longest(now.before(HISTORY_NS))
     }
 
-    /// Bytes that this takes, itself included.
+    /// Returns the number of bytes used, including the struct itself.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()

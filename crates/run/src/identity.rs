@@ -1,4 +1,4 @@
-//! Who a run is: its resource, with an orchestrator's metadata over what was found.
+//! Identity of a run: its resource, overlaid with the metadata of an orchestrator.
 
 use std::sync::Arc;
 
@@ -13,26 +13,27 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::Identity;
 use processes::service::ServiceKey;
 
-/// What a runtime says of the limit of its heap.
+/// The heap limit as reported by a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaidLimit {
-    /// Nothing: it does not send its settings, or they have not been read.
+    /// The runtime reports nothing: it does not send its settings, or they have not been read.
     Nothing,
-    /// There is none. It sees none of a container either: it would have taken a part of that.
+    /// The runtime reports that there is no limit. It does not see a limit of the container either, because it would
+    /// have used a part of that.
     NoLimit,
-    /// Bytes.
+    /// The limit in bytes.
     Bytes(u64),
 }
 
-/// Who a run is.
+/// Identity of a run.
 #[derive(Debug)]
 pub struct RunIdentity {
-    /// Without its attributes, which are in `resource` alone.
+    /// Identity without attributes, which are only in `resource`.
     identity: Identity,
     resource: Arc<Origin>,
-    /// An orchestrator's attributes, a part of `resource`.
+    /// Attributes from an orchestrator, which are part of `resource`.
     metadata: Vec<KeyValue>,
-    /// `resource` without `metadata`; `None` where that is empty.
+    /// `resource` without `metadata`; `None` if `metadata` is empty.
     without_metadata: Option<Vec<KeyValue>>,
 }
 
@@ -47,57 +48,57 @@ impl RunIdentity {
         }
     }
 
-    /// Its identity; the attributes are in [`Self::resource`].
+    /// Returns the identity. The attributes are in [`Self::resource`].
     pub fn who(&self) -> &Identity {
         &self.identity
     }
 
-    /// The resource that all its telemetry has.
+    /// Returns the resource of all telemetry of the run.
     pub fn resource(&self) -> &Arc<Origin> {
         &self.resource
     }
 
-    /// The first number of its runtime's version.
+    /// Returns the major version of the runtime.
     pub fn major(&self) -> Option<u32> {
         self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
     }
 
-    /// It has the server collector, by what the runtime says of its settings.
+    /// Returns whether the process uses server GC, according to the settings that the runtime reports.
     pub fn is_server(&self) -> Option<bool> {
         flag(&self.resource.attributes, settings::SERVER.name)
     }
 
-    /// What the runtime says of the limit of its heap.
+    /// Returns the heap limit reported by the runtime.
     pub fn said_limit(&self) -> SaidLimit {
         let value = |name: &str| value(&self.resource.attributes, name);
         match (value(settings::HARD_LIMIT.name), value(settings::LARGE_PAGES.name)) {
             (Some(Value::IntValue(limit)), _) => u64::try_from(*limit).map_or(SaidLimit::Nothing, SaidLimit::Bytes),
-            // Every event of the settings has a value for it.
+            // Every settings event has a value for large pages.
             (None, Some(_)) => SaidLimit::NoLimit,
             _ => SaidLimit::Nothing,
         }
     }
 
-    /// The runtime is configured to assume a size of the memory, whatever its container's limit is.
+    /// Returns whether the runtime is configured to assume a memory size regardless of the container's limit.
     pub fn assumes_memory(&self) -> bool {
         value(&self.resource.attributes, settings::PHYSICAL_MEMORY.name).is_some()
     }
 
-    /// Whether its container or its pod is known.
+    /// Returns whether the container or the pod is known.
     pub fn is_in_container(&self) -> bool {
         let of_container = [row::CONTAINER_ID.name, row::K8S_POD_UID.name];
         let mut attributes = self.resource.attributes.iter();
         attributes.any(|attribute| of_container.contains(&attribute.key.as_str()))
     }
 
-    /// What the rules know of it; `further` is laid beside the attributes of the resource.
+    /// Returns the facts for the rules. `further` is added to the attributes of the resource.
     pub fn facts(&self, further: impl Iterator<Item = KeyValue>) -> ProcessFacts {
         let Identity { key, name, runtime, .. } = &self.identity;
         let attributes: Vec<KeyValue> = self.resource.attributes.iter().cloned().chain(further).collect();
         ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
     }
 
-    /// More is known: the runtime's version, attributes. A name that is there gets the new value, others are added.
+    /// Adds facts: the version of the runtime, attributes. Existing attributes get the new values, others are added.
     pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
         if runtime.is_some() {
             self.identity.runtime = runtime;
@@ -108,8 +109,8 @@ impl RunIdentity {
         }
     }
 
-    /// Whose part of what all processes have in common it takes. An orchestrator's namespace is a tenant, too: pods come
-    /// and go in it.
+    /// Returns the quota owner of the process for shared resources. The namespace of an orchestrator is also a tenant,
+    /// because the pods in it come and go.
     pub fn share(&self) -> Share {
         let namespace = text(&self.metadata, "k8s.namespace.name");
         let tenant = namespace.map_or_else(
@@ -123,13 +124,13 @@ impl RunIdentity {
         }
     }
 
-    /// Whether that is more than is known of it: metadata that is other, and not none.
+    /// Returns whether the metadata is not empty and differs from the known metadata.
     pub fn is_news(&self, metadata: &[KeyValue]) -> bool {
-        // What was known last stays: a pod that is deleted is forgotten before its processes have ended.
+        // The last known metadata is kept, because a deleted pod is forgotten before its processes have exited.
         !metadata.is_empty() && metadata != self.metadata
     }
 
-    /// What an orchestrator knows of it from now on. Returns whether that differs from what it was.
+    /// Sets the metadata of an orchestrator. Returns whether it has changed.
     pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>) -> bool {
         if !self.is_news(&metadata) {
             return false;
@@ -145,7 +146,7 @@ impl RunIdentity {
         known.unwrap_or_else(|| self.resource.attributes.clone())
     }
 
-    /// Lays the metadata over `known`, except for the names that the process gave itself.
+    /// Overlays the metadata on `known`, except for names that the process itself has set.
     fn set_resource(&mut self, known: Vec<KeyValue>) {
         if self.metadata.is_empty() {
             self.resource = Arc::new(Origin::new(known));
@@ -158,7 +159,7 @@ impl RunIdentity {
     }
 }
 
-/// A name that is there gets the new value, others are added.
+/// Sets the attributes in `known`: existing attributes get the new values, others are added.
 fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) -> Vec<KeyValue> {
     news.into_iter().for_each(|attribute| set(&mut known, attribute));
     known
@@ -176,12 +177,12 @@ mod tests {
         key_value(key, Value::StringValue(value.to_owned()))
     }
 
-    /// Scenario: a process that gave itself a name; metadata comes, attributes are learned, other metadata comes, then
-    /// none.
-    /// Guarantee: metadata wins over what was found and learned, never over what the process gave itself; what other
-    /// metadata does not have any more is again what was found, and empty metadata changes nothing.
+    /// Scenario: a process has set an attribute itself; metadata arrives, attributes are learned, other metadata
+    /// arrives, then empty metadata.
+    /// Guarantee: metadata overrides attributes that were found or learned, but never those that the process has set;
+    /// attributes missing from the new metadata revert to the found values; empty metadata changes nothing.
     #[test]
-    fn metadata_is_laid_over_what_was_found() {
+    fn metadata_overrides_found_attributes() {
         let mut identity = Identity::new(RunKey { pid: 1, start_time: 2 }, "app");
         identity.resource = vec![attribute("own", "process"), attribute("found", "proc")];
         identity.provenance.own_names = vec!["own".to_owned()];

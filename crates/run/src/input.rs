@@ -1,4 +1,4 @@
-//! What may happen to a run.
+//! Inputs of a run.
 
 use std::sync::Arc;
 
@@ -15,149 +15,150 @@ use processes::{RunState, StreamProgress};
 
 use crate::settings::PipelineSettings;
 
-/// When something happens.
+/// Time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
     pub now: Moment,
-    /// What the wall clock shows at the instants of records from now on.
+    /// Offset of the wall clock, for this and later records.
     pub wall: Wall,
 }
 
-/// Something that happens to a run.
+/// An input of a run.
 #[derive(Debug)]
 pub enum Input {
-    /// What is done with the process now. [`RunState::Attached`] comes as [`Input::Attached`].
+    /// The state of monitoring has changed. [`RunState::Attached`] arrives as [`Input::Attached`].
     State(RunState),
-    /// A session begins: its stream is counted from its beginning.
+    /// A session has started. Its stream is counted from the start.
     Attached(Box<Attachment>),
-    /// Nobody reads it any more, though it was not said that its session ended.
+    /// The reader has exited without reporting the end of its session.
     ReaderLeft,
-    /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets
-    /// the new value).
+    /// More facts about the process are known: the version of the runtime, or attributes of the resource. An existing
+    /// attribute gets the new value.
     Learned {
-        /// The runtime's version, if that is what is known.
+        /// Version of the runtime, if known.
         runtime: Option<String>,
         attributes: Vec<KeyValue>,
     },
-    /// What an orchestrator knows of it from now on.
+    /// The metadata from an orchestrator has changed.
     Metadata(Vec<KeyValue>),
-    /// A collection is complete, or never will be.
+    /// A collection is complete or will never be complete.
     Collection {
         collection: Box<Collection>,
-        /// Where its offsets lie.
+        /// Time base of the offsets.
         base: TimeBase,
-        /// It was kept back for so long before it came here: that is no lag.
+        /// Time for which the collection was held back before this input. It does not count as lag.
         held_back_ns: u64,
     },
-    /// A suspension in which no collection ran.
+    /// A suspension without a collection.
     Suspension {
         /// The suspension.
         suspension: Box<Suspension>,
-        /// Where its offsets lie.
+        /// Time base of the offsets.
         base: TimeBase,
     },
-    /// Requests that ended.
+    /// Requests have ended.
     Requests {
         requests: Vec<Request>,
-        /// Where their offsets lie.
+        /// Time base of the offsets.
         base: TimeBase,
     },
-    /// Requests are not read from now on, and why; `None`: they are.
+    /// Requests are no longer read, for the given reason; `None` if they are read again.
     RequestsUnread(Option<String>),
-    /// What has begun and not ended, by the events that came so far.
+    /// The open operations have changed, according to the events so far.
     Open {
-        /// What.
+        /// Operations that have started but not ended.
         open: Open,
-        /// Where its offsets lie.
+        /// Time base of the offsets.
         base: TimeBase,
     },
-    /// How far the session's stream was read.
+    /// Progress of reading the session's stream.
     Progress(StreamProgress),
-    /// Whether the stream brings more than is read of it.
+    /// Whether the stream contains more data than has been read.
     Undrained(bool),
-    /// The stream is over. `in_order`: the runtime ended it, as it does when the process exits by itself.
+    /// The stream has ended. `in_order`: the runtime ended it, as it does if the process exits by itself.
     Closed {
-        /// Whether the runtime ended it.
+        /// Whether the runtime ended the stream.
         in_order: bool,
     },
-    /// What another tool's session left behind in the process was healed.
+    /// The leftovers of another tool's session in the process have been removed.
     Healed,
-    /// A second passed.
+    /// One second has passed.
     Tick {
-        /// How long ago all streams were read to their end.
+        /// Time since all streams were last read to their ends, in nanoseconds.
         behind_ns: u64,
     },
-    /// A reading of its memory and its container.
+    /// The memory and the container have been read.
     Measured(Box<Measured>),
-    /// Its pages were counted, see [`Run::begin_count`](crate::Run::begin_count); `None`: that failed.
+    /// The pages have been counted, see [`Run::begin_count`](crate::Run::begin_count); `None` if that failed.
     Counted(Option<Box<MemoryReading>>),
-    /// How much of the time the finalizer thread had a CPU in the round that began then.
+    /// The CPU share of the finalizer thread in a round has been measured.
     FinalizerCpu {
-        /// When the round began.
+        /// Start of the round.
         begun: Moment,
-        /// `None`: unknown.
+        /// Share of the time in which the thread had a CPU; `None` if unknown.
         share: Option<f64>,
     },
-    /// gcwatch begins a heap dump of it (`true`), or has ended one: those collections are not the program's.
+    /// gcwatch has started (`true`) or finished a heap dump. The collections of the dump do not belong to the program.
     OwnDump(bool),
-    /// A burst for an incident is over, or there is none.
+    /// A burst for an incident has finished, or none was possible.
     Found {
-        /// The incident's number; one that ended meanwhile does not get it.
+        /// Number of the incident. An incident that has ended does not receive the finding.
         incident: u64,
-        /// What was found.
+        /// The finding.
         finding: Box<Finding>,
     },
-    /// Other rules from now on.
+    /// The rules have been replaced.
     Rules(Arc<RuleSet>),
-    /// Other settings from now on. Histograms keep their buckets.
+    /// The settings have been replaced. Histograms keep their buckets.
     Settings(Arc<PipelineSettings>),
-    /// Its history is on disk up to that bucket.
+    /// The history has been written to disk up to a bucket.
     HistoryKept {
-        /// The first bucket that is not.
+        /// Index of the first bucket that has not been written.
         until: u64,
     },
-    /// Nobody watches it any more, though it lives: what is open ends.
+    /// The process is no longer monitored, although it is running. Open alerts are closed.
     Unwatched,
-    /// The process exited.
+    /// The process has exited.
     Ended,
-    /// It exited, and its last metrics were exported: only what people look at is kept.
+    /// The process has exited, and its last metrics have been exported. Only data for display is kept.
     Forgotten,
 }
 
 impl Input {
-    /// Whether another one like it comes soon and says as much: where there is no room, this one may be dropped.
+    /// Returns whether a similar input with the same information follows soon, so that this one may be dropped if there
+    /// is no space.
     pub fn is_renewed(&self) -> bool {
         matches!(self, Self::Tick { .. } | Self::Measured(_))
     }
 }
 
-/// What a session begins with.
+/// The start parameters of a session.
 #[derive(Debug)]
 pub struct Attachment {
-    /// Where the offsets of a recording lie; `None`: of a live process, or not known yet.
+    /// Time base of a recording; `None` for a live process, or while unknown.
     pub base: Option<TimeBase>,
-    /// The rules in force.
+    /// The active rules.
     pub rules: Arc<RuleSet>,
-    /// Incidents of before gcwatch was restarted.
+    /// Incidents from before a restart of gcwatch.
     pub incidents: Option<Incidents>,
-    /// Where recordings of severe incidents begin; `None`: none are made.
+    /// Factory for recordings of severe incidents; `None` if none are recorded.
     pub recordings: Option<Arc<dyn Recordings>>,
 }
 
-/// A reading from outside of a process.
+/// A reading of a process from outside.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Measured {
-    /// Of its container; `None`: it could not be read.
+    /// Figures of the container; `None` if they could not be read.
     pub figures: Option<Figures>,
     pub memory: MemoryFacts,
-    /// Time at which the process started; `None` if unknown.
+    /// Start time of the process; `None` if unknown.
     pub started: Option<Moment>,
-    /// Maximum bytes that its heap can commit, as far as that is seen from outside.
+    /// Maximum number of bytes that the heap can commit, if it is visible from outside.
     pub heap_limit: Option<u64>,
-    /// The memory of the machine, bytes.
+    /// Memory of the machine, in bytes.
     pub machine: Option<u64>,
-    /// What the host has to do.
+    /// Load of the host.
     pub host: HostFacts,
-    /// What shows that it exports the metrics of its runtime itself.
+    /// Evidence that the process exports its own runtime metrics.
     pub exports_runtime: Option<&'static str>,
 }

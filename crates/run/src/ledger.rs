@@ -1,8 +1,7 @@
-//! Where the memory of a run is: what is estimated with each reading of its figures, and what is counted when somebody
-//! asks.
+//! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
 //!
-//! Counting goes through all pages of the process, so it is done when a person looks or an incident gathers it, at most
-//! every [`ASKED_NS`]. Between, the heap is taken to be resident as far as the process is.
+//! A count visits all pages of the process. It is therefore made only for a viewer or for an incident that gathers the
+//! ledger, at most every [`ASKED_NS`]. In between, the heap is assumed to be as resident as the process.
 
 use base::time::Moment;
 use gc_rules::ledger::Ledger;
@@ -11,26 +10,26 @@ use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
 
 use processes::container::ledger::Series;
 
-/// How often pages are counted at most, for a person who looks.
+/// Minimum interval between page counts for a viewer.
 const ASKED_NS: u64 = 10_000_000_000;
 
-/// How often they are counted while an incident gathers it.
+/// Interval between page counts while an incident gathers the ledger.
 const GATHERED_NS: u64 = 30_000_000_000;
 
-/// How long what was counted is better than a newer estimate.
+/// Time for which a count is preferred to a newer estimate.
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
-/// What is known of a run's memory.
+/// Memory ledger of a run.
 #[derive(Debug, Default)]
 pub struct RunLedger {
     estimated: Series,
-    /// Most processes are never asked for.
+    /// Counted ledgers; most processes are never counted.
     counted: Option<Box<Series>>,
-    /// The highest usage of any estimate.
+    /// Highest usage of any estimate.
     pub peak: Option<u64>,
-    /// When counting began last.
+    /// Start of the last count.
     began: Option<Moment>,
-    /// It has not ended.
+    /// Whether a count is running.
     counting: bool,
 }
 
@@ -40,7 +39,8 @@ impl RunLedger {
         self.estimated.take(at, ledger);
     }
 
-    /// Whether pages may be counted now; if so, it begins. `for_person`: somebody looks; else an incident gathers it.
+    /// Starts a page count if one is allowed now, and returns whether it did. `for_person`: the count is for a viewer
+    /// rather than for an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
         let pace = if for_person { ASKED_NS } else { GATHERED_NS };
         let is_due = self.began.is_none_or(|began| now.since(began) >= pace);
@@ -52,7 +52,7 @@ impl RunLedger {
         true
     }
 
-    /// Counting ended; `None`: the process could not be read.
+    /// Handles the end of a count; `None` if the process could not be read.
     pub(crate) fn counted(&mut self, at: Moment, ledger: Option<Ledger>) {
         self.counting = false;
         if let Some(ledger) = ledger {
@@ -61,7 +61,7 @@ impl RunLedger {
         }
     }
 
-    /// Its lines as metrics, with the limit and the highest usage.
+    /// Adds the lines of the ledger as metrics, with the limit and the highest usage.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let Some(ledger) = self.newest() else { return };
         let lines = ledger.lines().into_iter();
@@ -72,7 +72,7 @@ impl RunLedger {
         snapshot.put_one(&row::MEMORY_LIMIT, ledger.limit.map(whole));
     }
 
-    /// What is known best.
+    /// Returns the best available ledger.
     pub fn newest(&self) -> Option<Ledger> {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {
@@ -100,10 +100,10 @@ mod tests {
         }
     }
 
-    /// Scenario: somebody asks all the time, an incident gathers it, and a count takes long or fails.
-    /// Guarantee: never two at once, at most one in 10 s for a person and in 30 s for an incident.
+    /// Scenario: a viewer asks constantly, an incident gathers the ledger, and a count takes long or fails.
+    /// Guarantee: at most one count runs at a time, at most one in 10 s for a viewer and one in 30 s for an incident.
     #[test]
-    fn counting_is_bounded() {
+    fn page_counts_are_rate_limited() {
         let mut run = RunLedger::default();
         assert!(run.begin(at(100), true));
         assert!(!run.begin(at(200), true));
@@ -116,10 +116,10 @@ mod tests {
         assert!(run.begin(at(141), false));
     }
 
-    /// Scenario: estimates every 15 s, one count.
-    /// Guarantee: what was counted is what is known until it is old.
+    /// Scenario: estimates are made every 15 s, with one count in between.
+    /// Guarantee: the count is used until it is old.
     #[test]
-    fn an_old_count_is_no_better_than_an_estimate() {
+    fn old_count_is_replaced_by_estimate() {
         let mut run = RunLedger::default();
         run.estimated(at(100), ledger(false));
         assert!(!run.newest().unwrap().counted);

@@ -1,43 +1,43 @@
-//! What is known of one run of a process, and what follows from each thing that happens to it.
+//! State of one run of a process, and the effects of each input on it.
 //!
 //! ```text
-//! its reader        sessions, collections, how far the stream was read --+
-//! the host          memory, container, pages, CPU of finalizers ---------+--> Input
-//! the daemon        ticks, rules, settings, metadata, what bursts found -+      |
+//! reader            sessions, collections, progress of the stream -------+
+//! host              memory, container, pages, CPU of finalizers ---------+--> Input
+//! daemon            ticks, rules, settings, metadata, findings of bursts +      |
 //!                                                                               v
 //!                                                            Run::step(at, input, &mut outputs)
 //!                                                                               |
-//!               Output: changes of alerts and incidents, spans, what it leaves  v
+//!               Output: changes of alerts and incidents, spans, open incidents  v
 //! ```
 //!
-//! [`Run`] is one value. Whatever changes it is an [`Input`], with the time at which it happened; what follows comes
-//! out as [`Output`]s, in order. A live session, a recording and a test call the same [`Run::step`]. Whoever shares a
-//! run decides how: in the daemon, `src/pipeline/observed_run.rs`.
+//! [`Run`] is one value. Every change is an [`Input`] with its time, and the effects are returned as [`Output`]s, in
+//! order. A live session, a recording and a test call the same [`Run::step`]. The code that shares a run between
+//! threads decides how; in the daemon, that is `src/pipeline/observed_run.rs`.
 //!
 //! # Parts
 //!
-//! None knows of another; [`Run`] passes facts between them.
+//! No part knows another part; [`Run`] passes facts between them.
 //!
 //! ```text
-//! Run -> identity    who it is: its resource with the metadata over it
-//!        session     state, sessions, progress, lag, what is open
-//!        container   what its container may use and does use
-//!        ledger      where its memory is
-//!        requests    the share of its requests that collections touched
+//! Run -> identity    identity of the process: its resource, overlaid with metadata
+//!        session     state, sessions, progress, lag, open operations
+//!        container   limits and usage of the container
+//!        ledger      memory by kind
+//!        requests    share of the requests that collections touched
 //!        rules       the engine, and the notices of its alerts
 //!        telemetry   spans and series
-//!        history     the last half hour, for people to look at
+//!        history     the last 30 minutes, for display
 //! ```
 //!
 //! # Invariants
 //!
-//! * **One way in.** Nothing but `step` changes what rules, spans and history know. Questions that remember that they
-//!   were asked ([`Run::metrics`], [`Run::begin_count`], [`RunRules::count`]) change only that.
-//! * **No clock, no lock, no I/O.** The same inputs with the same times give the same outputs, but for the random ids
-//!   of traces.
-//! * **Bounded.** Each part says its limit; [`history`] is at most 21 KiB.
+//! * **One entry point.** Only `step` changes the state of rules, spans and history. Queries that record that they were
+//!   made ([`Run::metrics`], [`Run::begin_count`], [`RunRules::count`]) change only that record.
+//! * **No clock, no lock, no I/O.** The same inputs at the same times produce the same outputs, except for the random
+//!   ids of traces.
+//! * **Bounded.** Each part states its limit; [`history`] is at most 21 KiB.
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is a value, and state has one owner: no clock, no lock (see clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod container;

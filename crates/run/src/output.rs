@@ -1,4 +1,4 @@
-//! What follows from what happens to a run.
+//! Outputs of a run.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use gc_rules::incident::Incidents;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::spans::Encoded;
 
-/// Something that follows from an input.
+/// An effect of an input.
 #[derive(Debug)]
 pub enum Output {
-    /// Changes of its alerts and incidents, in order; never none.
+    /// Changes of alerts and incidents, in order; never empty.
     Notices(Notices),
     /// Spans of a collection, or of a request that collections stopped.
     Spans(Encoded),
-    /// A collection did not become spans because of the limit per second.
+    /// A collection was not converted to spans because of the limit per second.
     OverRate,
-    /// It exited, a live one. Changes that come of that were before.
+    /// The process has exited (live only). The resulting changes precede this output.
     Ended {
-        /// Whether the runtime ended its stream in order; `None`: unknown.
+        /// Whether the runtime ended its stream cleanly; `None` if unknown.
         in_order: Option<bool>,
-        /// The name of the process and the incidents that outlive it.
+        /// Name of the process and its incidents that outlive it.
         left: Option<(Arc<str>, Box<Incidents>)>,
     },
 }

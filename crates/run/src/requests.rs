@@ -1,7 +1,7 @@
-//! Which share of a process's requests collections touched lately, counted by ten seconds, and which requests lost most
-//! in the last half hour. Pure.
+//! Share of a process's requests that collections touched recently, counted in intervals of 10 s, and the requests that
+//! lost the most time in the last 30 minutes. Pure.
 //!
-//! At most 24 KiB, and nothing while no request is observed.
+//! Uses at most 24 KiB, and nothing while no request is observed.
 
 use base::time::{Moment, TimeBase, Wall};
 use gc_requests::request::Request;
@@ -9,22 +9,22 @@ use gc_rules::field::RequestFacts;
 
 use api::view::{ReportedRequests, RequestTally};
 
-/// The time over which requests are counted, in parts.
+/// Number and length of the intervals in which requests are counted.
 const PARTS: u64 = 6;
 const PART_NS: u64 = 10_000_000_000;
 
-/// Requests that lost most are kept by so many parts of the half hour.
+/// Number and length of the intervals in which the requests that lost the most are kept, 30 minutes in total.
 const LONG_PARTS: u64 = 6;
 const LONG_PART_NS: u64 = 300_000_000_000;
 
-/// How many are kept in each part, and how many stops of each.
+/// Maximum number of requests kept per interval, and of stops per request.
 const KEPT: usize = 8;
 const KEPT_STOPS: usize = 16;
 
-/// How many are shown.
+/// Maximum number of requests shown.
 const SHOWN: usize = 20;
 
-/// Requests that ended in one part.
+/// Counts of the requests that ended in one interval.
 #[derive(Debug, Clone, Copy, Default)]
 struct SlicedRequests {
     number: u64,
@@ -32,26 +32,26 @@ struct SlicedRequests {
     touched: u64,
 }
 
-/// The requests of the last minute.
+/// Requests of the last minute, and the worst requests of the last 30 minutes.
 #[derive(Debug, Default)]
 pub struct RecentRequests {
     parts: [SlicedRequests; PARTS as usize],
-    /// One was judged since the session began: they are observed.
+    /// Whether a request has been evaluated since the session started, which means that requests are observed.
     observed: bool,
-    /// By the number of the part.
+    /// Worst requests, by number of the interval.
     long: Vec<(u64, RequestTally)>,
-    /// Why they are not read now.
+    /// Reason why requests are not read now.
     unread: Option<String>,
 }
 
 impl RecentRequests {
-    /// A request ended. A part of another one does not count here.
+    /// Adds a finished request. A request that is part of another one does not count.
     pub(crate) fn observe(&mut self, request: &Request, base: TimeBase, wall: Wall) {
         if request.ended.is_part {
             return;
         }
         let ended = base.moment(request.end);
-        // Those that still come are a part of them: no share of them is known.
+        // While requests are not read, the few that still arrive are only a part of them, so their share is unknown.
         if let (Some(stopped_ns), None) = (request.stopped_ns, &self.unread) {
             self.count(stopped_ns > 0, ended);
         }
@@ -75,7 +75,8 @@ impl RecentRequests {
         }
     }
 
-    /// Those of the last half hour, in steps of five minutes; `None`: requests are not observed.
+    /// Returns the worst requests of the last 30 minutes, in steps of five minutes, or `None` if requests are not
+    /// observed.
     pub fn worst(&self, now: Moment) -> Option<ReportedRequests> {
         let newest = now.ns() / LONG_PART_NS;
         let recent = self.long.iter().filter(|(number, _)| number + LONG_PARTS > newest);
@@ -89,8 +90,8 @@ impl RecentRequests {
         })
     }
 
-    /// A request ended then, and it is known whether a collection stopped it. Late ones count where they ended, unless
-    /// that is over a minute ago.
+    /// Counts a request that ended at `ended`, with the known result whether a collection stopped it. A late request
+    /// counts in the interval in which it ended, unless that was more than a minute ago.
     fn count(&mut self, touched: bool, ended: Moment) {
         self.observed = true;
         let number = ended.ns() / PART_NS;
@@ -109,7 +110,7 @@ impl RecentRequests {
         }
     }
 
-    /// Those of the last minute; `None`: requests are not observed.
+    /// Returns the counts of the last minute, or `None` if requests are not observed.
     pub fn facts(&self, now: Moment) -> Option<RequestFacts> {
         let newest = now.ns() / PART_NS;
         let recent = self.parts.iter();
@@ -122,8 +123,8 @@ impl RecentRequests {
         })
     }
 
-    /// They are not read from now on, and why; `None`: they are read again. What was seen in the last half hour stays,
-    /// the last minute is unknown.
+    /// Sets the reason why requests are no longer read, or `None` if they are read again. The requests of the last 30
+    /// minutes are kept, and the last minute becomes unknown.
     pub(crate) fn set_unread(&mut self, why: Option<String>) {
         if why.is_some() {
             (self.parts, self.observed) = Default::default();
@@ -131,7 +132,7 @@ impl RecentRequests {
         self.unread = why;
     }
 
-    /// Why they are not read now; `None`: they are, or nobody asked for them.
+    /// Returns the reason why requests are not read now, or `None` if they are read or were not requested.
     pub fn unread(&self) -> Option<&str> {
         self.unread.as_deref()
     }
@@ -141,7 +142,7 @@ impl RecentRequests {
 mod tests {
     use super::*;
 
-    /// A request of 5 ms.
+    /// Returns a request of 5 ms.
     fn request(end: i64, stopped_ns: Option<i64>) -> Request {
         Request {
             ended: gc_requests::payload::Ended::default(),
@@ -153,11 +154,11 @@ mod tests {
         }
     }
 
-    /// Scenario: no requests; a hundred in a minute of which every fourth is touched; then none for a minute; one that
-    /// is reported two minutes late.
-    /// Guarantee: unknown, then exact, then nothing; what is too late does not count.
+    /// Scenario: there are no requests; then 100 requests in a minute, every fourth of them touched; then no requests
+    /// for a minute; then one is reported two minutes late.
+    /// Guarantee: the counts are unknown, then exact, then zero, and the late request does not count.
     #[test]
-    fn the_last_minute_counts() {
+    fn requests_of_last_minute_are_counted() {
         let at = |second: u64| Moment::from_ns(1_767_323_040_000_000_000 + second * 1_000_000_000);
         let mut requests = RecentRequests::default();
         assert_eq!(requests.facts(at(0)), None);
@@ -177,10 +178,11 @@ mod tests {
         assert_eq!(requests.facts(at(130)), Some(one));
     }
 
-    /// Scenario: requests are read, then not any more; they are read again.
-    /// Guarantee: from then on the last minute is unknown and the reason is kept; what lost most before is shown.
+    /// Scenario: requests are read, then no longer read, then read again.
+    /// Guarantee: while they are not read, the last minute is unknown and the reason is available; the worst requests
+    /// from before are still shown.
     #[test]
-    fn what_is_not_read_any_more_is_unknown() {
+    fn unread_requests_are_unknown() {
         let base = TimeBase::at(1_767_322_800_000_000_000);
         let request = request(5_000_000, Some(1_000_000));
         let now = base.moment(6_000_000);
@@ -199,12 +201,12 @@ mod tests {
         assert_eq!(requests.unread(), None);
     }
 
-    /// Scenario: for forty minutes two requests end each second; each loses as many nanoseconds as its number, of every
-    /// third it is not known.
-    /// Guarantee: the counts are of the last half hour, the list has those that lost most in it, most first, and what is
-    /// kept is bounded.
+    /// Scenario: two requests end per second for 40 minutes; the loss of each in nanoseconds decreases with its number,
+    /// and every third loss is unknown.
+    /// Guarantee: the counts cover the last 30 minutes, the list has the requests with the highest losses in that time,
+    /// highest first, and the kept requests are bounded.
     #[test]
-    fn those_that_lost_most_are_kept_for_half_an_hour() {
+    fn worst_requests_are_kept_for_30_minutes() {
         let mut requests = RecentRequests::default();
         assert_eq!(requests.worst(Moment::FIRST), None);
         let base = TimeBase::at(1_767_322_800_000_000_000);
@@ -215,7 +217,7 @@ mod tests {
             requests.observe(&request, base, Wall::UNIX);
         }
         let all = requests.worst(base.moment(second(2399))).unwrap();
-        // Since minute 10, and the most was lost then.
+        // The interval starts at minute 10, when the losses were highest.
         assert_eq!((all.count, all.known, all.hit), (3600, 2400, 2400));
         let lost: Vec<i64> = all.worst.iter().map(|request| request.stopped_ns).collect();
         assert_eq!(lost[..4], [3599, 3598, 3596, 3595]);

@@ -1,4 +1,4 @@
-//! The rules of a run: the engine, its incidents, and the notices of both.
+//! Rules of a run: the engine, its incidents, and the notices of both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,38 +20,38 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use base::run_key::RunKey;
 use processes::Identity;
 
-/// What a rule's evaluations came to.
+/// Counts of a rule's evaluations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleCounts {
-    /// How often it was evaluated.
+    /// Number of evaluations.
     pub evaluations: u64,
-    /// How often that failed.
+    /// Number of failed evaluations.
     pub failures: u64,
-    /// Why the newest one failed.
+    /// Reason of the most recent failure.
     pub last_failure: Option<String>,
 }
 
-/// The rules of a run, from its first attach on.
+/// The rules of a run, from its first attach.
 #[derive(Debug)]
 pub struct RunRules {
     run: RunKey,
-    /// The name of the process, as notices have it.
+    /// Name of the process in notices.
     process: Arc<str>,
     pub(crate) engine: Engine,
     pub(crate) incidents: Incidents,
-    /// Root spans of the collections on which open incidents began, by the incident's number.
+    /// Root spans of the collections on which open incidents started, by number of the incident.
     incident_spans: Vec<(u64, SpanIds)>,
-    /// Root spans of the collections on which alerts began that still fire, by the alert's number.
+    /// Root spans of the collections on which firing alerts started, by number of the alert.
     spans: Vec<(u64, SpanIds)>,
-    /// The number of the newest collection, and its root span if it has one.
+    /// Number and root span of the newest collection, if it has a root span.
     newest: Option<(u32, SpanIds)>,
-    /// Alerts that began, by rule and severity.
+    /// Number of alerts that started, by rule and severity.
     fired: BTreeMap<(Arc<str>, Severity), u64>,
-    /// Incidents that began with a severity or rose to it, by symptom and severity.
+    /// Number of incidents that started with a severity or escalated to it, by symptom and severity.
     incidents_counted: BTreeMap<(Arc<str>, Severity), u64>,
-    /// What was counted already of each rule, by place: evaluations, failures.
+    /// Evaluations and failures of each rule that have already been counted, by index.
     counted: Vec<(u64, u64)>,
-    /// What earlier rules came to, and was not counted.
+    /// Counts of earlier rule sets that have not been added yet.
     uncounted: BTreeMap<Arc<str>, RuleCounts>,
 }
 
@@ -72,7 +72,7 @@ impl RunRules {
         }
     }
 
-    /// Other facts about the process.
+    /// Updates the facts about the process.
     pub(crate) fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Notices {
         let transitions = self.engine.learned(facts, now);
         self.notices(transitions, None, now)
@@ -84,7 +84,7 @@ impl RunRules {
         self.notices(transitions, None, now)
     }
 
-    /// Other rules from now on.
+    /// Replaces the rules.
     pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Notices {
         if Arc::ptr_eq(rules, self.engine.rules()) {
             return Notices::default();
@@ -103,13 +103,13 @@ impl RunRules {
         self.notices(transitions, None, now)
     }
 
-    /// Ends all alerts. Incidents that outlive the process stay open.
+    /// Closes all alerts. Incidents that outlive the process stay open.
     pub(crate) fn end(&mut self, now: Moment) -> Notices {
         let transitions = self.engine.end(now);
         self.notices(transitions, None, now)
     }
 
-    /// Ends all alerts and incidents.
+    /// Closes all alerts and incidents.
     pub(crate) fn finish(&mut self, ending: IncidentEnding, now: Moment) -> Notices {
         let mut notices = self.end(now);
         let changes = self.incidents.end(ending, now);
@@ -119,17 +119,17 @@ impl RunRules {
         notices
     }
 
-    /// Whether an alert fires or an incident is open.
+    /// Returns whether an alert fires or an incident is open.
     pub fn is_any_open(&self) -> bool {
         !self.incidents.is_empty() || !self.alerts().is_empty()
     }
 
-    /// The incidents that are open, in the order in which they began.
+    /// Returns the open incidents, in the order in which they started.
     pub fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
         self.incidents.open()
     }
 
-    /// What a burst found for an incident; none, when that ended meanwhile.
+    /// Records the finding of a burst for an incident. Returns no notice if the incident has ended.
     pub(crate) fn know_found(&mut self, incident: u64, finding: Finding) -> Notices {
         let change = self.incidents.know_found(incident, finding);
         let notice = change.map(|change| self.incident_notice(change, None));
@@ -139,19 +139,19 @@ impl RunRules {
         }
     }
 
-    /// The events of the process are kept: severe incidents are recorded.
+    /// Enables recordings for severe incidents, because the events of the process are kept.
     pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<dyn Recordings>) {
         self.incidents
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
     }
 
-    /// Those that outlive the process, and its name.
+    /// Returns the incidents that outlive the process, and its name.
     pub(crate) fn take_incidents(&mut self, now: Moment) -> (Incidents, Arc<str>) {
         self.incidents.process_ended(now);
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 
-    /// A collection was observed, which made these transitions. `span`: its root span.
+    /// Handles the transitions that a collection caused. `span` is its root span.
     pub(crate) fn collected(
         &mut self,
         number: u32,
@@ -161,14 +161,15 @@ impl RunRules {
     ) -> Notices {
         self.newest = span.map(|span| (number, span));
         if transitions.is_empty() {
-            // What is new of an open incident, the next tick passes on.
+            // Changes of an open incident are passed on by the next tick.
             return Notices::default();
         }
         self.notices(transitions, span, now)
     }
 
-    /// The notices of transitions up to `now`. `span`: the root span of the collection that made them. Where the time made
-    /// them, an alert that names the newest collection has that one's.
+    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused them. If
+    /// the passing of time caused them, an alert that names the newest collection gets the root span of that
+    /// collection.
     fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
         let named = transitions.iter().find_map(|transition| match transition {
             Transition::Fired(alert) => self.span_of_newest(alert),
@@ -182,7 +183,7 @@ impl RunRules {
         }
     }
 
-    /// The root span of the newest collection, if an alert names that one.
+    /// Returns the root span of the newest collection if an alert names that collection.
     fn span_of_newest(&self, alert: &Alert) -> Option<SpanIds> {
         let (_, span) = self.newest.filter(|(number, _)| alert.collection == Some(*number))?;
         Some(span)
@@ -261,7 +262,7 @@ impl RunRules {
             Notice {
                 run: self.run,
                 process: Arc::clone(&self.process),
-                // An alert that ends because its rule is gone has no group any more.
+                // An alert that ends because its rule was removed no longer has a group.
                 group: rules.group_name_of(&alert.rule),
                 transition,
                 span,
@@ -270,30 +271,30 @@ impl RunRules {
         transitions.into_iter().map(notice).collect()
     }
 
-    /// The alerts that fire.
+    /// Returns the firing alerts.
     pub fn alerts(&self) -> Vec<Arc<Alert>> {
         self.engine.alerts()
     }
 
-    /// The name of a rule's group.
+    /// Returns the name of the group of an alert's rule.
     pub fn group(&self, alert: &Alert) -> Option<Arc<str>> {
         let group = self.engine.rules().groups.get(alert.rule.group?)?;
         Some(Arc::clone(&group.name))
     }
 
-    /// The root span of the collection on which an alert began.
+    /// Returns the root span of the collection on which an alert started.
     pub fn span(&self, alert: &Alert) -> Option<SpanIds> {
         let mut spans = self.spans.iter();
         spans.find(|(number, _)| *number == alert.number).map(|(_, ids)| *ids)
     }
 
-    /// Each enabled rule with its state.
+    /// Returns each enabled rule with its state.
     pub fn states(&self) -> impl Iterator<Item = (&Arc<Rule>, RuleState)> {
         let each = self.engine.rules().rules.iter().zip(self.engine.states());
         each.filter(|(rule, _)| rule.enabled)
     }
 
-    /// How many alerts of each rule and severity fire, and how many began.
+    /// Adds the number of firing and of started alerts, by rule and severity.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let alerts = self.alerts().into_iter().filter(|alert| alert.rule.emit.metric);
         let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity));
@@ -309,7 +310,7 @@ impl RunRules {
         snapshot.put(&row::INCIDENTS, began);
     }
 
-    /// What each rule's evaluations came to since the last call is added to `totals`.
+    /// Adds the counts of each rule's evaluations since the last call to `totals`.
     pub fn count(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
         for (id, counts) in std::mem::take(&mut self.uncounted) {
             let total = totals.entry(id).or_default();
@@ -338,7 +339,7 @@ impl RunRules {
 
 type Points = Vec<(Vec<KeyValue>, Number)>;
 
-/// Points by id and severity: how many there are now, and how many began.
+/// Returns the points by id and severity: the current number, and the number that started.
 fn counted(
     began: &BTreeMap<(Arc<str>, Severity), u64>,
     now: impl Iterator<Item = (Arc<str>, Severity)>,

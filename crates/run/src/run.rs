@@ -1,4 +1,4 @@
-//! The run: what is known of it, and its steps.
+//! State of a run of a process and the function that updates it.
 
 use std::sync::Arc;
 
@@ -38,44 +38,44 @@ use crate::session::RunSession;
 use crate::settings::{Clock, PipelineSettings};
 use crate::telemetry::{RunTelemetry, anomalies};
 
-/// One run of a process. Its parts are for looking at; [`Run::step`] changes them.
+/// State of one run of a process. Its public fields are read-only for callers; only [`Run::step`] changes them.
 #[derive(Debug)]
 pub struct Run {
-    /// Who it is.
+    /// Identity of the process.
     pub identity: RunIdentity,
-    /// How it is read.
+    /// State of the session that reads the process.
     pub session: RunSession,
     container: RunContainer,
-    /// The newest reading of its memory.
+    /// Most recent memory reading.
     pub memory: MemoryFacts,
     host: HostFacts,
-    /// Time at which the process started; `None` if unknown.
+    /// Start time of the process; `None` if unknown.
     pub started: Option<Moment>,
-    /// Maximum bytes that its heap can commit, as it looks from outside.
+    /// Maximum number of bytes that the heap can commit, estimated from outside the process.
     seen_heap_limit: Option<u64>,
-    /// The memory of the machine.
+    /// Memory of the machine, in bytes.
     machine: Option<u64>,
-    /// What shows that it exports the metrics of its runtime itself.
+    /// Evidence that the process exports its own runtime metrics.
     pub exports_runtime: Option<&'static str>,
-    /// A collection showed that the limit which its surroundings name is not in force.
+    /// Whether a collection has shown that the heap limit estimated from outside does not apply.
     has_no_such_limit: bool,
-    /// Where its memory is.
+    /// Memory ledger of the process.
     pub ledger: RunLedger,
     pub requests: RecentRequests,
-    /// From the first attach on.
+    /// Rules of the run; `None` before the first attach.
     pub rules: Option<RunRules>,
     telemetry: RunTelemetry,
-    /// The last half hour.
+    /// History of the last 30 minutes.
     pub history: History,
-    /// What the wall clock shows, as of the newest input.
+    /// Offset of the wall clock, as of the most recent input.
     pub wall: Wall,
-    /// Live, or of a recording.
+    /// Whether the run is live or recorded.
     pub clock: Clock,
     settings: Arc<PipelineSettings>,
 }
 
 impl Run {
-    /// A run that nothing has happened to.
+    /// Creates a run without any observations.
     pub fn new(identity: Identity, settings: Arc<PipelineSettings>, at: At) -> Self {
         Self {
             identity: RunIdentity::new(identity),
@@ -99,22 +99,23 @@ impl Run {
         }
     }
 
-    /// Pid and start time.
+    /// Returns the pid and start time.
     pub fn key(&self) -> RunKey {
         self.identity.who().key
     }
 
-    /// The time as it is for this run: of one that ended, its end; of a recording, that of its events.
+    /// Returns the time that applies to this run: the exit time of a run that has ended, the time of the most recent
+    /// event of a recording, and `now` otherwise.
     pub fn present(&self, now: Moment) -> Moment {
         match self.clock {
-            // Its last half hour is that before its end.
+            // The history of a run that has ended is the 30 minutes before its end.
             Clock::Live if self.session.state == RunState::Ended => self.session.since.min(now),
             Clock::Live => now,
             Clock::Recorded => self.session.newest,
         }
     }
 
-    /// Something happens. What follows is added to `outputs`, in order.
+    /// Applies an input to the run and appends the resulting outputs to `outputs`, in order.
     pub fn step(&mut self, at: At, input: Input, outputs: &mut Vec<Output>) {
         self.wall = at.wall;
         match input {
@@ -177,7 +178,7 @@ impl Run {
         }
     }
 
-    /// A session begins. The first one begins the rules and the series, too.
+    /// Handles the start of a session. The first session also creates the rules and the series.
     fn attached(&mut self, attachment: Attachment, now: Moment) {
         if self.session.state == RunState::Attached {
             return;
@@ -205,12 +206,13 @@ impl Run {
 
     fn reader_left(&mut self, now: Moment) {
         if matches!(self.session.state, RunState::Attached | RunState::Attaching) {
-            let detail = "its reader ended".to_owned();
+            let detail = "the reader exited".to_owned();
             self.session.set_state(RunState::Detached { detail }, now);
         }
     }
 
-    /// Maximum bytes that its heap can commit: the runtime's own word, else what follows from outside.
+    /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
+    /// from outside if the runtime reports nothing.
     pub fn heap_limit(&self) -> Option<u64> {
         match self.identity.said_limit() {
             SaidLimit::Bytes(limit) => Some(limit),
@@ -219,9 +221,9 @@ impl Run {
         }
     }
 
-    /// The limit of its container, where the runtime does not see it: then it says that its heap has none. Seen on 9.0
-    /// to 10.0.10 where its control group is the root of what is mounted (runtime issue 130092), and on all where the
-    /// limit came after the start.
+    /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
+    /// heap has no limit. This was observed on .NET 9.0 to 10.0.10 if the control group is the root of the mounted
+    /// hierarchy (runtime issue 130092), and on all versions if the limit was set after the process started.
     pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
@@ -229,12 +231,12 @@ impl Run {
         Some(limit).filter(|_| restricts && is_unseen)
     }
 
-    /// Returns level, trend and age of its memory, or `None` before the first attach.
+    /// Returns level, trend and age of the memory, or `None` before the first attach.
     pub fn memory_trends(&self) -> Option<&MemoryTrends> {
         Some(self.rules.as_ref()?.engine.memory_trends())
     }
 
-    /// What the rules know of who it is.
+    /// Returns the facts about the process for the rules.
     fn process_facts(&self) -> ProcessFacts {
         let attribute = |name, limit: Option<u64>| {
             let limit = limit.and_then(|limit| i64::try_from(limit).ok())?;
@@ -245,7 +247,7 @@ impl Run {
         self.identity.facts(self.container.limits().chain(heap).chain(unseen))
     }
 
-    /// What the rules know of how it is read, of its memory and its container.
+    /// Returns the facts about the session, the memory and the container for the rules.
     fn stream_facts(&self) -> StreamFacts {
         StreamFacts {
             requests: self.requests.facts(self.session.rules_at),
@@ -256,15 +258,15 @@ impl Run {
         }
     }
 
-    /// The figures of its container, or of its control group where that has a limit: those of the whole host say
-    /// nothing of a process.
+    /// Returns the figures of the container, or of the control group if it has a limit. The figures of the whole host
+    /// are omitted because they carry no information about the process.
     pub fn group_figures(&self) -> Figures {
         self.of_group(Some(self.container.figures)).unwrap_or_default()
     }
 
-    /// Returns the figures of the controllers that have a container or a group with a limit for this process, or `None`
-    /// if no controller has. With version 1, each controller has its own groups: a process can have a CPU limit and no
-    /// memory group.
+    /// Returns the figures of those controllers that have a container or a limited group for this process, or `None` if
+    /// no controller has one. With version 1 each controller has separate groups, so a process can have a CPU limit but
+    /// no memory group.
     fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
         let figures = figures?;
         let in_container = self.identity.is_in_container();
@@ -285,32 +287,32 @@ impl Run {
         }
     }
 
-    /// Whether the memory in these figures is that of a container, or of a control group with a limit. The root group of
-    /// version 1 has no figures.
+    /// Returns whether the memory in these figures belongs to a container or to a control group with a limit. The root
+    /// group of version 1 has no figures.
     fn has_memory_group(&self, figures: &Figures) -> bool {
         figures.memory_limit.is_some() || self.identity.is_in_container() && figures.memory.usage.is_some()
     }
 
-    /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
-    /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
-    /// end here.
+    /// Handles a tick: advances the time of the rules. The time also advances while gcwatch is not attached, so that
+    /// facts expire and the current state becomes unknown. Closes the alerts of a process that is excluded, over the
+    /// limit, or read by another gcwatch instance.
     fn tick(&mut self, now: Moment, behind_ns: u64) -> Notices {
         self.session.tick(now, behind_ns);
         match self.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => self.unwatched(now),
-            // All of it ended with the process.
+            // All alerts were closed when the process exited.
             RunState::Ended => Notices::default(),
             _ => self.advance(now),
         }
     }
 
-    /// Nobody watches it: what is open ends.
+    /// Closes all open alerts and incidents because the process is no longer monitored.
     fn unwatched(&mut self, now: Moment) -> Notices {
         let rules = self.rules.as_mut().filter(|rules| rules.is_any_open());
         rules.map_or_else(Notices::default, |rules| rules.finish(IncidentEnding::Unwatched, now))
     }
 
-    /// Other rules from now on.
+    /// Replaces the rules.
     fn adopt(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Notices {
         let now = match self.clock {
             Clock::Live => now,
@@ -321,18 +323,19 @@ impl Run {
         known.map_or_else(Notices::default, |known| known.adopt(rules, now))
     }
 
-    /// The process exited, a recorded one at its newest event: its alerts end, and what outlives it is handed out.
+    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes its alerts and
+    /// outputs the incidents that outlive it.
     fn ended(&mut self, now: Moment, outputs: &mut Vec<Output>) {
         self.session.set_state(RunState::Ended, now);
         if self.clock == Clock::Recorded {
-            // A recording says nothing of what came after.
+            // A recording contains no information about the time after its last event.
             let at = self.session.newest;
             let rules = self.rules.as_mut();
             let ended = rules.map(|rules| rules.finish(IncidentEnding::ProcessEnded, at));
             put(outputs, ended.unwrap_or_default());
             return;
         }
-        // What was in progress when it was read last is over with it.
+        // Operations that were in progress at the last reading ended with the process.
         put(outputs, self.advance(now));
         let in_order = self.session.closed_in_order;
         let last = StreamFacts {
@@ -345,7 +348,7 @@ impl Run {
         }
         let mut left = None;
         match self.rules.as_mut() {
-            // Nothing was killed and nobody has to restart it: what was wrong is over.
+            // The process exited cleanly: it was not killed and needs no restart, so its incidents are resolved.
             Some(rules) if in_order == Some(true) => put(outputs, rules.finish(IncidentEnding::ProcessEnded, now)),
             Some(rules) => {
                 put(outputs, rules.end(now));
@@ -372,7 +375,7 @@ impl Run {
         notices
     }
 
-    /// The collections that incidents refer to are kept in full.
+    /// Pins the collections that incidents refer to, so that they are kept in full.
     fn keep_of_incidents(&mut self) {
         let Some(rules) = &self.rules else { return };
         for number in rules
@@ -383,8 +386,8 @@ impl Run {
         }
     }
 
-    /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is
-    /// brought up to it, and where their time is far behind it, that passes first.
+    /// Prepares the rules for a live collection or suspension at time `at`: updates their facts about the stream and,
+    /// if their time is far behind `at`, advances it first.
     fn catch_up(&mut self, at: Moment, now: Moment) -> Notices {
         if let Some(at) = self.session.catches_up(at, now) {
             return self.advance(at);
@@ -396,7 +399,7 @@ impl Run {
         Notices::default()
     }
 
-    /// Passes the changed facts about the process to the rules.
+    /// Passes changed facts about the process to the rules.
     fn update_rules(&mut self, now: Moment) -> Notices {
         let now = self.session.advances(now);
         let facts = self.process_facts();
@@ -408,7 +411,7 @@ impl Run {
         rules.learned(facts, now)
     }
 
-    /// A reading of its memory and its container. The rules get limits that changed.
+    /// Handles a reading of the memory and the container. Passes changed limits to the rules.
     fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
         self.started = measured.started.or(self.started);
@@ -419,7 +422,7 @@ impl Run {
         let group = self.of_group(measured.figures);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
         self.history.measured(usage, now);
-        // The private memory that is swapped out is not resident.
+        // Swapped-out private memory is not resident.
         let own = measured.memory.private.zip(measured.memory.resident);
         let anonymous = own.map(|(private, resident)| private.min(resident));
         if anonymous.is_some() {
@@ -432,7 +435,7 @@ impl Run {
             self.ledger.estimated(now, self.dated(ledger, now));
             self.know_ledger();
         }
-        // A reading that failed is no news of the limits.
+        // A failed reading does not change the limits.
         self.machine = measured.machine.or(self.machine);
         let heap_limit = measured.heap_limit.or(self.seen_heap_limit);
         let heap_limit = heap_limit.filter(|_| !self.has_no_such_limit);
@@ -445,10 +448,10 @@ impl Run {
         notices
     }
 
-    /// All that is known of its memory.
+    /// Returns all available sources for the memory ledger.
     fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
         let group = self.of_group(figures).filter(|figures| self.has_memory_group(figures));
-        // A round that did not read the other processes does not change who is the largest.
+        // A reading without the other processes does not change which one is the largest.
         let others = |figures: &Figures| {
             figures
                 .others
@@ -476,24 +479,24 @@ impl Run {
         self.history.figures.heap_figures(now, since)
     }
 
-    /// Incidents that gather it have what is known best of its memory.
+    /// Passes the best available ledger to the incidents that gather it.
     fn know_ledger(&mut self) {
         if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
             rules.incidents.know_ledger(Arc::new(ledger));
         }
     }
 
-    /// Its pages were counted; `None`: that failed.
+    /// Handles the end of a page count; `None` if the count failed.
     fn counted(&mut self, reading: Option<MemoryReading>, at: Moment) {
         let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
         let ledger = ledger.map(|ledger| self.dated(ledger, at));
         self.ledger.counted(at, ledger);
         self.know_ledger();
-        // Whoever looks gets it.
+        // A new revision makes viewers fetch the ledger.
         self.history.revision += 1;
     }
 
-    /// Whether its pages may be counted now; if so, that begins. What its newest collection shows of its heap.
+    /// Starts a page count if one is allowed now, and returns the heap figures of the newest collection in that case.
     pub fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person
             || self
@@ -504,7 +507,7 @@ impl Run {
         begins.then(|| self.heap_figures(now))
     }
 
-    /// What has begun and not ended.
+    /// Updates the operations that have started but not ended.
     fn open(&mut self, open: Open, base: TimeBase) {
         let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
         self.session.finalizers_waiting = open.finalizers_waiting;
@@ -518,13 +521,13 @@ impl Run {
     }
 
     fn set_progress(&mut self, progress: StreamProgress) {
-        // Where the runtime numbers nothing, losses are unknown: the metric is absent.
+        // If the runtime does not number its events, losses are unknown, and the metric is absent.
         if let (Some(lost), Some(series)) = (self.session.set_progress(progress), &mut self.telemetry.series) {
             series.lost(lost);
         }
     }
 
-    /// No event of a live process is later than now.
+    /// Returns the maximum time of an event. Events of a live process are never later than now.
     fn latest(&self, now: Moment) -> Moment {
         match self.clock {
             Clock::Live => now,
@@ -532,7 +535,7 @@ impl Run {
         }
     }
 
-    /// The time passes up to a collection. How late it came is known then.
+    /// Advances the time to a collection. For a live collection, also updates the lag.
     fn time_of_collection(
         &mut self,
         collection: &Collection,
@@ -553,8 +556,8 @@ impl Run {
         passed
     }
 
-    /// One collection: judged by the rules, counted, measured, remembered, and made into spans if it is among those.
-    /// What alerts began on it is returned, for after its spans.
+    /// Handles a collection: evaluates the rules, updates counts and series, adds it to the history, and outputs its
+    /// spans if it is selected. Returns the alerts that it raised, which the caller must output after the spans.
     fn collection(
         &mut self,
         mut collection: Box<Collection>,
@@ -614,7 +617,8 @@ impl Run {
         notices
     }
 
-    /// Whether it is that of a heap dump of gcwatch's own, which is a tool's also where the stream does not say so.
+    /// Returns whether a collection belongs to a heap dump by gcwatch, and marks it as requested by a tool if so. The
+    /// stream does not always contain that information.
     fn claim(&self, collection: &mut Collection, at: Moment) -> bool {
         let is_asked_for = collection.is_requested() && collection.requested_by_tool != Some(false);
         let is_own = is_asked_for && self.session.is_own_dump(at);
@@ -624,20 +628,21 @@ impl Run {
         is_own
     }
 
-    /// Whether more is committed after a collection than the limit allows by far: then the runtime did not take it.
+    /// Returns whether the committed memory after a collection exceeds the limit by more than a quarter. In that case
+    /// the runtime does not apply the limit.
     fn refutes_limit(&self, collection: &Collection) -> bool {
         let committed = collection.committed.after.zip(self.seen_heap_limit);
         committed.is_some_and(|(committed, limit)| committed > limit.saturating_add(limit / 4))
     }
 
-    /// A request that ended: counted, and if it lost much, the pauses as spans of its own trace.
+    /// Handles a finished request: counts it and, if it lost enough time, outputs its pauses as spans in its own trace.
     fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
         let spans = self.telemetry.request(request, base.unix(self.wall), &self.settings);
         spans.ok().map(Output::Spans)
     }
 
-    /// A suspension in which no collection ran.
+    /// Handles a suspension without a collection.
     fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) -> Notices {
         let at = suspension_at(suspension).map(|at| base.moment(at));
         let passed = match (self.clock, at) {
@@ -655,7 +660,7 @@ impl Run {
         passed
     }
 
-    /// Its metrics, of a delta since the last call; `None` before the first attach.
+    /// Returns the metrics of the run, with deltas since the last call; `None` before the first attach.
     pub fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
         let (mut metrics, start_unix_ns) = self.telemetry.metrics(now_unix_ns, temporality)?;
         let mut snapshot = MetricSnapshot::new(start_unix_ns, now_unix_ns);
@@ -664,7 +669,7 @@ impl Run {
             rules.metrics(&mut snapshot);
         }
         self.ledger.metrics(&mut snapshot);
-        // Outside of a container, `container.*` would be the host's figures under a wrong name.
+        // Without a container, the figures are those of the host, so `container.*` would be a wrong name.
         if self.identity.is_in_container() {
             self.container.metrics(&mut snapshot);
         }
@@ -673,7 +678,7 @@ impl Run {
     }
 }
 
-/// Adds notices, if there are any.
+/// Appends notices to the outputs if there are any.
 fn put(outputs: &mut Vec<Output>, notices: Notices) {
     if !notices.is_empty() {
         outputs.push(Output::Notices(notices));
@@ -722,10 +727,10 @@ mod tests {
         run.ledger.newest().unwrap()
     }
 
-    /// Scenario: a process with a CPU limit and no memory group (version 1), in a container and in none; a process with
-    /// a memory limit and no CPU limit; a process without either, whose groups are those of other processes, too.
-    /// Guarantee: each controller is known by its own group: the CPU limit is known without a memory group, the ledger
-    /// is the process's unless there is a memory group, and figures of other processes' groups do not count.
+    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another has
+    /// a memory limit and no CPU limit; a third has neither, and shares its groups with other processes.
+    /// Guarantee: each controller uses its own group: the CPU limit is known without a memory group, the ledger covers
+    /// the process unless a memory group exists, and figures of shared groups are ignored.
     #[test]
     fn each_controller_has_its_own_group() {
         let cpu = |periods, throttled| Figures {
@@ -771,7 +776,7 @@ mod tests {
         assert_eq!(run.group_figures(), Figures::default());
     }
 
-    /// Scenario: a reading with the other processes of a container, then a reading without them.
+    /// Scenario: a reading covers the other processes of a container; the next reading does not.
     /// Guarantee: the ledger of each reading names the largest other process.
     #[test]
     fn largest_other_process_stays_known() {

@@ -1,12 +1,12 @@
-//! How a run is read: its state, its sessions and how far their streams were read.
+//! The session of a run: its state, its predecessors, and the progress of reading their streams.
 //!
-//! # When gcwatch itself is late
+//! # Delays of gcwatch itself
 //!
-//! A stop of the process and a stop of gcwatch look the same: no event comes. So the time of the rules passes up to
-//! where the streams were read, plus [`ALLOWANCE_NS`], and while that is not up to now, what is in progress or silent
-//! is unknown. Once the reader goes on, the collections that waited move the time themselves, as those of a recording
-//! do.
-//!
+//! A stop of the process and a stop of gcwatch look the same, because no event arrives. The time of the rules therefore
+//! advances only to the point up to which the streams were read, plus [`ALLOWANCE_NS`]. Until that reaches the current
+//! time, operations in progress and silence are unknown. Once the reader continues, the waiting collections advance the
+//! time themselves, as those of a recording do.
+
 use base::time::Moment;
 use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
 use gc_telemetry::definition::own::target as row;
@@ -14,55 +14,56 @@ use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use processes::{RunState, StreamProgress};
 
-/// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
-/// 200 ms, and says so every second.
+/// Maximum delay of the reader before its information about the present is considered unknown. The reader visits all
+/// streams every 200 ms and reports every second.
 pub(crate) const ALLOWANCE_NS: u64 = 3_000_000_000;
-/// Without a collection for longer, a process rests: what collections said of its memory is old.
+/// Time without a collection after which a process counts as idle, so that the memory information from its collections
+/// is outdated.
 const RESTS_AFTER_NS: u64 = 60_000_000_000;
 
-/// The clocks of the runtime and of gcwatch may differ by so much, and a collection begin before it is asked for.
+/// Maximum difference between the clocks of the runtime and of gcwatch. A collection can also start before it is
+/// requested.
 const CLOCKS_DIFFER_NS: u64 = 500_000_000;
 
-/// How a run is read.
+/// State of reading a run.
 #[derive(Debug, Default)]
 pub struct RunSession {
-    /// What is done with the process.
+    /// State of monitoring the process.
     pub state: RunState,
-    /// When the state began.
+    /// Start time of the state.
     pub since: Moment,
-    /// Where the run's totals begin.
+    /// Start time of the run's totals.
     pub first_attach: Option<Moment>,
-    /// Sessions begun.
+    /// Number of sessions started.
     pub sessions: u64,
-    /// How often what another tool's session left behind was healed.
+    /// Number of times the leftovers of another tool's session were removed.
     pub healings: u64,
-    /// The sum over the sessions that ended, without the present one.
+    /// Sum over the sessions that have ended, without the current session.
     ended_sessions: StreamProgress,
     present_session: StreamProgress,
-    /// When the newest event of a collection was, over all sessions; [`Moment::FIRST`] before the
-    /// first.
+    /// Time of the newest event of a collection, over all sessions; [`Moment::FIRST`] before the first collection.
     pub newest: Moment,
-    /// The same of the present session; `None` before its first collection.
+    /// Time of the newest event of a collection in the current session; `None` before its first collection.
     newest_of_session: Option<Moment>,
-    /// From the end of the newest collection until it was processed.
+    /// Time from the end of the newest collection until it was processed.
     pub lag_ns: Option<u64>,
-    /// The same as the rules see it: of the present session, and unknown where it is gcwatch's own.
+    /// Lag of the current session, for the rules; `None` if unknown or if gcwatch causes the delay.
     lag_of_target_ns: Option<u64>,
-    /// The reader is behind, see the [module](self): the time that the rules may know.
+    /// Latest time that the rules may assume while the reader is behind; see the [module](self).
     known_until: Option<Moment>,
-    /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
+    /// Whether the runtime ended the newest stream cleanly; `None` if the stream is open or there was no stream.
     pub closed_in_order: Option<bool>,
-    /// Since when the stream brings more than is read of it.
+    /// Time since which the stream contains more data than has been read.
     undrained_since: Option<Moment>,
-    /// The time of the rules.
+    /// Current time of the rules.
     pub(crate) rules_at: Moment,
-    /// What has begun and not ended.
+    /// Operations that have started but not ended.
     pub open: Open,
-    /// The newest heap dump of gcwatch's own: from when, until when (`None`: it goes on).
+    /// Start and end of gcwatch's newest heap dump; the end is `None` while the dump is running.
     pub own_dump: Option<(Moment, Option<Moment>)>,
-    /// Objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
-    /// The share of the time for which the finalizer thread had a CPU, of the round of finalizers that is open.
+    /// Share of the time for which the finalizer thread had a CPU in the open round of finalizers.
     finalizer_cpu: Option<f64>,
 }
 
@@ -81,7 +82,7 @@ impl RunSession {
         }
     }
 
-    /// A session begins: what it counts is added to what the earlier ones counted.
+    /// Starts a session, whose counts are added to those of earlier sessions.
     pub(crate) fn begin(&mut self, start: Moment) {
         self.sessions += 1;
         self.ended_sessions = self.progress();
@@ -97,22 +98,22 @@ impl RunSession {
         self.undrained_since = None;
     }
 
-    /// From the end of a collection until it was processed.
+    /// Sets the time from the end of a collection until it was processed.
     pub(crate) fn set_lag(&mut self, lag_ns: Option<u64>) {
         self.lag_ns = lag_ns;
         self.lag_of_target_ns = lag_ns.filter(|_| self.known_until.is_none());
     }
 
-    /// Whether the stream brings more than is read of it.
+    /// Sets whether the stream contains more data than has been read.
     pub(crate) fn set_undrained(&mut self, is: bool, now: Moment) {
         self.undrained_since = is.then(|| self.undrained_since.unwrap_or(now));
     }
 
-    /// The time is now, and all streams were read up to `behind_ns` ago.
+    /// Updates the current time. All streams were read up to `behind_ns` ago.
     pub(crate) fn tick(&mut self, now: Moment, behind_ns: u64) {
         let of_stream = self.undrained_since.map(|since| now.since(since));
         let behind_ns = behind_ns.max(of_stream.unwrap_or(0));
-        // Of a process that is not read nothing is waited for.
+        // No events are expected from a process that is not read.
         let is_behind = self.state == RunState::Attached && behind_ns > ALLOWANCE_NS;
         self.known_until = is_behind.then(|| now.before(behind_ns.saturating_sub(ALLOWANCE_NS)));
         if is_behind {
@@ -120,11 +121,11 @@ impl RunSession {
         }
     }
 
-    /// A live collection or suspension of that time is about to be observed. `Some`: the time of the rules is so far
-    /// behind it that it must pass first, up to then.
+    /// Prepares for a live collection or suspension at time `at`. Returns the time to which the rules must advance
+    /// first, if their time is far behind.
     pub(crate) fn catches_up(&mut self, at: Moment, now: Moment) -> Option<Moment> {
         let passed = at.min(now);
-        // What is in progress was reported before what is being read now.
+        // Operations in progress were reported before the data that is being read now.
         let over = |begun: Option<Moment>| begun.filter(|begun| *begun > at);
         (self.open.stop, self.open.collection) = (over(self.open.stop), over(self.open.collection));
         let late = passed > self.rules_at.after(ALLOWANCE_NS);
@@ -134,26 +135,26 @@ impl RunSession {
         late.then_some(passed)
     }
 
-    /// The time to which the rules may advance of that one.
+    /// Returns the time to which the rules may advance, given the requested time.
     pub(crate) fn advances(&mut self, to: Moment) -> Moment {
         let to = self.known_until.map_or(to, |known| known.min(to));
         self.rules_at = self.rules_at.max(to);
         self.rules_at
     }
 
-    /// A collection whose last event was then.
+    /// Records a collection with this time of its last event.
     pub(crate) fn observe(&mut self, last_event: Moment) {
         self.newest = self.newest.max(last_event);
         self.newest_of_session = self.newest_of_session.max(Some(last_event));
     }
 
-    /// No collection has come for [`RESTS_AFTER_NS`], or none at all.
+    /// Returns whether no collection has arrived for [`RESTS_AFTER_NS`], or none at all.
     pub fn rests(&self, now: Moment) -> bool {
         self.newest_of_session
             .is_none_or(|newest| now.since(newest) > RESTS_AFTER_NS)
     }
 
-    /// Over all sessions.
+    /// Returns the progress over all sessions.
     pub fn progress(&self) -> StreamProgress {
         let (a, b) = (self.ended_sessions, self.present_session);
         StreamProgress {
@@ -167,13 +168,13 @@ impl RunSession {
         }
     }
 
-    /// gcwatch has not read all that its stream brought.
+    /// Returns whether gcwatch has not read all data of the stream.
     pub fn is_behind(&self) -> bool {
         self.known_until.is_some()
     }
 
-    /// How far the present session's stream was read. Returns the events that were lost since the last call; `None`
-    /// where no stream numbers its events.
+    /// Sets the progress of the current session. Returns the number of events lost since the last call, or `None` if no
+    /// stream numbers its events.
     pub(crate) fn set_progress(&mut self, progress: StreamProgress) -> Option<u64> {
         let before = self.progress().lost_events.unwrap_or(0);
         self.present_session = progress;
@@ -181,10 +182,10 @@ impl RunSession {
         Some(lost.saturating_sub(before))
     }
 
-    /// What the rules know of how it is read.
+    /// Returns the facts about the session for the rules.
     pub fn facts(&self, container: ContainerFacts, memory: MemoryFacts) -> StreamFacts {
         let progress = self.progress();
-        // Whether a process that is not read is silent is unknown.
+        // For a process that is not read, silence is unknown.
         let attached = self.state == RunState::Attached;
         StreamFacts {
             since: self.first_attach,
@@ -206,7 +207,7 @@ impl RunSession {
         }
     }
 
-    /// The round of finalizers that is open, by its beginning, if that is longer ago than `longer_ns`.
+    /// Returns the start of the open round of finalizers if it has lasted for more than `longer_ns`.
     pub fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
         let is_long = |begun: &Moment| now.since(*begun) > longer_ns;
         self.open
@@ -215,12 +216,12 @@ impl RunSession {
             .filter(|_| self.state == RunState::Attached)
     }
 
-    /// How much of the time the finalizer thread had a CPU in the round that began then; that one may have ended.
+    /// Sets the CPU share of the finalizer thread in the round that started at `begun`, unless that round has ended.
     pub(crate) fn know_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
         self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
 
-    /// gcwatch begins a heap dump of it (`true`), or has ended one.
+    /// Records that gcwatch has started (`true`) or finished a heap dump of the process.
     pub(crate) fn dumps(&mut self, begins: bool, now: Moment) {
         self.own_dump = match (begins, self.own_dump) {
             (true, _) => Some((now, None)),
@@ -228,7 +229,7 @@ impl RunSession {
         };
     }
 
-    /// Whether a collection of that time is that of a heap dump of gcwatch's own.
+    /// Returns whether a collection at this time belongs to a heap dump by gcwatch.
     pub fn is_own_dump(&self, at: Moment) -> bool {
         self.own_dump.is_some_and(|(from, until)| {
             let until = until.map_or(Moment::NEVER, |until| until.after(CLOCKS_DIFFER_NS));
@@ -264,10 +265,11 @@ mod tests {
         }
     }
 
-    /// Scenario: two sessions one after the other, the second one of a stream that numbers its events.
-    /// Guarantee: totals never fall back, and losses are unknown until a stream numbers its events, then counted once.
+    /// Scenario: a second session follows the first, and only its stream numbers its events.
+    /// Guarantee: totals never decrease, and losses are unknown until a stream numbers its events, and are then counted
+    /// once.
     #[test]
-    fn totals_go_on_over_sessions() {
+    fn totals_continue_across_sessions() {
         let mut session = RunSession::new(ns(1));
         session.begin(ns(5));
         assert_eq!(session.set_progress(read(7, None)), None);
@@ -288,13 +290,13 @@ mod tests {
         session
     }
 
-    /// Scenario: a suspension has begun when gcwatch is stopped for 75 s. It goes on: a tick comes before anything was
-    /// read; then two collections that waited; then a tick after everything was read.
-    /// Guarantee: the time passes up to where the stream was read and a little more; then with the collections; then up
-    /// to now. Meanwhile what is in progress or silent is unknown, and the lag is not that of the process. The
-    /// suspension is over with what came after it.
+    /// Scenario: gcwatch is stopped for 75 s during a suspension. After it resumes, a tick precedes any reading; two
+    /// collections that waited follow, then a tick after all data has been read.
+    /// Guarantee: the time advances to the point up to which the stream was read plus the allowance, then with the
+    /// collections, then to the current time. Until then, operations in progress and silence are unknown, and the lag
+    /// is not attributed to the process. The suspension ends with the first later event.
     #[test]
-    fn time_waits_for_what_was_not_read() {
+    fn rules_wait_for_unread_data() {
         let at = |second: u64| Moment::from_ns(1000 * SECOND + second * SECOND);
         let mut session = attached(at(0));
         session.tick(at(10), SECOND);
@@ -305,7 +307,7 @@ mod tests {
         session.tick(at(85), 76 * SECOND);
         assert_eq!(session.advances(at(85)), at(12));
         assert!(facts(&session).behind);
-        // Others may give the time of the clock.
+        // Other callers can pass the current time of the clock.
         assert_eq!(session.advances(at(85)), at(12));
         assert_eq!(session.catches_up(at(13), at(85)), None);
         assert_eq!(facts(&session).open.stop, None);
@@ -319,16 +321,15 @@ mod tests {
         assert!(!facts(&session).behind);
         session.set_lag(Some(SECOND / 10));
         assert_eq!(facts(&session).lag_ns, Some(SECOND / 10));
-        // A collection with a time to come moves nothing further than the clock.
+        // A collection with a future time does not advance the rules beyond the clock.
         assert_eq!(session.catches_up(at(500), at(87)), None);
     }
 
-    /// Scenario: a stream that is never read to its end for ten seconds, then is; the same of a process whose session
-    /// ended.
-    /// Guarantee: the time of its rules waits as long, that of others does not; of a process that is not read nothing is
-    /// waited for.
+    /// Scenario: a stream is not read to its end for ten seconds, and then it is; the same happens to a process whose
+    /// session has ended.
+    /// Guarantee: only the rules of this process wait, and they do not wait if the process is not read.
     #[test]
-    fn a_stream_that_is_not_drained_waits_alone() {
+    fn undrained_stream_delays_only_its_rules() {
         let at = |second: u64| Moment::from_ns(1000 * SECOND + second * SECOND);
         let mut session = attached(at(0));
         session.set_undrained(true, at(1));
@@ -344,11 +345,12 @@ mod tests {
         assert_eq!(session.advances(at(30)), at(30));
     }
 
-    /// Scenario: a collection is observed and finalizers run in one session; the session ends, another one begins.
-    /// Guarantee: the rules know the newest event and the finalizers of the present session only, and nothing while
-    /// there is none.
+    /// Scenario: a collection is observed and finalizers run in one session; the session ends, and another session
+    /// starts.
+    /// Guarantee: the rules know the newest event and the finalizers of the current session only, and nothing between
+    /// sessions.
     #[test]
-    fn the_rules_know_the_present_session_only() {
+    fn rules_know_current_session_only() {
         let facts = |session: &RunSession| {
             let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
             (facts.newest, facts.open.finalizers, facts.finalizers_waiting)
@@ -366,10 +368,10 @@ mod tests {
         assert_eq!(session.newest, ns(8));
     }
 
-    /// Scenario: a heap dump of gcwatch's own that goes on, then ended; collections before, within and after it.
-    /// Guarantee: those within are its own, clocks of half a second apart included.
+    /// Scenario: a heap dump by gcwatch runs and then ends; collections occur before, during and after it.
+    /// Guarantee: collections during the dump belong to it, with a tolerance of 0.5 s for different clocks.
     #[test]
-    fn the_time_of_an_own_dump_is_known() {
+    fn collections_during_own_dump_are_recognized() {
         let at = |seconds: u64| Moment::from_ns((1_000 + seconds) * SECOND);
         let mut session = RunSession::new(at(0));
         assert!(!session.is_own_dump(at(10)));

@@ -1,32 +1,32 @@
-//! What the configuration decides about the pipeline.
+//! Settings of the pipeline, from the configuration.
 
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-/// What the time of an event is compared with.
+/// Clock to which the times of events refer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// Processes that run now: the lag of each collection is measured.
+    /// The current time, for running processes. The lag of each collection is measured.
     #[default]
     Live,
-    /// Recordings: the time is that of their events.
+    /// The times of the events, for recordings.
     Recorded,
 }
 
-/// What becomes of collections: spans, metrics, and what is remembered for the API.
+/// Settings for the spans, the metrics and the history of collections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineSettings {
-    /// What becomes spans.
+    /// Selection of collections and requests that become spans.
     pub spans: SpanOptions,
-    /// What becomes metrics.
+    /// Options of the metrics.
     pub metrics: MetricOptions,
-    /// Limit of runs that are observed at the same time.
+    /// Maximum number of runs that are observed at the same time.
     pub max_runs: usize,
-    /// Collections that are remembered of each run, for the API.
+    /// Number of recent collections kept per run, for the API.
     pub recent: usize,
-    /// Live or recorded.
+    /// Whether the runs are live or recorded.
     pub clock: Clock,
-    /// Attributes of every process's resource; those that a process has already keep their values.
+    /// Attributes added to the resource of every process. Attributes that a process already has keep their values.
     pub resource: Vec<KeyValue>,
 }
 

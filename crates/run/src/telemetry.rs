@@ -1,4 +1,4 @@
-//! The spans and the series of a run.
+//! Spans and series of a run.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::settings::PipelineSettings;
 
-/// The spans and the series of a run.
+/// Spans and series of a run.
 #[derive(Debug)]
 pub(crate) struct RunTelemetry {
-    /// From the first attach on.
+    /// Series of the run; `None` before the first attach.
     pub(crate) series: Option<Series>,
-    /// From the first collection on, with the settings that it has its options of.
+    /// Tracer, together with the settings that its options come from; `None` before the first collection.
     tracer: Option<(Arc<PipelineSettings>, Tracer)>,
-    /// What its trace ids are made of.
+    /// Seed of the trace ids.
     seed: [u8; 16],
 }
 
@@ -36,14 +36,14 @@ impl RunTelemetry {
         }
     }
 
-    /// A session begins; the series begin with the first one.
+    /// Handles the start of a session. The first session creates the series.
     pub(crate) fn begin(&mut self, options: &MetricOptions, start_unix_ns: u64) {
         if self.series.is_none() {
             self.series = Some(Series::new(options.clone(), start_unix_ns));
         }
     }
 
-    /// Makes spans of a collection if it is among those that become spans, and observes it in the series.
+    /// Creates the spans of a collection if it is selected, and updates the series.
     pub(crate) fn collection(
         &mut self,
         collection: &Collection,
@@ -76,7 +76,7 @@ impl RunTelemetry {
         tracer
     }
 
-    /// A request that ended: counted, and its pauses as spans in its own trace, where it gets them.
+    /// Handles a finished request: counts it and, if it is selected, creates spans for its pauses in its own trace.
     pub(crate) fn request(
         &mut self,
         request: &Request,
@@ -93,7 +93,8 @@ impl RunTelemetry {
         spans
     }
 
-    /// The metrics of its collections, and when totals began, Unix nanoseconds; `None` before the first attach.
+    /// Returns the metrics of the collections and the start of the totals in Unix nanoseconds; `None` before the first
+    /// attach.
     pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<(Vec<Metric>, u64)> {
         let series = self.series.as_mut()?;
         let metrics = match temporality {
@@ -104,7 +105,7 @@ impl RunTelemetry {
     }
 }
 
-/// The rules that a collection matched, each with what happened where an alert began on it.
+/// Returns the rules that a collection matched, with the summary of the alert if it raised one.
 pub(crate) fn anomalies<'a>(
     verdict: &'a CollectionVerdict,
     collection: &Collection,

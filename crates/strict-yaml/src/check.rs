@@ -1,11 +1,11 @@
-//! A tree of YAML against a JSON schema: all faults at once, each with its position, and the values in the types of the
-//! schema.
+//! Validates a YAML tree against a JSON schema. Reports all faults at once, each with its position, and returns the
+//! values in the types of the schema.
 //!
-//! The schema decides what a plain scalar is: `1000` where a string is expected is the string "1000". A key with an
-//! empty value is not set. Of JSON schema it supports what `schemars` generates for structs, enums of words, maps and
-//! lists ([`unknown_keywords`] lists what else a schema has), and in addition `format` with a check ([`Format`]),
-//! `x-minimum` and `x-maximum` in such a format, `x-secret`: the value is never quoted, and `x-removed`: keys or words
-//! that there were, each with what replaces it.
+//! The schema determines the type of a plain scalar: `1000` is the string "1000" if the schema expects a string. A key
+//! with an empty value is not set. The supported part of JSON schema is what `schemars` generates for structs, enums of
+//! words, maps and lists ([`unknown_keywords`] lists other keywords of a schema). Additional keywords are `format` with
+//! a check ([`Format`]), `x-minimum` and `x-maximum` in the syntax of such a format, `x-secret` for values that are
+//! never quoted, and `x-removed` for removed keys or words with their replacements.
 
 use base::quote::quoted;
 use serde_json::{Map, Value};
@@ -19,16 +19,17 @@ mod scalar;
 pub use rule::{did_you_mean, nearest, type_of, unknown_keywords, words};
 use scalar::{integer, list, number, one_of, shown, truth};
 
-/// A check of strings by the name in `format`.
+/// A check for strings, selected by the name in `format`.
 #[derive(Clone, Copy)]
 pub struct Format {
-    /// The name in the schema.
+    /// Name in the schema.
     pub name: &'static str,
-    /// One word for it, for tables: "duration".
+    /// One word for tables: "duration".
     pub kind: &'static str,
-    /// What belongs here, for messages: "a duration such as 500ms".
+    /// Expected value for messages: "a duration such as 500ms".
     pub what: &'static str,
-    /// The fault of a string; else a number to compare with `x-minimum` and `x-maximum`, if the format has one.
+    /// Checks a string. Returns the fault, or a number to compare with `x-minimum` and `x-maximum` if the format has
+    /// one.
     pub check: fn(&str) -> Result<Option<u128>, String>,
 }
 
@@ -40,42 +41,42 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// A fault and the key that it is about.
+/// A fault and the path of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub path: KeyPath,
     pub fault: Fault,
 }
 
-/// A schema to compare with.
+/// A schema for validation.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema<'a> {
     root: &'a Value,
     formats: &'a [Format],
 }
 
-/// Findings that are reported; the check ends with the last of them.
+/// Maximum number of reported findings. The check stops at this number.
 const MOST_FINDINGS: usize = 100;
 
-/// One comparison.
+/// State of one validation.
 struct Walk<'a> {
     schema: Schema<'a>,
     findings: Vec<Finding>,
 }
 
 impl<'a> Schema<'a> {
-    /// The schema `root` (its `$ref`s point into its `$defs`) and the formats that it names.
+    /// Creates a schema from `root` (its `$ref`s point into its `$defs`) and the formats that it uses.
     pub fn new(root: &'a Value, formats: &'a [Format]) -> Self {
         Self { root, formats }
     }
 
-    /// The format of this name.
+    /// Returns the format with this name.
     pub fn format(self, name: &str) -> Option<&'a Format> {
         self.formats.iter().find(|format| format.name == name)
     }
 
-    /// Checks the node against the schema of `path`: its value (`None`: it is empty), and all faults. A value with
-    /// findings is incomplete.
+    /// Checks the node against the schema of `path`. Returns the value (`None` if it is empty) and all faults. A value
+    /// with findings is incomplete.
     pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
         let mut walk = Walk {
             schema: self,
@@ -91,7 +92,7 @@ impl<'a> Schema<'a> {
         (value, walk.findings)
     }
 
-    /// The schema of the values at `path`, and whether they are secret.
+    /// Returns the schema of the values at `path`, and whether they are secret.
     pub fn at(self, path: &KeyPath) -> Option<(&'a Value, bool)> {
         let mut rule = self.resolved(self.root);
         let mut secret = is_secret(rule);
@@ -110,7 +111,7 @@ impl<'a> Schema<'a> {
         Some((rule, secret))
     }
 
-    /// The schema of the key at `path`, references not followed; `None` if it is not a key.
+    /// Returns the schema of the key at `path` without following references, or `None` if the path is not a key.
     pub fn property(self, path: &KeyPath) -> Option<&'a Value> {
         let (last, above) = path.steps().split_last()?;
         let (rule, _) = self.at(&KeyPath::from(above))?;
@@ -122,7 +123,7 @@ impl<'a> Schema<'a> {
 
     /// Follows references, and ignores the alternative `null`.
     pub fn resolved(self, mut rule: &'a Value) -> &'a Value {
-        // `schemars` never generates a reference to a reference; the bound ends a cycle.
+        // `schemars` never generates a reference to a reference. The bound terminates a cycle.
         for _ in 0..8 {
             if let Some(name) = rule.get("$ref").and_then(Value::as_str) {
                 let pointer = name.strip_prefix('#').unwrap_or(name);
@@ -146,7 +147,7 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// The message on a key or a word that there was once.
+/// Returns the message for a removed key or word.
 fn removed(rule: &Value, name: &str) -> Option<String> {
     let instead = rule.get("x-removed")?.get(name)?.as_str()?;
     Some(format!("{} was removed: {instead}", quoted(name)))
@@ -242,7 +243,7 @@ impl<'a> Walk<'a> {
             known.join(", ")
         };
         let count = u64::try_from(values.len()).unwrap_or(u64::MAX);
-        // A key that is there and invalid is reported already.
+        // An invalid key has already been reported.
         if bound("minProperties").is_some_and(|least| count < least) && self.findings.len() == before {
             self.finding(at, path, format!("one of these keys is required: {}", known()));
         }
@@ -287,7 +288,8 @@ impl<'a> Walk<'a> {
         Some(Value::Array(values))
     }
 
-    /// The message on an unknown key: the nearest known one, the place where it is known, or the known keys.
+    /// Returns the message for an unknown key, with the nearest known key, the path at which it is known, or the known
+    /// keys.
     fn unknown_key(&self, key: &str, properties: Option<&Map<String, Value>>) -> String {
         let shown = quoted(key);
         let known: Vec<&str> = properties
@@ -302,16 +304,16 @@ impl<'a> Walk<'a> {
             return format!("unknown key {shown} here; did you mean `{place}`?");
         }
         if let Some(place) = elsewhere.first() {
-            return format!("unknown key {shown} here; did you mean `{place}` or another one?");
+            return format!("unknown key {shown} here; did you mean `{place}` or a key in another place?");
         }
         format!("unknown key {shown}; known keys: {}", known.join(", "))
     }
 
-    /// The paths of all keys of that name in the schema, the shortest first.
+    /// Returns the paths of all keys with this name in the schema, the shortest path first.
     fn places_of(&self, key: &str) -> Vec<KeyPath> {
         let mut found = Vec::new();
         let mut level = vec![(KeyPath::default(), self.schema.root)];
-        // Bounded, since a schema may refer to itself.
+        // The depth is bounded because a schema can refer to itself.
         for _ in 0..4 {
             let mut below = Vec::new();
             for (path, rule) in level {
@@ -333,7 +335,7 @@ impl<'a> Walk<'a> {
         let format = rule.get("format").and_then(Value::as_str);
         if let Some(format) = format.and_then(|name| self.schema.format(name)) {
             let measure = (format.check)(text).map_err(|message| {
-                // A check quotes the string, which may be secret.
+                // The check quotes the string, which can be secret.
                 if secret {
                     format!("the value (not shown) is not {}", format.what)
                 } else {
@@ -367,7 +369,7 @@ impl<'a> Walk<'a> {
         Ok(Value::from(text.as_str()))
     }
 
-    /// What this rule expects.
+    /// Returns a description of the expected value.
     fn wanted(&self, rule: &Value, words: &[(&str, Option<&str>)]) -> String {
         if !words.is_empty() {
             return format!("one of {}", list(words));

@@ -1,12 +1,12 @@
-//! UTF-8, with the position of what is not.
+//! Decodes UTF-8, with the position of the first invalid byte.
 
 use crate::yaml::Position;
 
-/// The bytes as text.
+/// Decodes bytes as UTF-8.
 ///
 /// # Errors
 ///
-/// The position of the first character that is not UTF-8, and a message.
+/// Returns the position of the first character that is not UTF-8, and a message.
 pub fn decoded(bytes: Vec<u8>) -> Result<String, (Position, String)> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error
@@ -18,7 +18,7 @@ pub fn decoded(bytes: Vec<u8>) -> Result<String, (Position, String)> {
         let column = valid.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
         (
             Position { line, column },
-            "the file is not UTF-8 from here on".to_owned(),
+            "the file is not valid UTF-8 at this position".to_owned(),
         )
     })
 }

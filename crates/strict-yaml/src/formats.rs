@@ -4,7 +4,7 @@ use base::units::{ByteSize, HumanDuration};
 
 use crate::check::Format;
 
-/// The check of durations.
+/// The format of durations.
 pub const DURATION: Format = Format {
     name: "duration-with-unit",
     kind: "duration",
@@ -12,7 +12,7 @@ pub const DURATION: Format = Format {
     check: |text| Ok(Some(text.parse::<HumanDuration>()?.0.as_nanos())),
 };
 
-/// The check of sizes.
+/// The format of sizes.
 pub const SIZE: Format = Format {
     name: "size-with-unit",
     kind: "size",

@@ -2,38 +2,38 @@
 
 use std::fmt;
 
-/// One step from a value to a value in it.
+/// A step from a value to a value in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathStep {
     /// The value of a key.
     Key(String),
-    /// An element of a list, from 0.
+    /// An element of a list, counted from 0.
     Index(usize),
 }
 
-/// The path from the root of a document to a value in it; empty: the whole document.
+/// The path from the root of a document to a value in it. An empty path is the whole document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPath(Vec<PathStep>);
 
 impl KeyPath {
-    /// The path of keys that have no dot in their names: `otlp.traces.endpoint`.
+    /// Creates a path from keys without dots in their names: `otlp.traces.endpoint`.
     pub fn of(dotted: &str) -> Self {
         Self(dotted.split('.').map(|key| PathStep::Key(key.to_owned())).collect())
     }
 
-    /// The path of `key` in this one's value.
+    /// Returns the path of `key` in the mapping at this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.with(PathStep::Key(key.to_owned()))
     }
 
-    /// The path of the element `index` of this one's list.
+    /// Returns the path of the element `index` in the list at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.with(PathStep::Index(index))
     }
 
-    /// The steps from the root.
+    /// Returns the steps from the root.
     pub fn steps(&self) -> &[PathStep] {
         &self.0
     }
@@ -63,7 +63,7 @@ impl fmt::Display for KeyPath {
                     // Names come from files and can have any length.
                     let short = key.char_indices().nth(80).and_then(|(cut, _)| key.get(..cut));
                     let (key, more) = short.map_or((key.as_str(), ""), |short| (short, "…"));
-                    // A name with a dot in it (`deployment.environment.name`) is one step.
+                    // A name that contains a dot (`deployment.environment.name`) is one step.
                     if key.contains(['.', '[', ' ']) {
                         write!(f, "\"{key}{more}\"")?;
                     } else {

@@ -1,11 +1,11 @@
-//! A schema as cells of reference tables: what a key takes, and its default.
+//! Cells of reference tables from a schema: the values of a key, and its default.
 
 use serde_json::Value;
 
 use crate::check::{self, Schema};
 
-/// The values of a key with their limits as a cell of a table: `duration, at least 1s`. `property` is the schema of the
-/// key, `rule` the same with its reference followed.
+/// Returns the values of a key with their limits as a table cell: `duration, at least 1s`. `property` is the schema of
+/// the key, and `rule` is the same schema with its reference followed.
 pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
     let words = check::words(rule);
     if !words.is_empty() {
@@ -49,7 +49,7 @@ fn inner_is_string(rule: &Value) -> bool {
         .is_some_and(|rule| check::type_of(rule) == Some("string"))
 }
 
-/// A paragraph in lines of at most 120 columns.
+/// Wraps a paragraph at 120 columns.
 pub fn paragraph(text: &str) -> String {
     const COLUMNS: usize = 120;
     let mut out = String::new();
@@ -69,7 +69,7 @@ pub fn paragraph(text: &str) -> String {
     out
 }
 
-/// The text with a lower-case first letter, for the middle of a sentence; names (`gRPC`, `JSON`) stay as they are.
+/// Returns the text with a lower-case first letter, for the middle of a sentence. Names (`gRPC`, `JSON`) are unchanged.
 pub fn uncapitalized(text: &str) -> String {
     let name = text.chars().nth(1).is_some_and(char::is_uppercase);
     let mut letters = text.chars();
@@ -79,7 +79,8 @@ pub fn uncapitalized(text: &str) -> String {
     }
 }
 
-/// The default of a key as a cell of a table; `x-default` in the schema describes it in words. Empty: it has none.
+/// Returns the default of a key as a table cell. `x-default` in the schema describes it in words. Empty if the key has
+/// no default.
 pub fn default(property: &Value) -> String {
     if let Some(words) = property.get("x-default").and_then(Value::as_str) {
         return words.to_owned();

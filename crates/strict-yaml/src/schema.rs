@@ -1,9 +1,9 @@
-//! JSON schemas of `schemars`, prepared for editors and for [`crate::check`].
+//! Prepares JSON schemas from `schemars` for editors and for [`crate::check`].
 
 use serde_json::Value;
 
-/// Removes defaults without information (of sections, whose keys have their own; empty maps; `null`) and the line
-/// breaks of doc comments.
+/// Removes defaults without information (of sections, whose keys have their own defaults; empty maps; `null`) and the
+/// line breaks of doc comments.
 pub fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -1,11 +1,11 @@
 //! YAML as a tree of values with their positions.
 //!
-//! A subset of YAML, bounded: one document, no tags (an unquoted `!` would silently change a value), no anchors and
-//! aliases (a small file could expand to gigabytes), no merge keys, no duplicate keys, only strings as keys. Plain
-//! scalars follow the core schema of YAML 1.2: `yes` is a string. All faults are reported, not only the first, unless
-//! one ends the reading.
+//! The parser accepts a bounded subset of YAML: one document, no tags (an unquoted `!` would silently change a value),
+//! no anchors and aliases (a small file could expand to gigabytes), no merge keys, no duplicate keys, and only strings
+//! as keys. Plain scalars follow the core schema of YAML 1.2: `yes` is a string. All faults are reported, not only the
+//! first, unless a fault stops the parser.
 //!
-//! Independent of the kind of document: [`super::check`] compares the tree with a schema.
+//! The tree is independent of the kind of document: [`super::check`] compares it with a schema.
 
 mod node;
 mod parse;

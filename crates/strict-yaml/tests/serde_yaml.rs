@@ -1,4 +1,4 @@
-//! Where `serde_yaml` reads a document differently: the facts of `docs/decisions/yaml.md`.
+//! Differences to `serde_yaml`: the facts of `docs/decisions/yaml.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use strict_yaml::yaml::{Bounds, parse};
 
-/// The faults of the tree with positions, a line each.
+/// Returns the faults of a document with their positions, one per line.
 fn faults(text: &str) -> Vec<String> {
     let faults = parse(text, Bounds::default()).err().unwrap_or_default();
     faults.iter().map(ToString::to_string).collect()
 }
 
-/// Scenario: headers with a duplicate key.
-/// Guarantee: `serde_yaml` keeps the last value silently; the tree refuses the second one.
+/// Scenario: headers have a duplicate key.
+/// Guarantee: `serde_yaml` silently keeps the last value; the tree rejects the second key.
 #[test]
-fn duplicate_keys() {
+fn duplicate_key_is_rejected() {
     let text = "authorization: old\nauthorization: new\n";
     let headers: BTreeMap<String, String> = serde_yaml::from_str(text).unwrap();
     assert_eq!(headers["authorization"], "new");
     assert_eq!(faults(text), ["2:1: duplicate key `authorization`; first in line 1"]);
 }
 
-/// Scenario: two unknown keys and a value of another type.
-/// Guarantee: `serde_yaml` reports the first error only.
+/// Scenario: a document has two unknown keys and a value of the wrong type.
+/// Guarantee: `serde_yaml` reports only the first error.
 #[test]
-fn one_error_at_a_time() {
+fn serde_yaml_reports_one_error() {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     #[allow(dead_code, reason = "only its errors matter")]
@@ -37,10 +37,10 @@ fn one_error_at_a_time() {
     assert!(error.contains("timeout") && !error.contains("endpiont"), "{error}");
 }
 
-/// Scenario: an unquoted pattern that begins with an exclamation mark, and aliases.
-/// Guarantee: `serde_yaml` drops the tag and expands the alias; the tree refuses both with their positions.
+/// Scenario: a document has an unquoted pattern that starts with an exclamation mark, and aliases.
+/// Guarantee: `serde_yaml` drops the tag and expands the alias; the tree rejects both with their positions.
 #[test]
-fn tags_and_aliases() {
+fn tag_and_alias_are_rejected() {
     let tagged: BTreeMap<String, serde_yaml::Value> = serde_yaml::from_str("name: !Shop\n").unwrap();
     assert_ne!(tagged["name"], "!Shop");
     assert_eq!(faults("name: !Shop\n").len(), 1);
@@ -50,10 +50,10 @@ fn tags_and_aliases() {
     assert_eq!(faults(text).len(), 3);
 }
 
-/// Scenario: scalars that look like numbers and booleans, where a string or a boolean is expected.
-/// Guarantee: `serde_yaml` keeps strings as they are written, and takes `yes` for no boolean.
+/// Scenario: scalars look like numbers and booleans, where a string or a boolean is expected.
+/// Guarantee: `serde_yaml` keeps strings unchanged, and does not accept `yes` as a boolean.
 #[test]
-fn scalars() {
+fn scalar_types_follow_serde_yaml() {
     let version: BTreeMap<String, String> = serde_yaml::from_str("version: 1.10\nanswer: yes\n").unwrap();
     assert_eq!(
         (version["version"].as_str(), version["answer"].as_str()),

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- --list
 //! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- time-stands-still
+//! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- --capture tests/recordings/hostile
 //! ```
 //!
 //! It is found like any .NET process: by `dotnet-diagnostic-PID-STARTTIME-socket` in `TMPDIR` or `/tmp`. So that any
@@ -22,9 +23,10 @@ pub use modes::{MODES, Mode};
 /// The first argument with which a test binary is this program.
 pub const ARGUMENT: &str = "--hostile-runtime";
 
-const USAGE: &str = "usage: hostile-runtime [--with-stdin] MODE | --list\n\
+const USAGE: &str = "usage: hostile-runtime [--with-stdin] MODE | --list | --capture FOLDER\n\
     \n\
     A process that looks like a .NET runtime from outside, and misbehaves. --list: the modes.\n\
+    --capture: writes the beginning of each mode's stream to FOLDER/MODE.nettrace.gz.\n\
     --with-stdin: it ends when its standard input does.";
 
 /// Runs the program, if the arguments begin with [`ARGUMENT`]: a test binary starts itself.
@@ -34,11 +36,21 @@ pub fn as_program() -> Option<ExitCode> {
 }
 
 /// The program, with the arguments after its name.
-pub fn program(arguments: impl Iterator<Item = String>) -> ExitCode {
+pub fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let mut out = std::io::stdout();
     let (mut with_stdin, mut mode) = (false, None);
-    for argument in arguments {
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
+            "--capture" => {
+                let captured = arguments.next().map(|folder| serve::capture_all(folder.as_ref()));
+                return match captured {
+                    Some(Ok(())) => ExitCode::SUCCESS,
+                    failed => {
+                        let _closed = writeln!(std::io::stderr(), "cannot capture: {failed:?}");
+                        ExitCode::FAILURE
+                    }
+                };
+            }
             "--list" => {
                 for Mode { name, about, .. } in MODES {
                     let _closed = writeln!(out, "{name:22} {about}");

@@ -18,7 +18,7 @@ pub struct GcRecord<'a> {
 }
 
 impl<'a> GcRecord<'a> {
-    /// The record of a collection; `start` is its GCStart as RFC 3339.
+    /// Creates the record of a collection. `start` is its GCStart as RFC 3339.
     pub fn new(subject: Subject, collection: &'a Collection, start: Option<String>) -> Self {
         Self {
             subject,
@@ -76,31 +76,31 @@ impl Serialize for GcRecord<'_> {
             ("bookkeeping", committed.bookkeeping),
         ];
         map.serialize_entry("committed", &Entries(by_part))?;
-        // All that is committed for objects, in use or kept: `GCMemoryInfo.TotalCommittedBytes`.
+        // All memory committed for objects, in use or kept: `GCMemoryInfo.TotalCommittedBytes`.
         let total = [("before", committed.total_before()), ("after", committed.total_after())];
         map.serialize_entry("committed_total", &Entries(total))?;
         map.serialize_entry("largest_heap_survived", &gc.largest_heap_survived)?;
         map.serialize_entry("throughput_cost_percent", &gc.throughput_cost_percent)?;
-        // What its stops were spent on, nanoseconds by cause: these add up to its pause. Parts of 0 are left out; null:
-        // not known, and in what is unexplained.
+        // Nanoseconds of the stops by cause, which add up to the pause. Parts of 0 are omitted. Null means unknown;
+        // that time is part of the unexplained time.
         map.serialize_entry("account", &Entries(parts(&account)))?;
-        // Of these, those that are estimated.
+        // Causes whose part is estimated.
         let estimated = account.parts().filter(|part| part.kind == PartKind::Estimated);
         let estimated: Vec<_> = estimated.map(|part| part.cause.id()).collect();
         map.serialize_entry("account_estimated", &estimated)?;
-        // Of these, those with a range: least and most nanoseconds.
+        // Minimum and maximum nanoseconds of the parts that have a range.
         let ranged = account.parts().filter(|part| part.low < part.ns || part.ns < part.high);
         let ranges = ranged.map(|part| (part.cause.id(), [part.low, part.high]));
         map.serialize_entry("account_ranges", &Entries(ranges.collect::<Vec<_>>()))?;
         map.serialize_entry("asked_by", gc.asker().id())?;
         map.serialize_entry("allocated_since_last", &gc.allocated_since_last())?;
-        // Why that is not known: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
+        // Reason why the allocation is unknown: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
         map.serialize_entry("allocated_unknown", &gc.allocated.err().map(AllocatedUnknown::name))?;
-        // A part of it is an estimate that is mostly too low.
+        // Whether part of the allocation is an estimate that is usually too low.
         let lower_bound = gc.allocated.is_ok_and(|allocated| allocated.at_least);
         map.serialize_entry("allocated_lower_bound", &lower_bound)?;
         map.serialize_entry("missing", &gc.missing.iter().map(Missing::name).collect::<Vec<_>>())?;
-        // Figures that cannot be, by their names here: they are null.
+        // Names of impossible figures, which are null in this record.
         let implausible: Vec<_> = gc.implausible.iter().map(Figure::name).collect();
         map.serialize_entry("implausible", &implausible)?;
         map.serialize_entry("complete", &gc.is_complete())?;
@@ -110,7 +110,7 @@ impl Serialize for GcRecord<'_> {
         map.serialize_entry("thread_created", &gc.thread_created)?;
         map.serialize_entry("requests_hit", &gc.requests.map(|impact| impact.hit))?;
         map.serialize_entry("request_time_lost_ns", &gc.requests.map(|impact| impact.lost_ns))?;
-        // The request that it cost most.
+        // The request that lost the most time.
         let worst = gc.requests.and_then(|impact| impact.worst);
         let worst = worst.map(|worst| WorstRequestRecord {
             trace_id: worst.trace_id.map(|id| hex(&id)),
@@ -143,7 +143,7 @@ fn sizes(of: &GenerationSizes) -> [(&'static str, Option<u64>); 6] {
 }
 
 fn parts(account: &Account) -> impl Clone + Iterator<Item = (&'static str, Option<i64>)> {
-    // Of what events do not show, nothing is said where it is not known, as in a recording.
+    // Causes that events do not show are omitted if unknown, as in a recording.
     let said = |(cause, ns): &(Cause, Option<i64>)| match cause.is_seen_in_events() {
         true => *ns != Some(0),
         false => ns.is_some(),
@@ -152,7 +152,7 @@ fn parts(account: &Account) -> impl Clone + Iterator<Item = (&'static str, Optio
     parts.filter(said).map(|(cause, ns)| (cause.id(), ns))
 }
 
-/// One suspension, from the view of the collection.
+/// One suspension, as seen by the collection.
 struct PauseRecord<'a>(&'a Pause);
 
 impl Serialize for PauseRecord<'_> {
@@ -169,7 +169,7 @@ impl Serialize for PauseRecord<'_> {
     }
 }
 
-/// The request that a collection cost most.
+/// The request that lost the most time in a collection.
 #[derive(Serialize)]
 struct WorstRequestRecord {
     trace_id: Option<String>,

@@ -1,4 +1,4 @@
-//! The record of what all collections of a process add up to, by generation and type and in all.
+//! The record with the totals of all collections of a process, by generation and type and overall.
 
 use clr_gc::gc::{Group, OtherStops, PauseQuantiles, Totals};
 use gc_rules::account::AccountRecord;
@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use crate::gc::{Subject, type_name};
 
-/// A part of the time observed; `None` when no time was.
+/// Returns the share of the observed time, or `None` if no time was observed.
 pub fn share(part_ns: i64, observed_ns: i64) -> Option<f64> {
     (observed_ns > 0).then(|| part_ns as f64 / observed_ns as f64)
 }
@@ -16,17 +16,17 @@ pub fn share(part_ns: i64, observed_ns: i64) -> Option<f64> {
 /// `kind: "summary"`: totals of all collections of a process.
 #[derive(Debug)]
 pub struct SummaryRecord<'a> {
-    /// Whose they are.
+    /// The process and runtime.
     pub subject: Subject,
-    /// What its collections add up to.
+    /// Totals of the collections.
     pub totals: &'a Totals,
-    /// Its stops for other reasons.
+    /// Stops for other reasons.
     pub others: &'a [OtherStops],
-    /// For how long it was observed.
+    /// Observed time in nanoseconds.
     pub observed_ns: i64,
-    /// Where the heap's memory was after the newest collection.
+    /// Memory ledger of the heap after the newest collection.
     pub ledger: Option<Ledger>,
-    /// False: the recording has no event of a collection, and nothing is known.
+    /// Whether the recording has any event of a collection. Otherwise all figures are unknown.
     pub is_known: bool,
 }
 
@@ -48,18 +48,18 @@ impl Serialize for SummaryRecord<'_> {
         map.serialize_entry("pause_ns", &is_known.then(|| totals.pause_ns()))?;
         map.serialize_entry("stopped_ns", &is_known.then_some(totals.stopped_ns))?;
         map.serialize_entry("stopped_share", &stopped_share)?;
-        // The length of a suspension is unknown: the sums and the share are lower bounds.
+        // Whether the length of a suspension is unknown, so that the sums and the share are lower bounds.
         map.serialize_entry("lower_bounds", &totals.has_unknown_pauses())?;
         quantiles(&mut map, totals.quantiles())?;
         map.serialize_entry("suspensions", &totals.suspensions)?;
         map.serialize_entry("suspensions_ns", &totals.suspensions_ns)?;
         map.serialize_entry("allocated", &totals.allocated)?;
-        // More was allocated: of some collections it is not known how much before them.
+        // Whether the true allocation is higher, because the allocation before some collections is unknown.
         map.serialize_entry("allocated_lower_bound", &totals.allocated_lower_bound)?;
         map.serialize_entry("promoted", &totals.promoted)?;
         map.serialize_entry("groups", &groups.collect::<Vec<_>>())?;
         map.serialize_entry("other_stops", &others.collect::<Vec<_>>())?;
-        // What it was stopped for.
+        // Stopped time by cause.
         map.serialize_entry("account", &account)?;
         map.serialize_entry("ledger", &self.ledger)?;
         map.end()

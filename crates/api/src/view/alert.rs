@@ -7,95 +7,95 @@ use gc_rules::rule::{On, Severity, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An alert that fires.
+/// A firing alert.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AlertView {
-    /// The host's pid of the process; 0: the alert is of a service.
+    /// Pid of the process on the host; 0 if the alert is for a service.
     pub pid: u32,
-    /// The name of the process, or of the service's processes.
+    /// Name of the process, or of the processes of the service.
     pub process: String,
-    /// `service.name` of its resource.
+    /// `service.name` of the resource.
     pub service_name: Option<String>,
-    /// When the condition began to hold, RFC 3339.
+    /// Time at which the condition started to hold, RFC 3339.
     pub active: Option<String>,
-    /// When it began to fire.
+    /// Time at which the alert started to fire.
     pub since: Option<String>,
-    /// When the condition held last.
+    /// Time at which the condition last held.
     pub last: Option<String>,
-    /// The trace of the collection that it began on.
+    /// Trace id of the collection on which the alert started.
     pub trace_id: Option<String>,
     /// The alert.
     #[serde(flatten)]
     pub alert: AlertRecord,
 }
 
-/// A process, or a service, on which a rule fires.
+/// A process or a service on which a rule fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FiringView {
-    /// The host's pid; 0: it is a service.
+    /// Pid on the host; 0 for a service.
     pub pid: u32,
-    /// Its name, or that of the service's processes.
+    /// Name of the process, or of the processes of the service.
     pub process: String,
-    /// What it is called everywhere.
+    /// Display name.
     pub name: String,
-    /// Since when, RFC 3339.
+    /// Time since which the rule fires, RFC 3339.
     pub since: Option<String>,
 }
 
 /// A rule and its state in all processes.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RuleView {
-    /// Its id.
+    /// Id of the rule.
     pub id: String,
-    /// Title.
+    /// Title of the rule.
     pub title: String,
-    /// The group; of its rules only the most severe fires.
+    /// Group of the rule. Only the most severe rule of a group fires.
     pub group: Option<String>,
-    /// Severity of its alerts.
+    /// Severity of the rule's alerts.
     pub severity: Severity,
-    /// How reliable it is.
+    /// Reliability of the rule.
     pub status: Status,
-    /// When its condition is evaluated.
+    /// Trigger for evaluating the condition.
     pub on: On,
-    /// False: it is switched off.
+    /// Whether the rule is enabled.
     pub enabled: bool,
     /// File, line and column.
     pub location: String,
-    /// `ok`; `err`: evaluations of it failed.
+    /// `ok`, or `err` if evaluations have failed.
     pub health: &'static str,
-    /// How often it was evaluated, over all processes.
+    /// Number of evaluations over all processes.
     pub evaluations: u64,
-    /// How often that failed.
+    /// Number of failed evaluations.
     pub failures: u64,
-    /// What the newest failure was.
+    /// Most recent failure.
     pub last_failure: Option<String>,
-    /// How many processes, or of a rule `on: service` services, are in each state: `inactive`, `pending`, `firing`,
-    /// `inhibited`, `unknown`, `not_selected`, `excepted`.
+    /// Number of processes in each state, or of services for a rule with `on: service`: `inactive`, `pending`,
+    /// `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
     pub states: BTreeMap<&'static str, u64>,
-    /// The processes on which it fires.
+    /// Processes on which the rule fires.
     pub firing: Vec<FiringView>,
-    /// The processes on which it is pending or inhibited by a more severe rule.
+    /// Processes on which the rule is pending or inhibited by a more severe rule.
     pub near: Vec<NearView>,
-    /// What it means.
+    /// Meaning of the rule.
     pub description: String,
-    /// What to do.
+    /// Recommended action.
     pub remedy: String,
-    /// The source of its threshold.
+    /// Source of the threshold.
     pub source: String,
-    /// When it fires, as it is written.
+    /// Condition, as written in the rule.
     pub when: String,
-    /// The processes that it is for, as it is written; empty: all.
+    /// Selection of processes, as written in the rule; empty for all processes.
     pub select: String,
-    /// Its thresholds: names and values as they are written.
+    /// Thresholds of the rule: names and values, as written in the rule.
     pub params: Vec<ParamView>,
 }
 
-/// A process on which a rule does not fire, but nearly.
+/// A process on which a rule nearly fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NearView {
     /// `pending` or `inhibited`.
     pub state: &'static str,
-    /// The process, and since when.
+    /// The process, and the time since which it is in this state.
     #[serde(flatten)]
     pub at: FiringView,
 }
@@ -103,10 +103,10 @@ pub struct NearView {
 /// A threshold of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ParamView {
-    /// Its name.
+    /// Name of the threshold.
     pub name: String,
-    /// Its value.
+    /// Value of the threshold.
     pub value: String,
-    /// Other values, each after the processes that it is for.
+    /// Other values, each with the processes that it applies to.
     pub others: Vec<(String, String)>,
 }

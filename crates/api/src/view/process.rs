@@ -9,115 +9,115 @@ use serde::Serialize;
 
 use super::ProcessRow;
 
-/// `/api/v1/processes/PID`.
+/// Response of `/api/v1/processes/PID`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ProcessRecord {
-    /// When this was so, Unix milliseconds.
+    /// Time of the response, in Unix milliseconds.
     pub at_ms: u64,
-    /// Changes when something was read of the process.
+    /// Revision, which changes whenever new data of the process is available.
     pub revision: u64,
-    /// Its row of the overview.
+    /// Row of the process in the overview.
     pub process: ProcessRow,
-    /// Where figures of its service are shown, with `{service}`, `{from}` and others: `web.grafana_url`.
+    /// URL template of a page with figures of the service, with `{service}`, `{from}` and others: `web.grafana_url`.
     pub grafana_url: Option<String>,
-    /// The attributes of its resource.
+    /// Attributes of the resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
-    /// Its memory, as far as it is known today.
+    /// Current memory of the process.
     pub memory: MemoryRecord,
-    /// The last half hour.
+    /// History of the last 30 minutes.
     pub history: HistoryColumns,
-    /// Since when more is kept on disk, Unix milliseconds: `/api/v1/processes/PID/history`. Null: nothing is.
+    /// Start of the history on disk, in Unix milliseconds: `/api/v1/processes/PID/history`; null if none is on disk.
     pub kept_from_ms: Option<u64>,
-    /// The newest collections, at most 512, one point each.
+    /// The newest collections, at most 512, with one point each.
     pub pauses: PauseColumns,
-    /// Why it collected since the first attach: what stopped it longest first.
+    /// Reasons of collections since the first attach, by descending stopped time.
     pub causes: Vec<CauseRecord>,
-    /// What it was stopped for since the first attach: parts that add up.
+    /// Stopped time since the first attach by cause; the parts add up.
     pub account: AccountRecord,
-    /// The same of the last minutes; null: it was never stopped.
+    /// Stopped time of the last minutes by cause; null if the process was never stopped.
     pub account_recent: Option<AccountRecord>,
     /// The newest collections that are kept in full, newest first.
     pub newest: Vec<CollectionLine>,
-    /// The longest of the last half hour that are kept in full, longest first.
+    /// The longest collections of the last 30 minutes that are kept in full, longest first.
     pub longest: Vec<CollectionLine>,
-    /// The collector's configuration.
+    /// Configuration of the collector.
     pub settings: Vec<SettingRecord>,
-    /// Its incidents: open ones, then those that ended.
+    /// Incidents of the process: open incidents, then closed ones.
     pub incidents: Vec<IncidentRecord>,
-    /// What is worth knowing beside them: rules that hold and are no harm.
+    /// Notes in addition to the incidents: rules that hold and report no problem.
     pub notes: Vec<NoteRecord>,
-    /// Its requests of the last minute; null: they are not observed (`requests.mode`). Those that lost most are served
-    /// at `/api/v1/evidence/requests/PID`.
+    /// Requests of the last minute; null if they are not observed (`requests.mode`). The requests that lost the most
+    /// time are served at `/api/v1/evidence/requests/PID`.
     pub requests: Option<RequestsOfMinute>,
-    /// How its stream is read.
+    /// Figures about reading the stream.
     pub stream: StreamFigures,
-    /// What was not seen, and why.
+    /// Facts that were not observed, with the reasons.
     pub unseen: Vec<Unseen>,
 }
 
-/// A note, or a cause that holds: worth knowing, and no harm.
+/// A note, or a cause that holds, which reports no problem.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct NoteRecord {
     /// Id of the rule.
     pub rule: String,
-    /// What it is for.
+    /// Role of the rule.
     pub role: Role,
-    /// Its title.
+    /// Title of the rule.
     pub title: String,
-    /// What happened, one sentence.
+    /// Description of the event, in one sentence.
     pub summary: String,
-    /// What to do.
+    /// Recommended action.
     pub remedy: String,
-    /// Since when it holds, RFC 3339.
+    /// Time since which the rule holds, RFC 3339.
     pub since: Option<String>,
 }
 
 /// The requests of the last minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RequestsOfMinute {
-    /// Those of which it is known what they lost.
+    /// Number of requests whose lost time is known.
     pub known: u64,
-    /// Those that a collection stopped.
+    /// Number of requests that a collection stopped.
     pub hit: u64,
 }
 
-/// Where the memory of a process is. Null: unknown.
+/// Memory of a process by kind. Null if unknown.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct MemoryRecord {
-    /// Bytes of objects after the newest collection, without what is free between them.
+    /// Bytes of objects after the newest collection, without the free space between them.
     pub heap_live: Option<u64>,
-    /// Free bytes between them.
+    /// Bytes of free space between objects.
     pub heap_free: Option<u64>,
-    /// Both.
+    /// Bytes of objects and free space.
     pub heap_after: Option<u64>,
     /// Bytes that the heap had committed at the newest collection (.NET 8 and later).
     pub heap_committed: Option<u64>,
-    /// Bytes that it may commit at most.
+    /// Maximum bytes that the heap can commit.
     pub heap_limit: Option<u64>,
-    /// What people must know of that limit beside the number: the runtime does not see the container's, or does not
-    /// say its own. A sentence.
+    /// Sentence that qualifies the limit: the runtime does not see the limit of the container, or does not report its
+    /// own limit.
     pub heap_limit_note: Option<String>,
     /// Number of heaps.
     pub heap_count: Option<u32>,
-    /// Load of the machine or of the container as the runtime sees it, percent.
+    /// Load of the machine or of the container as seen by the runtime, in percent.
     pub load_percent: Option<u32>,
     /// Resident bytes of the process.
     pub resident: Option<u64>,
-    /// Bytes of its own (anonymous), resident or swapped out.
+    /// Private (anonymous) bytes, resident or swapped out.
     pub private: Option<u64>,
-    /// Bytes that its container uses, without pages of files that can be freed at once.
+    /// Bytes that the container uses, without pages of files that can be freed immediately.
     pub container_working_set: Option<u64>,
-    /// The same with them.
+    /// Bytes that the container uses, including pages of files that can be freed immediately.
     pub container_usage: Option<u64>,
-    /// Bytes that the container may use.
+    /// Memory limit of the container in bytes.
     pub container_limit: Option<u64>,
-    /// Where all of it is: the lines add up to what is in use.
+    /// Memory ledger. The lines add up to the memory in use.
     pub ledger: Option<Ledger>,
-    /// Level, trend and age of the memory that limits relate to.
+    /// Level, trend and age of the memory that limits apply to.
     pub trends: TrendsRecord,
 }
 
-/// Level, trend and age of the memory of a process: the facts that verdicts on memory rest on. Null: unknown.
+/// Level, trend and age of the memory of a process: the facts on which verdicts on memory are based. Null if unknown.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TrendsRecord {
     /// The container's memory that the kernel cannot reclaim.
@@ -130,51 +130,51 @@ pub struct TrendsRecord {
     pub unvisited: Option<u64>,
     /// Seconds since the newest full collection; if none was observed, since the first collection.
     pub full_collection_s: Option<u64>,
-    /// Whether the latency mode keeps full collections away (LowLatency, a no-GC region).
+    /// Whether the latency mode prevents full collections (LowLatency, a no-GC region).
     pub full_kept_away: Option<bool>,
     /// Seconds since the process started.
     pub age_s: Option<u64>,
 }
 
-/// Level, trend and age of one memory.
+/// Level, trend and age of one kind of memory.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TrendRecord {
     /// The memory in bytes.
     pub bytes: Option<u64>,
-    /// Share of the smallest limit that holds, 0 to 1 and above; null without a limit.
+    /// Share of the smallest applicable limit, 0 to 1 or more; null without a limit.
     pub level: Option<f64>,
-    /// Growth over the last five minutes, bytes per minute: the slope of the lower envelope, without heap bytes that no
-    /// full collection has visited. 0: it does not grow.
+    /// Growth over the last five minutes in bytes per minute: the slope of the lower envelope, without heap bytes that
+    /// no full collection has visited; 0 if the memory does not grow.
     pub growth_per_minute: Option<i64>,
-    /// Growth over the last hour, bytes per minute.
+    /// Growth over the last hour in bytes per minute.
     pub growth_per_minute_1h: Option<i64>,
     /// Seconds since that growth started; null if the memory does not grow.
     pub growing_s: Option<u64>,
 }
 
-/// Columns of the same length: one place is `bucket_ms`, ten seconds in the last half hour. Places without anything are
-/// not there.
+/// Columns of equal length. Each entry covers `bucket_ms`, which is ten seconds in the last 30 minutes. Empty intervals
+/// have no entry.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct HistoryColumns {
-    /// Length of a place.
+    /// Length of an interval.
     pub bucket_ms: u64,
-    /// How far back it may go.
+    /// Maximum age of the history.
     pub span_ms: u64,
-    /// When the process was attached to first; before that nothing is known.
+    /// Time of the first attach. No data exists for earlier times.
     pub attached_ms: Option<u64>,
-    /// When each begins, Unix milliseconds.
+    /// Start of each interval, in Unix milliseconds.
     pub start_ms: Vec<u64>,
-    /// For how long the managed threads were suspended.
+    /// Time for which the managed threads were suspended.
     pub stopped_ns: Vec<u64>,
-    /// The longest pause of a collection that ended in it.
+    /// Longest pause of the collections that ended in the interval.
     pub longest_ns: Vec<Option<u64>>,
-    /// 99 of a hundred pauses are no longer; up to half too long.
+    /// 99th percentile of the pauses, too high by at most half.
     pub p99_ns: Vec<Option<u64>>,
-    /// Collections that ended in it.
+    /// Number of collections that ended in the interval.
     pub collections: KindColumns,
     /// Bytes allocated.
     pub allocated: Vec<Option<u64>>,
-    /// Where more was: of some collection it is not known how much before it.
+    /// Whether the true allocation is higher, because the allocation before some collection is unknown.
     pub allocated_lower_bound: Vec<bool>,
     /// Bytes in each generation after the last collection.
     pub heap: HeapColumns,
@@ -182,24 +182,24 @@ pub struct HistoryColumns {
     pub committed: Vec<Option<u64>>,
     /// Bytes that the container used.
     pub container_memory: Vec<Option<u64>>,
-    /// Collections that lie in a loss of events.
+    /// Number of collections that overlap a loss of events.
     pub lossy: Vec<u32>,
 }
 
-/// Collections by generation and kind.
+/// Number of collections by generation and kind.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct KindColumns {
-    /// Of generation 0.
+    /// Collections of generation 0.
     pub gen0: Vec<u32>,
-    /// Of generation 1.
+    /// Collections of generation 1.
     pub gen1: Vec<u32>,
-    /// Of generation 2, not in the background.
+    /// Collections of generation 2 that are not background collections.
     pub gen2: Vec<u32>,
-    /// In the background.
+    /// Background collections.
     pub background: Vec<u32>,
-    /// Of which generation or type was not seen.
+    /// Collections whose generation or type was not observed.
     pub unknown: Vec<u32>,
-    /// Of all, the ones that code asked for.
+    /// Collections of all kinds that were requested by code.
     pub induced: Vec<u32>,
 }
 
@@ -218,166 +218,168 @@ pub struct HeapColumns {
     pub poh: Vec<Option<u64>>,
 }
 
-/// Columns of the same length: one place is one collection, in the order in which they were observed.
+/// Columns of equal length. Each entry is one collection, in the order in which they were observed.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct PauseColumns {
-    /// Its number.
+    /// Number of the collection.
     pub number: Vec<u64>,
-    /// When it began, Unix milliseconds.
+    /// Start of the collection, in Unix milliseconds.
     pub start_ms: Vec<u64>,
-    /// How long it stopped the process.
+    /// Duration for which the collection stopped the process.
     pub pause_ns: Vec<Option<u64>>,
-    /// Its generation.
+    /// Generation of the collection.
     pub generation: Vec<Option<u64>>,
-    /// `blocking`, `background`, `foreground`.
+    /// Type: `blocking`, `background` or `foreground`.
     #[serde(rename = "type")]
     pub gc_type: Vec<Option<String>>,
-    /// Why it began.
+    /// Reason for the collection.
     pub reason: Vec<Option<String>>,
-    /// Whether it lies in a loss of events.
+    /// Whether the collection overlaps a loss of events.
     pub lossy: Vec<bool>,
 }
 
-/// The collections of one reason, generation and type.
+/// The collections with the same reason, generation and type.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CauseRecord {
-    /// Why they began; null: not seen.
+    /// Reason for the collections; null if it was not observed.
     pub reason: Option<String>,
-    /// Their generation.
+    /// Generation of the collections.
     pub generation: Option<u32>,
-    /// `blocking`, `background`, `foreground`.
+    /// Type: `blocking`, `background` or `foreground`.
     #[serde(rename = "type")]
     pub gc_type: Option<String>,
-    /// A tool asked for them, for heap dumps, and not the program.
+    /// Whether a tool, not the program, requested the collections for heap dumps.
     pub requested_by_tool: bool,
-    /// This row is for all that have no row of their own.
+    /// Whether this row is for all collections without a separate row.
     pub rest: bool,
-    /// How many.
+    /// Number of collections.
     pub count: u64,
-    /// Of those, of how many the pause is unknown.
+    /// Number of collections with unknown pause.
     pub unknown_pauses: u64,
     /// Sum of the known pauses.
     pub pause_ns: u64,
-    /// The longest one.
+    /// Longest pause.
     pub longest_ns: Option<u64>,
 }
 
 /// A collection as a line.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct CollectionLine {
-    /// Its number.
+    /// Number of the collection.
     pub number: u32,
-    /// When it began, RFC 3339.
+    /// Start of the collection, RFC 3339.
     pub start: Option<String>,
-    /// Its generation.
+    /// Generation of the collection.
     pub generation: Option<u32>,
-    /// `blocking`, `background`, `foreground`.
+    /// Type: `blocking`, `background` or `foreground`.
     #[serde(rename = "type")]
     pub gc_type: Option<String>,
-    /// Why it began.
+    /// Reason for the collection.
     pub reason: Option<String>,
-    /// A tool asked for it, for a heap dump, and not the program; null: it is another one, or that is not known.
+    /// Whether a tool, not the program, requested the collection for a heap dump; null if the reason differs or the
+    /// origin is unknown.
     pub requested_by_tool: Option<bool>,
-    /// How long it stopped the process.
+    /// Duration for which the collection stopped the process.
     pub pause_ns: Option<i64>,
-    /// Of that, until all threads were suspended.
+    /// Part of the pause until all threads were suspended.
     pub suspend_ns: Option<i64>,
-    /// Bytes in all generations before it.
+    /// Bytes in all generations before the collection.
     pub heap_before: Option<u64>,
-    /// And after it.
+    /// Bytes in all generations after the collection.
     pub heap_after: Option<u64>,
-    /// Bytes that survived it.
+    /// Bytes that survived the collection.
     pub promoted: Option<u64>,
-    /// It lies in a loss of events.
+    /// Whether the collection overlaps a loss of events.
     pub lossy: bool,
 }
 
 /// A configured value of the collector.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SettingRecord {
-    /// Its name, as the attribute of the resource.
+    /// Name of the setting, which is that of the resource attribute.
     pub name: String,
-    /// Its value.
+    /// Value of the setting.
     pub value: serde_json::Value,
-    /// What it means.
+    /// Meaning of the setting.
     pub description: &'static str,
 }
 
-/// How a process's stream is read, since the first attach.
+/// Figures about reading a process's stream, since the first attach.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StreamFigures {
-    /// Sessions begun.
+    /// Number of sessions started.
     pub sessions: u64,
-    /// How often what another tool's session left behind was healed.
+    /// Number of times the leftovers of another tool's session were removed.
     pub healings: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Events read.
+    /// Number of events read.
     pub events: u64,
-    /// Events that the runtime dropped; null where it numbers nothing.
+    /// Number of events that the runtime dropped; null if it does not number its events.
     pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
+    /// Number of events whose payload could not be decoded.
     pub undecodable: u64,
-    /// Collections that lie in a loss of events.
+    /// Number of collections that overlap a loss of events.
     pub lossy: u64,
-    /// Collections of which a part was never seen.
+    /// Number of collections with a part that was never observed.
     pub incomplete: u64,
-    /// Suspensions in which no collection ran.
+    /// Number of suspensions without a collection.
     pub suspensions: u64,
-    /// Objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
 }
 
-/// Something that was not seen.
+/// A fact that was not observed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Unseen {
-    /// What.
+    /// Description of the fact.
     pub what: String,
-    /// Why, and what to do about it where there is something.
+    /// Reason, and the recommended action if there is one.
     pub why: String,
 }
 
-/// `/api/v1/processes/PID/collections/N`.
+/// Response of `/api/v1/processes/PID/collections/N`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CollectionRecord {
-    /// The host's pid.
+    /// Pid on the host.
     pub pid: u32,
-    /// What the process is called.
+    /// Display name of the process.
     pub name: String,
-    /// The collection's number.
+    /// Number of the collection.
     pub number: u64,
-    /// What is known of every collection of the last minutes.
+    /// Facts that are known about every collection of the last minutes.
     pub line: CollectionLine,
-    /// The record of `kind: "gc"`; null: it is not kept in full any more.
+    /// The record of `kind: "gc"`; null if the collection is no longer kept in full.
     pub gc: Option<serde_json::Value>,
-    /// Its trace, hexadecimal; null: it did not become spans, or it is not kept in full any more.
+    /// Trace id, hexadecimal; null if the collection did not become spans, or is no longer kept in full.
     pub trace_id: Option<String>,
-    /// Where traces are shown, with `{trace_id}`: `web.trace_url`.
+    /// URL template of a page that shows traces, with `{trace_id}`: `web.trace_url`.
     pub trace_url: Option<String>,
-    /// The one before it, as far as it is remembered.
+    /// The previous collection, if it is remembered.
     pub previous: Option<Neighbour>,
-    /// The one after it.
+    /// The next collection, if it is remembered.
     pub next: Option<Neighbour>,
 }
 
-/// A collection beside another one.
+/// A collection next to another one.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Neighbour {
-    /// Its number.
+    /// Number of the collection.
     pub number: u64,
-    /// When it began, Unix milliseconds.
+    /// Start of the collection, in Unix milliseconds.
     pub start_ms: u64,
-    /// Its generation.
+    /// Generation of the collection.
     pub generation: Option<u64>,
-    /// How long it stopped the process.
+    /// Duration for which the collection stopped the process.
     pub pause_ns: Option<u64>,
 }
 
-/// Why there is no record of a collection.
+/// Reason why there is no record of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoCollection {
-    /// There is no process of that pid, or nothing was ever read from it.
+    /// No process has this pid, or no data of it was ever read.
     NoProcess,
-    /// The process has no collection of that number that is remembered. The oldest and the newest that are.
+    /// No remembered collection of the process has this number. The values are the oldest and the newest remembered
+    /// numbers.
     NoNumber(Option<(u64, u64)>),
 }

@@ -1,92 +1,93 @@
-//! Recordings as a page to send to somebody: what the page of a process shows, as far as a recording knows it.
+//! Recordings as a page that can be sent to others. The page has those contents of a process's page that a recording
+//! provides.
 
 use gc_rules::incident::IncidentRecord;
 use serde::Serialize;
 
 use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, Unseen};
 
-/// All of a page.
+/// All contents of a page.
 #[derive(Debug, Serialize)]
 pub struct ReportRecord {
-    /// The version of gcwatch that made it.
+    /// Version of gcwatch that created the page.
     pub version: &'static str,
-    /// Its recordings, in the order in which they were named.
+    /// Recordings, in the order in which they were named.
     pub recordings: Vec<ReportedRecording>,
 }
 
-/// All of a recording.
+/// All contents of a recording.
 #[derive(Debug, Serialize)]
 pub struct ReportedRecording {
-    /// The name of the recording, without its folder.
+    /// File name of the recording, without its folder.
     pub file: String,
-    /// Its command line, where that was asked for.
+    /// Command line of the process, if it was requested.
     pub command_line: Option<String>,
     /// Version of the runtime.
     pub runtime: Option<String>,
-    /// When it began, RFC 3339.
+    /// Start of the recording, RFC 3339.
     pub started: Option<String>,
-    /// From the beginning of the session to the last event.
+    /// Time from the start of the session to the last event.
     pub observed_ns: i64,
-    /// Its processes: nearly always one.
+    /// Processes of the recording; nearly always one.
     pub processes: Vec<ReportedProcess>,
-    /// Requests, where it was recorded with them.
+    /// Requests, if the recording contains them.
     pub requests: Option<ReportedRequests>,
-    /// What was not seen, and why.
+    /// Facts that were not observed, with the reasons.
     pub unseen: Vec<Unseen>,
 }
 
 /// A process of a recording.
 #[derive(Debug, Serialize)]
 pub struct ReportedProcess {
-    /// What it is called: its pid, and its runtime where there are several.
+    /// Display name: the pid, and the runtime if there are several.
     pub name: String,
-    /// How its collector works, as far as collections show it.
+    /// Operating mode of the collector, if collections show it.
     pub collector: Option<String>,
     /// The record of `kind: "summary"`.
     pub summary: serde_json::Value,
     /// Mean of the known pauses.
     pub mean_ns: Option<i64>,
-    /// Most bytes in all generations, before or after a collection.
+    /// Maximum bytes in all generations, before or after a collection.
     pub largest_heap: Option<u64>,
-    /// Collections that code asked for.
+    /// Number of collections requested by code.
     pub induced: u64,
-    /// In so many places of equal length.
+    /// History in intervals of equal length.
     pub history: HistoryColumns,
     /// The heap after each collection.
     pub heap: HeapPoints,
-    /// All collections, one mark each; of very many the longest of each part of the time.
+    /// All collections with one point each; of a large number, the longest collection of each interval.
     pub pauses: PauseColumns,
-    /// Why it collected.
+    /// Reasons of collections.
     pub causes: Vec<CauseRecord>,
-    /// The longest ones.
+    /// The longest collections.
     pub longest: Vec<CollectionLine>,
-    /// The records of `kind: "gc"` of those, and of the ones that incidents name.
+    /// The records of `kind: "gc"` for the longest collections and for those that incidents name.
     pub full: Vec<serde_json::Value>,
-    /// What the rules found; null: they were not evaluated.
+    /// Incidents found by rules; null if the rules were not evaluated.
     pub incidents: Option<Vec<IncidentRecord>>,
-    /// The record of `kind: "rules_judged"`: what the recording was too short for, or lacks; null: no rules were
-    /// evaluated.
+    /// The record of `kind: "rules_judged"`: rules for which the recording is too short or lacks data; null if the
+    /// rules were not evaluated.
     pub judged: Option<serde_json::Value>,
 }
 
-/// What rules found in a process of a recording.
+/// Findings of rules in a process of a recording.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Its incidents, the most severe first.
+    /// Incidents of the process, the most severe first.
     pub incidents: Vec<IncidentRecord>,
     /// The record of `kind: "rules_judged"`.
     pub judged: serde_json::Value,
 }
 
-/// Columns of the same length: one place is the heap after one collection, in the order of the time.
+/// Columns of equal length. Each entry is the heap after one collection, in chronological order.
 #[derive(Debug, Default, Serialize)]
 pub struct HeapPoints {
-    /// When that was, Unix milliseconds.
+    /// Time of the entry, in Unix milliseconds.
     pub at_ms: Vec<u64>,
     /// Bytes in each generation.
     pub heap: HeapColumns,
     /// Bytes that the heap had committed.
     pub committed: Vec<Option<u64>>,
-    /// Of so many collections; where there are fewer places, each is the largest of its part of the time.
+    /// Number of collections covered. If there are fewer entries, each entry is the largest of its interval.
     pub of: u64,
 }

@@ -1,4 +1,4 @@
-//! What collections did to the requests of one process.
+//! Effect of collections on the requests of one process.
 
 use base::time::UnixBase;
 use gc_requests::request::Request;
@@ -7,41 +7,42 @@ use serde::Serialize;
 
 use crate::event::hex;
 
-/// What collections did to requests.
+/// Effect of collections on requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedRequests {
-    /// All of them.
+    /// Number of requests.
     pub count: u64,
-    /// Of so many the time lost is known.
+    /// Number of requests whose lost time is known.
     pub known: u64,
-    /// So many lost some.
+    /// Number of requests that lost time.
     pub hit: u64,
-    /// All that they lost.
+    /// Total time that the requests lost.
     pub lost_ns: i64,
-    /// Where their traces are shown, with `{trace_id}`: `web.trace_url`.
+    /// URL template of a page that shows traces, with `{trace_id}`: `web.trace_url`.
     pub trace_url: Option<String>,
-    /// Those that lost most, most first.
+    /// Requests that lost the most time, in descending order.
     pub worst: Vec<ReportedRequest>,
 }
 
 /// A request that was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedRequest {
-    /// When it began, Unix milliseconds.
+    /// Start of the request, in Unix milliseconds.
     pub start_ms: Option<u64>,
-    /// How long it took.
+    /// Duration of the request.
     pub duration_ns: i64,
-    /// How long it was stopped.
+    /// Time for which the request was stopped.
     pub stopped_ns: i64,
-    /// Its trace, hexadecimal.
+    /// Trace id, hexadecimal.
     pub trace_id: Option<String>,
-    /// When it was stopped: from and to, nanoseconds since its start; the first of many.
+    /// Start and end of each stop, in nanoseconds since the start of the request; if there are many stops, the first
+    /// ones.
     pub stops: Vec<[i64; 2]>,
-    /// By which collections.
+    /// Numbers of the collections that stopped the request.
     pub collections: Vec<u32>,
 }
 
-/// Requests as they end: counted, and those that lost most.
+/// Accumulates finished requests: counts, and the requests that lost the most time.
 #[derive(Debug, Clone)]
 pub struct RequestTally {
     record: ReportedRequests,
@@ -50,7 +51,8 @@ pub struct RequestTally {
 }
 
 impl RequestTally {
-    /// Nothing yet. `most`: how many requests are kept, `most_stops`: how many stops of each.
+    /// Creates an empty tally. `most` is the maximum number of requests kept, `most_stops` the maximum number of stops
+    /// per request.
     pub fn new(most: usize, most_stops: usize) -> Self {
         Self {
             record: ReportedRequests::default(),
@@ -59,7 +61,7 @@ impl RequestTally {
         }
     }
 
-    /// Another one ended.
+    /// Adds a finished request.
     pub fn observe(&mut self, request: &Request, base: UnixBase) {
         let record = &mut self.record;
         record.count += 1;
@@ -80,14 +82,14 @@ impl RequestTally {
         }
     }
 
-    /// What it came to.
+    /// Returns the accumulated record.
     pub fn record(&self) -> &ReportedRequests {
         &self.record
     }
 }
 
 impl ReportedRequests {
-    /// Both together, with `most` of the requests that lost most.
+    /// Adds another record, and keeps `most` of the requests that lost the most time.
     pub fn add(&mut self, other: &Self, most: usize) {
         self.count += other.count;
         self.known += other.known;

@@ -1,4 +1,4 @@
-//! The overview: incidents, and a row for each process.
+//! The overview: incidents, and one row per process.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use gc_rules::rule::Severity;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// `/api/v1/overview`.
+/// Response of `/api/v1/overview`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct OverviewRecord {
-    /// When this was so, Unix milliseconds.
+    /// Time of the response, in Unix milliseconds.
     pub at_ms: u64,
-    /// The version of gcwatch.
+    /// Version of gcwatch.
     pub version: &'static str,
-    /// The name of this host.
+    /// Name of this host.
     pub host: Option<String>,
-    /// Where figures of a service are shown, with `{service}`, `{from}` and others: `web.grafana_url`.
+    /// URL template of a page with figures of a service, with `{service}`, `{from}` and others: `web.grafana_url`.
     pub grafana_url: Option<String>,
-    /// False: gcwatch has not looked at all processes yet, or is ending.
+    /// Whether gcwatch has inspected all processes and is not shutting down.
     pub ready: bool,
-    /// Open incidents, the most severe first; after them the newest that ended.
+    /// Open incidents, the most severe first, followed by the most recently closed incidents.
     pub incidents: Vec<IncidentRecord>,
-    /// How many processes are in each state.
+    /// Number of processes in each state.
     pub states: BTreeMap<&'static str, u64>,
-    /// Every .NET process that is known, by pid.
+    /// All known .NET processes, by pid.
     pub processes: Vec<ProcessRow>,
-    /// Processes that exited and are remembered, the newest first; `since` is when, `detail` why.
+    /// Remembered processes that have exited, the newest first. `since` is the exit time, `detail` the reason.
     pub exited: Vec<ProcessRow>,
 }
 
 /// A process in the overview.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ProcessRow {
-    /// The host's pid.
+    /// Pid on the host.
     pub pid: u32,
-    /// When it started, in ticks of the kernel: with the pid, which run it is.
+    /// Start time in kernel ticks, which identifies the run together with the pid.
     pub start_time: u64,
-    /// Its pid in its own pid namespace.
+    /// Pid in the process's own pid namespace.
     pub ns_pid: Option<u32>,
-    /// What it is called everywhere: the service's name where it is known, else the entry assembly.
+    /// Display name: the name of the service if it is known, or of the entry assembly.
     pub name: String,
-    /// The entry assembly's name, else the executable's.
+    /// Name of the entry assembly, or of the executable if there is no entry assembly.
     pub process: String,
     /// `service.name`.
     pub service: Option<String>,
@@ -51,108 +51,109 @@ pub struct ProcessRow {
     pub pod: Option<String>,
     /// `k8s.container.name`.
     pub container: Option<String>,
-    /// The runtime's version.
+    /// Version of the runtime.
     pub runtime: Option<String>,
-    /// How the collector works: `workstation` or `server`, with `background` and `adapting` where that is known.
+    /// Operating mode of the collector: `workstation` or `server`, with `background` and `adapting` if known.
     pub collector: Option<String>,
-    /// As in `/api/v1/targets`.
+    /// State of monitoring, as in `/api/v1/targets`.
     pub state: &'static str,
-    /// Why nothing is read, one word.
+    /// Reason why the process is not read, one word.
     pub reason: Option<String>,
-    /// One sentence on the state.
+    /// Explanation of the state, in one sentence.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// Recommended action.
     pub remedy: Option<String>,
-    /// When the state began.
+    /// Start of the state.
     pub since: Option<String>,
-    /// The highest severity of its open incidents.
+    /// Highest severity of the open incidents.
     pub severity: Option<Severity>,
-    /// Its open incidents.
+    /// Number of open incidents.
     pub incidents: usize,
-    /// The last minute; null: nothing was ever read.
+    /// Figures of the last minute; null if no data was ever read.
     pub minute: Option<MinuteRecord>,
     /// Bytes in all generations after the newest collection.
     pub heap_after: Option<u64>,
-    /// Bytes that the heap may commit at most.
+    /// Maximum bytes that the heap can commit.
     pub heap_limit: Option<u64>,
-    /// Bytes that its container uses, without pages that can be freed at once.
+    /// Bytes that the container uses, without pages that can be freed immediately.
     pub container_memory: Option<u64>,
-    /// Bytes that its container may use.
+    /// Memory limit of the container in bytes.
     pub container_limit: Option<u64>,
-    /// Where its memory is; null: not known yet.
+    /// Memory by kind; null while unknown.
     pub memory: Option<RowMemory>,
-    /// Collections since the first attach.
+    /// Number of collections since the first attach.
     pub collections: u64,
-    /// Number of the newest one.
+    /// Number of the newest collection.
     pub last_collection: Option<u32>,
-    /// When that was, Unix milliseconds.
+    /// Time of the newest collection, in Unix milliseconds.
     pub last_collection_ms: Option<u64>,
-    /// From its end until it was processed.
+    /// Time from the end of the newest collection until it was processed.
     pub lag_ns: Option<u64>,
-    /// Events that the runtime dropped; null where it numbers nothing.
+    /// Number of events that the runtime dropped; null if it does not number its events.
     pub lost_events: Option<u64>,
-    /// Collections that lie in a loss of events.
+    /// Number of collections that overlap a loss of events.
     pub lossy: u64,
-    /// Half an hour in 60 points. Null in events between which it has hardly changed: the one before holds.
+    /// The last 30 minutes in 60 points. Null in an event if it has hardly changed since the previous event, which then
+    /// still applies.
     pub spark: Option<SparkRecord>,
 }
 
-/// Where the memory of a process and its container is, bytes; null: unknown.
+/// Memory of a process and its container by kind, in bytes; null if unknown.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct RowMemory {
-    /// The smallest limit that applies; null also where there is none.
+    /// Smallest limit that applies; null if it is unknown or there is no limit.
     pub limit: Option<u64>,
-    /// The highest usage since the first attach, of one reading in 15 s.
+    /// Highest usage since the first attach, with one reading every 15 s.
     pub peak: Option<u64>,
-    /// All that is in use.
+    /// Memory in use.
     pub usage: Option<u64>,
-    /// Live objects: old ones as of the newest full collection.
+    /// Live objects; old objects are as of the newest full collection.
     pub live: Option<u64>,
     /// Old objects that no full collection has looked at.
     pub not_looked_at: Option<u64>,
-    /// Free space between them.
+    /// Free space between objects.
     pub free: Option<u64>,
-    /// What the collector has committed beyond its objects, as far as it is resident.
+    /// Resident memory that the collector has committed beyond its objects.
     pub committed_unused: Option<u64>,
     /// The process's other memory.
     pub native: Option<u64>,
 }
 
-/// The last minute of a process: six whole buckets of ten seconds, and the one that is open.
+/// The last minute of a process: six whole buckets of ten seconds, and the open bucket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MinuteRecord {
-    /// How long it really is: 60 to 70 s, less after the first attach.
+    /// Actual length: 60 to 70 s, or less shortly after the first attach.
     pub window_ns: u64,
-    /// For how long the managed threads were suspended.
+    /// Time for which the managed threads were suspended.
     pub stopped_ns: u64,
-    /// The share of that, 0 to 1.
+    /// Share of the stopped time, 0 to 1.
     pub stopped_share: Option<f64>,
-    /// The longest pause of a collection.
+    /// Longest pause of a collection.
     pub longest_ns: Option<u64>,
-    /// Half of the pauses are no longer. Up to half too long: from classes of lengths.
+    /// Median of the pauses, too high by at most half because lengths are counted in classes.
     pub p50_ns: Option<u64>,
-    /// 99 of a hundred pauses are no longer. Up to half too long.
+    /// 99th percentile of the pauses, too high by at most half.
     pub p99_ns: Option<u64>,
-    /// Collections of generation 0.
+    /// Number of collections of generation 0.
     pub gen0: u64,
-    /// Of generation 1.
+    /// Number of collections of generation 1.
     pub gen1: u64,
-    /// Of generation 2 that stopped the process while they ran.
+    /// Number of collections of generation 2 that stopped the process while they ran.
     pub gen2: u64,
-    /// Background collections.
+    /// Number of background collections.
     pub background: u64,
-    /// Of all, the ones that code asked for.
+    /// Number of collections requested by code.
     pub induced: u64,
-    /// Bytes allocated; null: no collection says.
+    /// Bytes allocated; null if no collection shows it.
     pub allocated: Option<u64>,
-    /// More was allocated: of some collection it is not known how much before it.
+    /// Whether the true allocation is higher, because the allocation before some collection is unknown.
     pub allocated_lower_bound: bool,
 }
 
-/// Half an hour in points of 30 s, the oldest first.
+/// The last 30 minutes in points of 30 s, the oldest first.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SparkRecord {
-    /// Share of the time stopped, per mille; null: not read, or nothing was seen.
+    /// Share of stopped time per point, in per mille; null if the process was not read or no data was observed.
     pub stopped: Vec<Option<u16>>,
     /// Bytes in the heap after the last collection, in KiB.
     pub heap: Vec<Option<u64>>,

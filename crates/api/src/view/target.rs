@@ -3,55 +3,55 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One process: who it is, and how it is read.
+/// A process: its identity, and the state of reading it.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TargetView {
-    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's
-    /// name.
+    /// Pid on the host. For a process that is not visible to gcwatch (see `targets.sockets`), the pid in the name of
+    /// its socket.
     pub pid: u32,
-    /// Its pid in its own pid namespace.
+    /// Pid in the process's own pid namespace.
     pub ns_pid: Option<u32>,
-    /// The entry assembly's name, else the executable's.
+    /// Name of the entry assembly, or of the executable if there is no entry assembly.
     pub name: String,
-    /// `service.name` of its resource.
+    /// `service.name` of the resource.
     pub service_name: Option<String>,
-    /// The runtime's version.
+    /// Version of the runtime.
     pub runtime: Option<String>,
-    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`,
-    /// `ended`.
+    /// State of monitoring: `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`,
+    /// `attached`, `detached` or `ended`.
     pub state: &'static str,
-    /// For `unattachable`: one word, as in `gcwatch ps`.
+    /// Reason for `unattachable` as one word, as in `gcwatch ps`.
     pub reason: Option<String>,
-    /// One sentence on the state.
+    /// Explanation of the state, in one sentence.
     pub detail: Option<String>,
-    /// When the state began, RFC 3339.
+    /// Start of the state, RFC 3339.
     pub since: Option<String>,
-    /// When it was attached to for the first time, RFC 3339: where its totals begin.
+    /// Time of the first attach, RFC 3339, at which the totals start.
     pub first_attached: Option<String>,
-    /// Sessions begun.
+    /// Number of sessions started.
     pub sessions: u64,
-    /// How often what another tool's session left behind in it was healed.
+    /// Number of times the leftovers of another tool's session were removed from the process.
     pub healings: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Events read.
+    /// Number of events read.
     pub events: u64,
-    /// Events that the runtime dropped; null where it numbers nothing.
+    /// Number of events that the runtime dropped; null if it does not number its events.
     pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
+    /// Number of events whose payload could not be decoded.
     pub undecodable_events: u64,
-    /// Collections observed.
+    /// Number of collections observed.
     pub collections: u64,
-    /// Of those, how many lie in a loss of events.
+    /// Number of collections that overlap a loss of events.
     pub lossy: u64,
-    /// Of those, of how many a part was never seen.
+    /// Number of collections with a part that was never observed.
     pub incomplete: u64,
-    /// Number of the newest one.
+    /// Number of the newest collection.
     pub last_collection: Option<u32>,
-    /// From its end until it was processed, nanoseconds.
+    /// Time from the end of the newest collection until it was processed, in nanoseconds.
     pub lag_ns: Option<u64>,
-    /// What shows that it exports the metrics of its runtime itself; null: nothing does.
+    /// Evidence that the process exports its own runtime metrics; null if there is no evidence.
     pub exports_runtime: Option<&'static str>,
-    /// The attributes of its resource.
+    /// Attributes of the resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
 }

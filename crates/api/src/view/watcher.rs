@@ -5,124 +5,124 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// `/api/v1/self`.
+/// Response of `/api/v1/self`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WatcherRecord {
-    /// When this was so, Unix milliseconds.
+    /// Time of the response, in Unix milliseconds.
     pub at_ms: u64,
-    /// Its version.
+    /// Version of gcwatch.
     pub version: &'static str,
-    /// Its pid.
+    /// Pid of gcwatch.
     pub pid: u32,
-    /// When it began, RFC 3339.
+    /// Start time of gcwatch, RFC 3339.
     pub started: Option<String>,
-    /// What it uses.
+    /// Resource usage of gcwatch.
     pub usage: UsageRecord,
-    /// The parts that must be alive.
+    /// Parts that must be alive.
     pub parts: Vec<PartRecord>,
-    /// The receivers of spans, metrics, log records and incidents.
+    /// Receivers of spans, metrics, log records and incidents.
     pub receivers: Vec<ReceiverRecord>,
-    /// What it reads.
+    /// Sums over all streams.
     pub streams: StreamsRecord,
-    /// How often it stalled itself, and for how long in all.
+    /// Number of times gcwatch itself stalled.
     pub stalls: u64,
-    /// Their length.
+    /// Total duration of the stalls.
     pub stalled_ns: u64,
-    /// Its listener.
+    /// The listener.
     pub listener: ListenerRecord,
-    /// Processes from which nothing is read, by reason.
+    /// Number of processes that are not read, by reason.
     pub not_read: BTreeMap<String, u64>,
-    /// Processes that export the metrics of their runtime themselves, so that gcwatch exports no `dotnet.gc.*` of them
+    /// Processes that export the metrics of their runtime themselves, so that gcwatch exports no `dotnet.gc.*` for them
     /// (`metrics.runtime_metrics: auto`).
     pub exports_runtime: Vec<ExportsRuntimeRecord>,
-    /// What it counted and did not do, because of a limit; by name, without what is 0.
+    /// Number of actions not taken because of a limit, by name, without entries of 0.
     pub limits: BTreeMap<&'static str, u64>,
 }
 
 /// A process that exports the metrics of its runtime itself.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ExportsRuntimeRecord {
-    /// Its pid.
+    /// Pid of the process.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub process: String,
-    /// The file in its memory that shows it.
+    /// File mapped in the process that indicates the export.
     pub sign: &'static str,
 }
 
-/// What gcwatch uses, as the kernel counts it. Null: cannot be read.
+/// Resource usage of gcwatch, as counted by the kernel. Null if it cannot be read.
 #[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct UsageRecord {
-    /// CPU time in user mode, seconds.
+    /// CPU time in user mode, in seconds.
     pub cpu_user_s: Option<f64>,
-    /// CPU time in the kernel, seconds.
+    /// CPU time in the kernel, in seconds.
     pub cpu_system_s: Option<f64>,
     /// Resident bytes.
     pub resident: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u64>,
-    /// Open files.
+    /// Number of open files.
     pub descriptors: Option<u64>,
 }
 
 /// A part that must be alive.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PartRecord {
-    /// Its name, one word.
+    /// Name of the part, one word.
     pub name: &'static str,
-    /// How long ago it was alive.
+    /// Time since the part was last active.
     pub age_ns: u64,
-    /// That is too long.
+    /// Whether the part has been inactive for too long.
     pub late: bool,
 }
 
-/// A receiver.
+/// A receiver of telemetry.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReceiverRecord {
-    /// `traces`, `metrics`, `logs`, `incidents`.
+    /// Signal: `traces`, `metrics`, `logs` or `incidents`.
     pub signal: &'static str,
-    /// Which one, without what may be secret.
+    /// Name of the receiver, without secrets.
     pub name: String,
-    /// `off`, `idle` (nothing was sent yet), `ok`, `failing`, `unsupported`.
+    /// State: `off`, `idle` (no item has been sent yet), `ok`, `failing` or `unsupported`.
     pub state: &'static str,
-    /// Items that wait or are being sent.
+    /// Number of items that wait or are being sent.
     pub waiting: u64,
-    /// Items that it accepted.
+    /// Number of items that the receiver accepted.
     pub sent: u64,
-    /// Items that were dropped, by reason; without what is 0.
+    /// Number of dropped items by reason, without entries of 0.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Requests that failed, by reason; without what is 0.
+    /// Number of failed requests by reason, without entries of 0.
     pub failures: BTreeMap<&'static str, u64>,
-    /// The newest error; it is kept after a recovery.
+    /// Most recent error; it is kept after a recovery.
     pub last_error: Option<String>,
-    /// When that was, RFC 3339.
+    /// Time of that error, RFC 3339.
     pub last_error_at: Option<String>,
 }
 
 /// All streams together.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StreamsRecord {
-    /// Processes whose events are read.
+    /// Number of processes whose events are read.
     pub attached: u64,
-    /// Events read, of the processes that are known now.
+    /// Number of events read from the processes that are known now.
     pub events: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Events that runtimes dropped.
+    /// Number of events that runtimes dropped.
     pub lost_events: u64,
-    /// The longest lag of a process.
+    /// Longest lag of a process.
     pub lag_ns: Option<u64>,
-    /// Collections since gcwatch began.
+    /// Number of collections since gcwatch started.
     pub collections: u64,
-    /// Spans since gcwatch began.
+    /// Number of spans since gcwatch started.
     pub spans: u64,
 }
 
 /// The listener.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ListenerRecord {
-    /// Pages that follow by events now.
+    /// Number of pages that currently receive events.
     pub viewers: usize,
-    /// How many there may be.
+    /// Maximum number of pages that receive events.
     pub most_viewers: usize,
 }

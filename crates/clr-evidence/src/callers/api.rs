@@ -1,4 +1,4 @@
-//! What a caller called: read from the frames of its stack that are the collector's, and, where the call was inlined,
+//! Determines the method that a caller called, from the collector's frames on its stack or, if the call was inlined,
 //! from the runtime's reason.
 
 use clr_gc::event::GcReason;
@@ -7,7 +7,7 @@ use crate::callers::Sum;
 use crate::callers::record::Evidence;
 use crate::name::Frame;
 
-/// What was called, how that is known, and the frames from the method that called it outwards.
+/// Returns the called method, the evidence for it, and the frames from its caller outwards.
 pub(super) fn asked<'a>(
     reason: u32,
     sum: &Sum,
@@ -21,7 +21,7 @@ pub(super) fn asked<'a>(
     if is_allocation {
         return (Some("allocation"), Some(Evidence::Reason), frames);
     }
-    // A stub between the call and the collector may have no name.
+    // A stub between the call and the collector can be unnamed.
     let is_collectors = |frame: &Frame| {
         frame.is_unknown() || frame.raw.starts_with("System.GC.") || frame.raw.starts_with("dynamicClass.IL_STUB")
     };
@@ -40,7 +40,7 @@ pub(super) fn asked<'a>(
     if frames.iter().all(|frame| frame.is_unknown()) {
         return (None, None, frames);
     }
-    // The call was compiled into the method that made it. Managed code has one way only to these reasons.
+    // The call was inlined into the calling method. In managed code, only one method has these reasons.
     match reason {
         GcReason::INDUCED_COMPACTING | GcReason::INDUCED_AGGRESSIVE => {
             (Some("GC.Collect"), Some(Evidence::Reason), frames)
@@ -51,8 +51,8 @@ pub(super) fn asked<'a>(
     }
 }
 
-/// The public method that a frame of `System.GC` is, or is behind: `_Collect`, or since .NET 11 a local function of it,
-/// `<_Collect>g____PInvoke|8_0`.
+/// Returns the public method for a frame of `System.GC`, which is the method itself or an internal method: `_Collect`
+/// or, since .NET 11, a local function of it, `<_Collect>g____PInvoke|8_0`.
 fn api(called: &str) -> &'static str {
     let outer = called.strip_prefix('<').and_then(|called| called.split('>').next());
     match outer.unwrap_or(called).trim_matches('_') {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::site::Site;
 
-    /// Frames as long as the test.
+    /// Returns frames with a static lifetime.
     fn frames(raw: &[(&str, &str)]) -> Vec<&'static Frame> {
         let frames = raw.iter().map(|(namespace, name)| Frame::of(namespace, name));
         frames.map(leak).collect()
@@ -82,15 +82,15 @@ mod tests {
         Box::leak(Box::new(frame))
     }
 
-    /// Scenario: stacks of requests as runtimes write them.
-    /// Guarantee: what was called, and the own method nearest to it.
+    /// Scenario: stacks of triggers are in the format of runtimes.
+    /// Guarantee: the called method and the nearest own method are determined.
     #[test]
-    fn what_was_called_and_by_whom() {
+    fn called_method_and_caller_are_found() {
         let collected = Sum {
             collections: 1,
             ..Sum::default()
         };
-        // Reason, frames, and what is found of them: the call and the method.
+        // Reason, frames, and the expected result: the called method and its caller.
         let table = "
 1 / System.GC _Collect, System.GC Collect, A.Cache Trim, A.P Main / GC.Collect / A.Cache.Trim
 1 / dynamicClass IL_STUB_PInvoke, System.GC Collect, System.Reflection.MethodBaseInvoker InvokeWithNoArgs, A.P ByReflection / GC.Collect / A.P.ByReflection
@@ -115,10 +115,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a request whose call was inlined, which led to no collection; and one behind a stub without a name.
-    /// Guarantee: the first can only be a no-GC region; the stub is not taken for who asked.
+    /// Scenario: the call of a trigger without a collection was inlined; another call is behind an unnamed stub.
+    /// Guarantee: the first call is a no-GC region; the stub is not the caller.
     #[test]
-    fn calls_without_a_frame_are_known_by_their_reason() {
+    fn inlined_call_is_known_by_its_reason() {
         let none = Sum {
             without_collection: 1,
             ..Sum::default()

@@ -1,34 +1,34 @@
-//! What is reported of callers: a record for each, and what they add up to.
+//! The records of callers, and their sums.
 
 use serde::Serialize;
 
 use crate::name::Name;
 use crate::site::{Stack, are_said};
 
-/// Who makes a process collect.
+/// The callers that trigger collections in a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callers {
-    /// One for each caller, those that stopped the process longest first.
+    /// One record per caller, ordered by stopped time, longest first.
     pub callers: Vec<Caller>,
-    /// Requests.
+    /// Number of triggers.
     pub triggers: u64,
-    /// Collections.
+    /// Number of collections.
     pub collections: u64,
-    /// How long the process was stopped for them; `None`: unknown of all.
+    /// Time for which the process was stopped, in nanoseconds; `None` if it is unknown for all collections.
     pub stopped_ns: Option<i64>,
-    /// Stops without a request: whose, the runtime does not say.
+    /// Number of stops without a trigger. The runtime does not report their origin.
     pub unasked_stops: u64,
-    /// How long those lasted.
+    /// Duration of the stops without a trigger, in nanoseconds.
     pub unasked_stopped_ns: Option<i64>,
 }
 
-/// How it is known what was called.
+/// Evidence for the called method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// By the runtime's reason, and by whether a collection came: the call itself was inlined.
+    /// The runtime's reason, and whether a collection followed. The call itself was inlined.
     Reason,
-    /// A frame says it.
+    /// A frame on the stack.
     Frame,
 }
 
@@ -36,35 +36,35 @@ pub enum Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caller {
     pub(super) kind: &'static str,
-    /// What was called: `GC.Collect`, `AddMemoryPressure`, `TryStartNoGCRegion`, `allocation`; `None`: neither a frame
-    /// nor the reason says it.
+    /// Called method: `GC.Collect`, `AddMemoryPressure`, `TryStartNoGCRegion`, `allocation`; `None` if neither a frame
+    /// nor the reason identifies it.
     pub api: Option<&'static str>,
-    /// How that is known.
+    /// Evidence for the called method.
     pub api_from: Option<Evidence>,
-    /// The nearest frame that is not of the framework; where there is none, the nearest that has a name. `None`: no
-    /// frame has one.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
+    /// frame has a name.
     pub site: Option<Name>,
-    /// Where the site is a library's: the nearest frame of the program itself behind it; `None`: there is none.
+    /// Nearest frame of the program itself, if the site belongs to a library; `None` if there is no such frame.
     pub called_by: Option<Name>,
-    /// The runtime's reason.
+    /// Reason of the runtime.
     pub reason: &'static str,
-    /// Readable names, from the method that asked outwards; of several stacks of a site, the most frequent one.
+    /// Readable names, from the triggering method outwards. If the site has several stacks, the most frequent one.
     pub frames: Vec<Name>,
-    /// The same as the runtime writes them; an address where nothing names it.
+    /// Names of the same frames in the runtime, or addresses of frames without a name.
     pub raw_frames: Vec<Name>,
-    /// Where there were several ways to the site: the most frequent ones, with the requests of each.
+    /// Most frequent call paths to the site with the triggers of each; empty if there is only one path.
     #[serde(skip_serializing_if = "are_said")]
     pub stacks: Vec<Stack>,
-    /// Requests.
+    /// Number of triggers.
     pub triggers: u64,
-    /// Collections that answered them.
+    /// Number of collections that followed the triggers.
     pub collections: u64,
-    /// Requests that led to none.
+    /// Number of triggers without a collection.
     pub without_collection: u64,
-    /// How long the process was stopped for it.
+    /// Time for which the process was stopped, in nanoseconds.
     pub stopped_ns: Option<i64>,
-    /// From when on it was watched, on the stream's clock.
+    /// Start of the observation, in nanoseconds of the stream's clock.
     pub start_ns: Option<i64>,
-    /// Until when.
+    /// End of the observation, in nanoseconds of the stream's clock.
     pub end_ns: Option<i64>,
 }

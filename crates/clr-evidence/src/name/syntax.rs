@@ -1,16 +1,16 @@
-//! Names of types and of their members as the runtime writes them, taken apart. Either has the other in it: a generic
-//! method's name its arguments, the type of a state machine the name of the method that it was made of.
+//! Parser for names of types and their members in the runtime's format. Either can contain the other: the name of a
+//! generic method contains types, and the type of a state machine contains the name of its method.
 
 use super::MAX_DEPTH;
 use super::compiler_generated::{bracketed, lambda, of_file, state_machine};
 
-/// A type's name, taken apart.
+/// A parsed type name.
 #[derive(Debug)]
 pub(super) struct Type {
-    /// `Shop.Outer`1`, `Inner`.
+    /// Path of the nested types: `Shop.Outer`1`, `Inner`.
     path: Vec<String>,
     arguments: Vec<Type>,
-    /// `[]`, `*` and the like.
+    /// Suffix such as `[]` and `*`.
     tail: String,
 }
 
@@ -25,7 +25,7 @@ impl Type {
         if depth > MAX_DEPTH {
             return None;
         }
-        // Brackets and commas inside of <> belong to a name that the compiler made.
+        // Brackets and commas inside <> belong to a compiler-generated name.
         let mut angles = 0_u32;
         let end = rest.char_indices().find_map(|(at, character)| {
             match character {
@@ -70,7 +70,7 @@ impl Type {
     fn read_arguments(&mut self, rest: &mut &str, depth: u32) -> Option<()> {
         loop {
             if let Some(after) = rest.strip_prefix('[') {
-                // With its assembly: [System.Int32, System.Private.CoreLib, ...].
+                // An argument with its assembly: [System.Int32, System.Private.CoreLib, ...].
                 *rest = after;
                 self.arguments.push(Self::read(rest, depth + 1)?);
                 let end = rest.find(']')?;
@@ -87,10 +87,10 @@ impl Type {
         }
     }
 
-    /// The names of the type and of those that it is nested in, with their arguments.
+    /// Returns the names of the enclosing types and of the type, with their arguments.
     pub(super) fn segments(&self) -> Vec<String> {
         let arities = self.path.iter().map(|segment| arity(segment).1);
-        // Of a nested type samples have the last name alone, with the arguments of all.
+        // For a nested type, samples contain only the last name, with the arguments of all enclosing types.
         let mut surplus = self.arguments.len().saturating_sub(arities.sum());
         let mut arguments = self.arguments.iter().map(Self::short);
         let last = self.path.len().saturating_sub(1);
@@ -116,7 +116,7 @@ impl Type {
         segments.collect()
     }
 
-    /// Without namespace, and by the word that C# has for it.
+    /// Returns the name without namespace, or its C# keyword.
     pub(super) fn short(&self) -> String {
         let word = match self.path.as_slice() {
             [only] => keyword(only),
@@ -142,7 +142,7 @@ impl Type {
     }
 }
 
-/// The name of `Map`2` and the number of its own arguments.
+/// Returns the name in `Map`2` and the number of its own arguments.
 fn arity(segment: &str) -> (&str, usize) {
     let parts = segment.rsplit_once('`');
     match parts.map(|(name, arity)| (name, arity.parse::<usize>())) {
@@ -178,7 +178,7 @@ fn keyword(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What the compiler made of code, for who reads of types.
+/// Returns the readable name of a compiler-generated type.
 fn made(segment: &str) -> Option<String> {
     if let Some(number) = segment.strip_prefix("<>c__DisplayClass") {
         return Some(format!("closure {number}"));
@@ -194,7 +194,7 @@ fn made(segment: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// A method's own name, without its type, taken apart: lambdas, local functions, arguments, explicit implementations.
+/// A parsed method name without its type: lambdas, local functions, arguments, explicit implementations.
 pub(super) struct Own {
     pub(super) base: String,
     pub(super) suffix: Option<String>,
@@ -216,7 +216,7 @@ impl Own {
                 let local = local.split('|').next().unwrap_or(local);
                 Some(format!("local function {local}"))
             } else if matches!(rest, "" | "$") {
-                // `<Main>$` of top-level statements, the `<Main>` that waits for an asynchronous one, `<Clone>$`.
+                // `<Main>$` of top-level statements, the `<Main>` that waits for an asynchronous `Main`, or `<Clone>$`.
                 None
             } else {
                 return Self {
@@ -238,7 +238,7 @@ impl Own {
         }
         // The arguments of a generic method.
         let plain = name.split_once('[').map(|(plain, _)| plain);
-        // A bracket within <> is of an array, in the name of an explicit implementation.
+        // A bracket inside <> belongs to an array in the name of an explicit implementation.
         let is_outside = |plain: &&str| plain.matches('<').count() == plain.matches('>').count();
         let base = match plain.filter(is_outside) {
             Some(plain) if !plain.is_empty() => match parse(name) {
@@ -257,7 +257,7 @@ impl Own {
     }
 }
 
-/// `System.Collections.IEnumerable.GetEnumerator` of an explicit implementation: namespaces are left out.
+/// Removes the namespaces from an explicit implementation such as `System.Collections.IEnumerable.GetEnumerator`.
 fn explicit(name: &str) -> String {
     if name.starts_with('.') {
         return name.to_owned();
@@ -278,7 +278,8 @@ fn explicit(name: &str) -> String {
     }
 }
 
-/// A type as C# writes it in the name of an explicit implementation, `System.IComparable<System.Int32>`, in short.
+/// Shortens a type in C# syntax from the name of an explicit implementation, such as
+/// `System.IComparable<System.Int32>`.
 fn written(text: &str) -> String {
     let mut short = String::new();
     let is_mark = |letter: char| matches!(letter, '<' | '>' | ',' | '[' | ']' | '*' | '&' | '?' | ' ');

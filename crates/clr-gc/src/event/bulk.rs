@@ -1,8 +1,8 @@
 //! Heap dumps: types, nodes, edges, roots and ranges in bulk.
 //!
-//! A monitor never asks for them (their keywords make every collection slower); a recording made by another tool may
-//! have them. They come in several events each, numbered by Index. Bytes seen of 22 only (.NET Core 3.0 on 64 bits, 3.1
-//! on 32); all the others are the manifest's word.
+//! A monitor never requests these events because their keywords make every collection slower. A recording made by
+//! another tool can contain them. Each kind is split into several events, numbered by Index. Bytes have been observed
+//! only for event 22 (.NET Core 3.0 on 64 bits, 3.1 on 32); the other layouts follow the manifest.
 
 use super::enums::RootKind;
 use super::fields::Numbers;
@@ -13,11 +13,11 @@ use super::rows::Rows;
 use super::text::Utf16;
 
 record! {
-    /// BulkType (15, keyword 0x80000): names of types. Version 0 (6 bytes + rows of varying length).
+    /// BulkType (15, keyword 0x80000): type names. Version 0 (6 bytes + rows of varying length).
     BulkType<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The types.
         values: Rows<'a, BulkTypeRow<'a>> = "Values",
@@ -25,19 +25,19 @@ record! {
 
     /// A type in [`BulkType`]: 29 bytes, the name, and its type parameters.
     BulkTypeRow<'a> {
-        /// Method table.
+        /// Method table of the type.
         type_id: u64 = "TypeID",
-        /// Module.
+        /// Module of the type.
         module_id: u64 = "ModuleID",
-        /// Token in the module's metadata.
+        /// Token in the metadata of the module.
         type_name_id: u32 = "TypeNameID",
-        /// Bits: 1 delegate, 2 finalizable, 4 COM object, 8 array; rank of the array from bit 8.
+        /// Bits: 1 delegate, 2 finalizable, 4 COM object, 8 array. The rank of an array starts at bit 8.
         flags: u32 = "Flags",
         /// ECMA-335 element type.
         cor_element_type: u8 = "CorElementType",
-        /// Name.
+        /// Name of the type.
         name: Utf16<'a> = "Name",
-        /// How many type parameters.
+        /// Number of type parameters.
         type_parameter_count: u32 as Count<u32> = "TypeParameterCount",
         /// Method tables of the type parameters.
         type_parameters: Numbers<'a> = "TypeParameters",
@@ -45,11 +45,11 @@ record! {
 
     /// GCBulkRootEdge (16, keyword 0x100000): roots. Version 0 (10 bytes + 21 per row on 64 bits, 13 on 32).
     BulkRootEdge<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The roots.
         values: Rows<'a, RootEdge> = "Values",
@@ -57,24 +57,24 @@ record! {
 
     /// A root in [`BulkRootEdge`].
     RootEdge {
-        /// The object.
+        /// Address of the object.
         rooted_node_address: u64 as Ptr = "RootedNodeAddress",
-        /// Where the root is.
+        /// Kind of the root.
         gc_root_kind: RootKind as Byte<RootKind> = "GCRootKind",
-        /// What it is like.
+        /// Properties of the root.
         gc_root_flag: RootFlags = "GCRootFlag",
-        /// The root's own address or number.
+        /// Address or number of the root itself.
         gc_root_id: u64 as Ptr = "GCRootID",
     }
 
     /// GCBulkRootConditionalWeakTableElementEdge (17, keyword 0x100000): edges through dependent handles. Version 0
     /// (10 bytes + 24 per row on 64 bits, 12 on 32).
     BulkRootConditionalWeakTableElementEdge<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The edges.
         values: Rows<'a, WeakTableEdge> = "Values",
@@ -82,21 +82,21 @@ record! {
 
     /// An edge in [`BulkRootConditionalWeakTableElementEdge`].
     WeakTableEdge {
-        /// The key.
+        /// Key of the edge.
         gc_key_node_id: u64 as Ptr = "GCKeyNodeID",
-        /// What it keeps.
+        /// Value that the key keeps alive.
         gc_value_node_id: u64 as Ptr = "GCValueNodeID",
-        /// The handle.
+        /// Handle of the edge.
         gc_root_id: u64 as Ptr = "GCRootID",
     }
 
     /// GCBulkNode (18, keyword 0x100000): objects. Version 0 (10 bytes + 32 per row on 64 bits, 28 on 32).
     BulkNode<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The objects.
         values: Rows<'a, HeapNode> = "Values",
@@ -104,24 +104,24 @@ record! {
 
     /// An object in [`BulkNode`].
     HeapNode {
-        /// Where.
+        /// Address of the object.
         address: u64 as Ptr = "Address",
-        /// Bytes.
+        /// Size of the object in bytes.
         size: u64 = "Size",
-        /// Method table.
+        /// Method table of the object.
         type_id: u64 = "TypeID",
-        /// How many of the edges in GCBulkEdge are its own.
+        /// Number of edges in GCBulkEdge that belong to this object.
         edge_count: u64 = "EdgeCount",
     }
 
     /// GCBulkEdge (19, keyword 0x100000): references, in the order of the nodes. Version 0 (10 bytes + 12 per row on 64
     /// bits, 8 on 32).
     BulkEdge<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The references.
         values: Rows<'a, HeapEdge> = "Values",
@@ -129,20 +129,21 @@ record! {
 
     /// A reference in [`BulkEdge`].
     HeapEdge {
-        /// The object referred to.
+        /// Address of the referenced object.
         value: u64 as Ptr = "Value",
-        /// The field; 0 in practice.
+        /// Field of the reference; 0 in practice.
         referencing_field_id: u32 = "ReferencingFieldID",
     }
 
-    /// GCBulkSurvivingObjectRanges (21, keyword 0x400000): survivors that stay. Version 0 (10 bytes + 16 per row on 64
+    /// GCBulkSurvivingObjectRanges (21, keyword 0x400000): survivors that are not moved. Version 0 (10 bytes + 16 per
+    /// row on 64
     /// bits, 12 on 32).
     BulkSurvivingObjectRanges<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The ranges.
         values: Rows<'a, SurvivingRange> = "Values",
@@ -150,20 +151,20 @@ record! {
 
     /// A range in [`BulkSurvivingObjectRanges`].
     SurvivingRange {
-        /// Where it begins.
+        /// Start of the range.
         range_base: u64 as Ptr = "RangeBase",
-        /// Bytes.
+        /// Length of the range in bytes.
         range_length: u64 = "RangeLength",
     }
 
-    /// GCBulkMovedObjectRanges (22, keyword 0x400000): survivors that move. Version 0 (10 bytes + 24 per row on 64
+    /// GCBulkMovedObjectRanges (22, keyword 0x400000): survivors that are moved. Version 0 (10 bytes + 24 per row on 64
     /// bits, 16 on 32).
     BulkMovedObjectRanges<'a> {
-        /// Number of this event among its kind.
+        /// Sequence number of the event among the events of its kind.
         index: u32 = "Index",
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The ranges.
         values: Rows<'a, MovedRange> = "Values",
@@ -171,19 +172,19 @@ record! {
 
     /// A range in [`BulkMovedObjectRanges`].
     MovedRange {
-        /// Where it began.
+        /// Start of the range before the move.
         old_range_base: u64 as Ptr = "OldRangeBase",
-        /// Where it begins now.
+        /// Start of the range after the move.
         new_range_base: u64 as Ptr = "NewRangeBase",
-        /// Bytes.
+        /// Length of the range in bytes.
         range_length: u64 = "RangeLength",
     }
 
-    /// GCBulkRootCCW (36, keyword 0x100000; Windows): objects that COM holds. Version 0 (6 bytes + 44 per row).
+    /// GCBulkRootCCW (36, keyword 0x100000; Windows): objects that COM keeps alive. Version 0 (6 bytes + 44 per row).
     BulkRootCcw<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The wrappers.
         values: Rows<'a, RootCcw> = "Values",
@@ -191,28 +192,28 @@ record! {
 
     /// A wrapper in [`BulkRootCcw`].
     RootCcw {
-        /// The root's number.
+        /// Number of the root.
         gc_root_id: u64 = "GCRootID",
-        /// The object.
+        /// Address of the object.
         object_id: u64 = "ObjectID",
-        /// Its method table.
+        /// Method table of the object.
         type_id: u64 = "TypeID",
-        /// Its COM interface.
+        /// COM interface of the wrapper.
         i_unknown: u64 = "IUnknown",
-        /// References by COM.
+        /// Number of references from COM.
         ref_count: u32 = "RefCount",
-        /// Of these, pegged.
+        /// Number of these references that are pegged.
         pegged_ref_count: u32 = "PeggedRefCount",
         /// Bits: 1 strong, 2 pegged.
         flags: u32 = "Flags",
     }
 
-    /// GCBulkRCW (37, keyword 0x100000; Windows): COM objects that managed objects hold. Version 0 (6 bytes + 40 per
-    /// row).
+    /// GCBulkRCW (37, keyword 0x100000; Windows): COM objects that managed objects keep alive. Version 0 (6 bytes + 40
+    /// per row).
     BulkRcw<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The wrappers.
         values: Rows<'a, Rcw> = "Values",
@@ -220,27 +221,27 @@ record! {
 
     /// A wrapper in [`BulkRcw`].
     Rcw {
-        /// The managed object.
+        /// Address of the managed object.
         object_id: u64 = "ObjectID",
-        /// Its method table.
+        /// Method table of the managed object.
         type_id: u64 = "TypeID",
-        /// The COM interface.
+        /// COM interface of the wrapper.
         i_unknown: u64 = "IUnknown",
-        /// The COM object's virtual table.
+        /// Virtual table of the COM object.
         v_table: u64 = "VTable",
-        /// References.
+        /// Number of references.
         ref_count: u32 = "RefCount",
-        /// Bits without known meaning.
+        /// Bits with unknown meaning.
         flags: u32 = "Flags",
     }
 
     /// GCBulkRootStaticVar (38, keyword 0x100000): static fields. Version 0 (14 bytes + rows of varying length).
     BulkRootStaticVar<'a> {
-        /// How many rows.
+        /// Number of rows.
         count: u32 as Count<u32> = "Count",
-        /// AppDomain.
+        /// AppDomain of the fields.
         app_domain_id: u64 = "AppDomainID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// The fields.
         values: Rows<'a, RootStaticVar<'a>> = "Values",
@@ -248,9 +249,9 @@ record! {
 
     /// A static field in [`BulkRootStaticVar`]: 28 bytes and the name.
     RootStaticVar<'a> {
-        /// The root's number.
+        /// Number of the root.
         gc_root_id: u64 = "GCRootID",
-        /// The object.
+        /// Address of the object.
         object_id: u64 = "ObjectID",
         /// Method table of the class.
         type_id: u64 = "TypeID",

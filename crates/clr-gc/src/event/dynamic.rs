@@ -1,7 +1,7 @@
-//! GCDynamicEvent: events that the collector adds without the manifest, distinguished by name.
+//! GCDynamicEvent: events that the collector sends outside the manifest, distinguished by name.
 //!
-//! Their data begins with a version of its own, 1 in every recording. Data with another version, or with a name that is
-//! not known, stays bytes. The names of the fields are those of TraceEvent where it has them.
+//! The data starts with its own version, which is 1 in every recording. Data with another version or an unknown name is
+//! kept as bytes. The field names are those of TraceEvent if it has them.
 
 use super::fields::{Fields, Value};
 use super::reader::{Cursor, Short, Wire};
@@ -9,18 +9,18 @@ use super::record::{Record, record};
 use super::text::Utf16;
 use nettrace::PointerSize;
 
-/// GCDynamicEvent (39): a name and bytes. Version 0 (8 bytes + name + data). .NET Core 3.1 has the event and never sent
-/// it.
+/// GCDynamicEvent (39): a name and bytes. Version 0 (8 bytes + name + data). .NET Core 3.1 defines the event but never
+/// sends it.
 ///
-/// Its [`Fields`] are `Name`, `DataSize`, then the fields of [`DynamicEvent::dynamic`] (`Data` where it is opaque),
+/// The [`Fields`] are `Name`, `DataSize`, then the fields of [`DynamicEvent::dynamic`] (`Data` if the data is opaque),
 /// and `ClrInstanceID`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DynamicEvent<'a> {
-    /// What the data is; case counts.
+    /// Kind of the data, case-sensitive.
     pub name: Utf16<'a>,
-    /// The data: a 16-bit version and what belongs to it.
+    /// The data: a 16-bit version and the fields of that version.
     pub data: &'a [u8],
-    /// Which runtime of the process.
+    /// Number of the runtime within its process.
     pub clr_instance: u16,
 }
 
@@ -64,24 +64,24 @@ impl Fields for DynamicEvent<'_> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum DynamicData<'a> {
-    /// Memory committed.
+    /// Committed memory.
     CommittedUsage(CommittedUsage),
-    /// DATAS: a measurement.
+    /// A DATAS measurement.
     SizeAdaptationSample(SizeAdaptationSample),
-    /// DATAS: a decision about the number of heaps.
+    /// A DATAS decision about the number of heaps.
     SizeAdaptationTuning(SizeAdaptationTuning),
-    /// DATAS: a decision after full collections.
+    /// A DATAS decision after full collections.
     SizeAdaptationFullGcTuning(SizeAdaptationFullGcTuning),
-    /// DATAS of .NET 8: a decision about the number of heaps.
+    /// A DATAS decision about the number of heaps, as sent by .NET 8.
     HeapCountTuning(HeapCountTuning),
-    /// DATAS of .NET 8: a measurement.
+    /// A DATAS measurement, as sent by .NET 8.
     HeapCountSample(HeapCountSample),
-    /// The name or the version is not known, or the data is too short.
+    /// Data with an unknown name or version, or data that is too short.
     Opaque(&'a [u8]),
 }
 
 impl<'a> DynamicEvent<'a> {
-    /// The fields of the data, where the name and the version are known.
+    /// Decodes the fields of the data if the name and the version are known.
     pub fn dynamic(&self) -> DynamicData<'a> {
         let Some([1, 0]) = self.data.first_chunk() else {
             return DynamicData::Opaque(self.data);
@@ -109,7 +109,7 @@ impl<'a> DynamicEvent<'a> {
 }
 
 impl DynamicData<'_> {
-    /// The fields of the data. Every value is a copy, so that `visit` may keep it no longer than this value lives.
+    /// Visits the fields of the data. Every value is a copy, so `visit` must not keep it longer than `self` lives.
     fn fields<'v>(self, visit: &mut dyn FnMut(&'static str, Value<'v>))
     where
         Self: 'v,
@@ -126,7 +126,7 @@ impl DynamicData<'_> {
     }
 }
 
-/// Passes on fields that borrow nothing: numbers.
+/// Passes on fields that borrow nothing, which are numbers.
 fn numbers<'v>(record: &impl Fields, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
     record.fields(&mut |name, value| match value {
         Value::U64(number) => visit(name, Value::U64(number)),
@@ -137,39 +137,41 @@ fn numbers<'v>(record: &impl Fields, visit: &mut dyn FnMut(&'static str, Value<'
 }
 
 record! {
-    /// CommittedUsage (42 bytes; .NET 8 and later): memory committed, in bytes. Right after GCStart and right before
-    /// GCEnd of a blocking collection, only at the start of a background one.
+    /// CommittedUsage (42 bytes; .NET 8 and later): committed memory, in bytes. Sent right after GCStart, and for
+    /// blocking collections also right before GCEnd.
     CommittedUsage {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// In use by the heaps.
+        /// Bytes in use by the heaps.
         total_committed_in_use: u64 = "TotalCommittedInUse",
-        /// Waiting to be decommitted.
+        /// Bytes that wait to be decommitted.
         total_committed_in_global_decommit: u64 = "TotalCommittedInGlobalDecommit",
-        /// Free regions of the heaps.
+        /// Bytes of free regions that belong to a heap.
         total_committed_in_free: u64 = "TotalCommittedInFree",
-        /// Free regions of no heap.
+        /// Bytes of free regions that belong to no heap.
         total_committed_in_global_free: u64 = "TotalCommittedInGlobalFree",
-        /// The collector's own tables.
+        /// Bytes of the collector's own tables.
         total_bookkeeping_committed: u64 = "TotalBookkeepingCommitted",
     }
 
-    /// SizeAdaptationSample (38 bytes; DATAS of .NET 9 and later): every collection. Times in microseconds.
+    /// SizeAdaptationSample (38 bytes; DATAS of .NET 9 and later): a measurement of one collection. Times are in
+    /// microseconds.
     ///
-    /// 9 and 10 send 0 for both waits, whatever threads wait: unknown, not nothing. 11 sends them (182 of 192 samples
-    /// under eight allocating threads, at most 2,111). So a 0 counts only in a stream that has shown a wait.
+    /// .NET 9 and 10 send 0 for both waits even if threads wait, so 0 means unknown. .NET 11 sends the waits (in 182 of
+    /// 192 samples under eight allocating threads, at most 2,111). A 0 therefore counts only in a stream that has shown
+    /// a wait.
     SizeAdaptationSample {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
         /// Number of the collection.
         gc_index: u64 = "GCIndex",
         /// Time since the previous collection.
         elapsed_between_gcs: u32 = "ElapsedBetweenGCs",
-        /// Pause.
+        /// Pause of the collection.
         gc_pause: u32 = "GCPause",
-        /// Threads' wait for the lock of the small object heap; see above.
+        /// Time that threads waited for the lock of the small object heap; see above.
         soh_msl_wait: u32 = "SohMslWait",
-        /// Threads' wait for the locks of the other heaps; see above.
+        /// Time that threads waited for the locks of the other heaps; see above.
         uoh_msl_wait: u32 = "UohMslWait",
         /// Size of the small object heap when stable, in bytes.
         total_soh_stable_size: u64 = "TotalSohStableSize",
@@ -177,28 +179,28 @@ record! {
         gen0_budget: u32 = "Gen0BudgetPerHeap",
     }
 
-    /// SizeAdaptationTuning (56 bytes; DATAS of .NET 9 and later): is the number of heaps right? "Tcp" is the
-    /// throughput cost: the percentage of time that collections and waiting for allocation cost.
+    /// SizeAdaptationTuning (56 bytes; DATAS of .NET 9 and later): an evaluation of the number of heaps. "Tcp" is the
+    /// throughput cost: the percentage of time spent on collections and on waiting for allocation.
     SizeAdaptationTuning {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// Heaps from now on.
+        /// New number of heaps.
         new_heap_count: u16 = "NewHeapCount",
-        /// Most heaps worth having; may exceed what the process can have.
+        /// Maximum useful number of heaps; can exceed the maximum of the process.
         max_heap_count: u16 = "MaxHeapCount",
-        /// Fewest heaps worth having.
+        /// Minimum useful number of heaps.
         min_heap_count: u16 = "MinHeapCount",
         /// Number of the collection.
         gc_index: u64 = "GCIndex",
         /// Size of the small object heap when stable, in bytes.
         total_soh_stable_size: u64 = "TotalSohStableSize",
-        /// Median cost of the last samples, in percent.
+        /// Median cost of the most recent samples, in percent.
         median_tcp: f32 = "MedianThroughputCostPercent",
         /// Cost that was compared with the target, in percent.
         tcp_to_consider: f32 = "TcpToConsider",
         /// Cost recorded around the target, in percent.
         recorded_tcp_around_target: f32 = "RecordedTcpAroundTarget",
-        /// How many costs were recorded.
+        /// Number of recorded costs.
         recorded_count: u16 = "RecordedCount",
         /// Slope of the recorded costs.
         slope: f32 = "Slope",
@@ -206,23 +208,23 @@ record! {
         gcs_since_last_change: u32 = "GCsSinceLastChange",
         /// How aggressive the change may be.
         agg_factor: u8 = "AggFactor",
-        /// What was decided.
+        /// Decision.
         change_decision: u16 = "ChangeDecision",
-        /// Why it was adjusted.
+        /// Reason for the adjustment.
         adj_reason: u16 = "AdjReason",
-        /// How often changes are allowed.
+        /// Factor that limits how often changes are allowed.
         hc_change_freq_factor: u16 = "HcChangeFreqFactor",
-        /// Why so often.
+        /// Reason for that factor.
         hc_freq_reason: u16 = "HcFreqReason",
-        /// By which measure.
+        /// Metric that the adjustment is based on.
         adj_metric: u8 = "AdjMetric",
     }
 
-    /// SizeAdaptationFullGCTuning (44 bytes; DATAS of .NET 9 and later): after generation 2.
+    /// SizeAdaptationFullGCTuning (44 bytes; DATAS of .NET 9 and later): an evaluation after generation 2 collections.
     SizeAdaptationFullGcTuning {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// Heaps from now on.
+        /// New number of heaps.
         new_heap_count: u16 = "NewHeapCount",
         /// Number of the collection.
         gc_index: u64 = "GCIndex",
@@ -230,53 +232,53 @@ record! {
         median_gen2_tcp: f32 = "MedianGen2Tcp",
         /// Generation 2 collections since the number of heaps last changed.
         gen2s_since_last_change: u32 = "Gen2sSinceLastChange",
-        /// Collections between this sample and the one before: sample 0.
+        /// Collections between sample 0 and the previous sample.
         gc_distance0: u32 = "GCDistance0",
         /// Cost of sample 0 in percent.
         gc_percent0: f32 = "GCPercent0",
-        /// Distance of sample 1.
+        /// Collections between sample 1 and the previous sample.
         gc_distance1: u32 = "GCDistance1",
         /// Cost of sample 1 in percent.
         gc_percent1: f32 = "GCPercent1",
-        /// Distance of sample 2.
+        /// Collections between sample 2 and the previous sample.
         gc_distance2: u32 = "GCDistance2",
         /// Cost of sample 2 in percent.
         gc_percent2: f32 = "GCPercent2",
     }
 
-    /// HeapCountTuning (36 bytes; DATAS of .NET 8). All costs in percent.
+    /// HeapCountTuning (36 bytes; DATAS of .NET 8). All costs are in percent.
     HeapCountTuning {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
-        /// Heaps from now on.
+        /// New number of heaps.
         new_heap_count: i16 = "NewHeapCount",
         /// Number of the collection.
         gc_index: i64 = "GCIndex",
         /// Median throughput cost.
         median_tcp: f32 = "MedianThroughputCostPercent",
-        /// The same, smoothed.
+        /// Smoothed median throughput cost.
         smoothed_median_tcp: f32 = "SmoothedMedianThroughputCostPercent",
-        /// What more heaps would save.
+        /// Throughput cost that more heaps would save.
         tcp_reduction_per_step_up: f32 = "ThroughputCostPercentReductionPerStepUp",
-        /// What fewer heaps would cost.
+        /// Throughput cost that fewer heaps would add.
         tcp_increase_per_step_down: f32 = "ThroughputCostPercentIncreasePerStepDown",
-        /// Space that more heaps would cost.
+        /// Space cost that more heaps would add.
         space_increase_per_step_up: f32 = "SpaceCostPercentIncreasePerStepUp",
-        /// Space that fewer heaps would save.
+        /// Space cost that fewer heaps would save.
         space_decrease_per_step_down: f32 = "SpaceCostPercentDecreasePerStepDown",
     }
 
-    /// HeapCountSample (34 bytes; DATAS of .NET 8). Times in microseconds.
+    /// HeapCountSample (34 bytes; DATAS of .NET 8). Times are in microseconds.
     HeapCountSample {
-        /// Version of this data: 1.
+        /// Version of the data: 1.
         version: u16 = "Version",
         /// Number of the collection.
         gc_index: i64 = "GCIndex",
         /// Time since the previous collection.
         elapsed_between_gcs: i64 = "ElapsedTimeBetweenGCs",
-        /// Pause.
+        /// Pause of the collection.
         gc_pause: i64 = "GCPauseTime",
-        /// Threads' wait for locks.
+        /// Time that threads waited for locks.
         msl_wait: i64 = "MslWaitTime",
     }
 }

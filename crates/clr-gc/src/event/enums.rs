@@ -1,5 +1,5 @@
-//! Enumerations. Each is a number with names for the values that are known: newer runtimes add values, and an unknown
-//! one keeps its number and prints as `Unknown(19)`.
+//! Enumerations. Each one is a number with names for the known values. Newer runtimes add values, so an unknown value
+//! keeps its number and is displayed as `Unknown(19)`.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ macro_rules! code {
             /// The known values, in order.
             pub const KNOWN: &'static [Self] = &[$(Self::$code),+];
 
-            /// Its name; `None` for a value that is not known.
+            /// Returns the name of the value, or `None` if the value is unknown.
             #[inline]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -75,36 +75,36 @@ macro_rules! code {
 }
 
 code! {
-    /// Why a collection was started (`gc_reason` in the runtime's gc.h; the manifest's map stops at 9).
-    /// .NET Core 3.1 ends at 13.
+    /// Reason for a collection (`gc_reason` in the runtime's gc.h; the manifest's map ends at 9).
+    /// .NET Core 3.1 defines values up to 13.
     GcReason {
         /// The budget of the small object heap was used up.
         ALLOC_SMALL = 0 "AllocSmall",
-        /// `GC.Collect`, also TryStartNoGCRegion.
+        /// `GC.Collect` or TryStartNoGCRegion.
         INDUCED = 1 "Induced",
-        /// The operating system reported little memory.
+        /// The operating system reported low memory.
         LOW_MEMORY = 2 "LowMemory",
         /// No reason.
         EMPTY = 3 "Empty",
         /// The budget of the large (or pinned) object heap was used up.
         ALLOC_LARGE = 4 "AllocLarge",
-        /// No room for a small object.
+        /// No space for a small object.
         OUT_OF_SPACE_SOH = 5 "OutOfSpaceSOH",
-        /// No room for a large object.
+        /// No space for a large object.
         OUT_OF_SPACE_LOH = 6 "OutOfSpaceLOH",
-        /// `GC.Collect` that need not block.
+        /// `GC.Collect` that does not have to block.
         INDUCED_NOT_FORCED = 7 "InducedNotForced",
         /// GCStress testing.
         GC_STRESS = 8 "GCStress",
-        /// Little memory; blocking.
+        /// Low memory; the collection blocks.
         LOW_MEMORY_BLOCKING = 9 "LowMemoryBlocking",
         /// `GC.Collect` with compaction.
         INDUCED_COMPACTING = 10 "InducedCompacting",
-        /// The host reported little memory.
+        /// The host reported low memory.
         LOW_MEMORY_HOST = 11 "LowMemoryHost",
-        /// A full collection that provisional mode asked for.
+        /// A full collection requested by provisional mode.
         PM_FULL_GC = 12 "PMFullGC",
-        /// The host reported little memory; blocking.
+        /// The host reported low memory; the collection blocks.
         LOW_MEMORY_HOST_BLOCKING = 13 "LowMemoryHostBlocking",
         /// Tuning of background collections (GCBGCFLTuningEnabled), small object heap.
         BGC_TUNING_SOH = 14 "BGCTuningSOH",
@@ -116,40 +116,40 @@ code! {
         INDUCED_AGGRESSIVE = 17 "InducedAggressive",
     }
 
-    /// Kind of a collection (`gc_etw_type`), as announced by GCStart: a background one may yet run blocking.
+    /// Kind of a collection (`gc_etw_type`), as announced by GCStart. A background collection can still run blocking.
     GcType {
-        /// All threads are suspended to its end.
+        /// All threads are suspended until the end of the collection.
         BLOCKING = 0 "Blocking",
-        /// Generation 2, concurrent with the program but for two pauses.
+        /// Generation 2, concurrent with the program except for two pauses.
         BACKGROUND = 1 "Background",
         /// Generation 0 or 1, blocking, while a background collection runs.
         FOREGROUND = 2 "Foreground",
     }
 
-    /// Why the threads were stopped. Only [`FOR_GC`](Self::FOR_GC) and [`FOR_GC_PREP`](Self::FOR_GC_PREP) are the
-    /// collector's.
+    /// Reason for stopping the threads. Only [`FOR_GC`](Self::FOR_GC) and [`FOR_GC_PREP`](Self::FOR_GC_PREP) belong to
+    /// the collector.
     SuspendReason {
-        /// Something else; also the sample profiler.
+        /// Another reason, including the sample profiler.
         OTHER = 0 "Other",
         /// A collection, a no-GC region, or a refreshed memory limit.
         FOR_GC = 1 "GC",
-        /// An AppDomain shuts down.
+        /// Shutdown of an AppDomain.
         FOR_APP_DOMAIN_SHUTDOWN = 2 "AppDomainShutdown",
-        /// Methods are compiled anew (formerly: code pitching).
+        /// Recompilation of methods (formerly code pitching).
         FOR_REJIT = 3 "ReJIT",
-        /// The process shuts down.
+        /// Shutdown of the process.
         FOR_SHUTDOWN = 4 "Shutdown",
         /// The debugger.
         FOR_DEBUGGER = 5 "Debugger",
-        /// A background collection's own pause.
+        /// A separate pause of a background collection.
         FOR_GC_PREP = 6 "GCPrep",
-        /// The debugger's second attempt.
+        /// The second attempt of the debugger.
         FOR_DEBUGGER_SWEEP = 7 "DebuggerSweep",
         /// A profiler.
         FOR_PROFILER = 8 "Profiler",
     }
 
-    /// What a segment (a region on .NET 7 and later) holds.
+    /// Contents of a segment (a region on .NET 7 and later).
     SegmentType {
         /// Small objects: generations 0 to 2.
         SMALL_OBJECT_HEAP = 0 "SmallObjectHeap",
@@ -171,34 +171,34 @@ code! {
         PINNED = 2 "Pinned",
     }
 
-    /// Kind of a GC handle (the manifest's map stops at 8).
+    /// Kind of a GC handle (the manifest's map ends at 8).
     HandleKind {
         /// Cleared before finalizers run.
         WEAK_SHORT = 0 "WeakShort",
-        /// Cleared after finalizers ran: tracks resurrection.
+        /// Cleared after finalizers have run: tracks resurrection.
         WEAK_LONG = 1 "WeakLong",
-        /// Keeps its object.
+        /// Keeps its object alive.
         STRONG = 2 "Strong",
-        /// Keeps its object and its place.
+        /// Keeps its object alive and in place.
         PINNED = 3 "Pinned",
-        /// Of changing kind.
+        /// Handle whose kind can change.
         VARIABLE = 4 "Variable",
-        /// Strong while a count is not zero (COM).
+        /// Strong while a count is not 0 (COM).
         REF_COUNTED = 5 "RefCounted",
-        /// Keeps a second object as long as the first lives (ConditionalWeakTable).
+        /// Keeps a second object alive as long as the first object lives (ConditionalWeakTable).
         DEPENDENT = 6 "Dependent",
-        /// Pins for overlapped I/O.
+        /// Pins an object for overlapped I/O.
         ASYNC_PINNED = 7 "AsyncPinned",
-        /// Strong, and measures the size of what it keeps alive.
+        /// Strong; also measures the size of the objects that it keeps alive.
         SIZED_REF = 8 "SizedRef",
         /// Weak reference to a COM object.
         WEAK_NATIVE_COM = 9 "WeakNativeCom",
-        /// Weak reference to the inside of an object.
+        /// Weak reference into an object.
         WEAK_INTERIOR_POINTER = 10 "WeakInteriorPointer",
     }
 
-    /// What objects were marked from: in GCMarkWithType, and with the first six values in GCBulkRootEdge.
-    /// .NET Core 3.1 has 0 to 3 only.
+    /// Kind of root from which objects were marked, in GCMarkWithType and, with the first six values, in
+    /// GCBulkRootEdge. .NET Core 3.1 defines only 0 to 3.
     RootKind {
         /// Stacks of the threads.
         STACK = 0 "Stack",
@@ -206,41 +206,41 @@ code! {
         FINALIZER = 1 "Finalizer",
         /// Handles.
         HANDLE = 2 "Handle",
-        /// Older generations, found by cards; not in full collections.
+        /// Older generations, found through card tables; not in full collections.
         OLDER = 3 "Older",
         /// Sized references.
         SIZED_REF = 4 "SizedRef",
         /// Overflow of the mark stack.
         OVERFLOW = 5 "Overflow",
-        /// Dependent handles. Comes twice per heap and collection: the bytes add up.
+        /// Dependent handles. Sent twice per heap and collection; add up the bytes.
         DEPENDENT_HANDLE = 6 "DependentHandle",
         /// Objects that newly wait for their finalizer.
         NEW_FINALIZER = 7 "NewFQ",
-        /// Taken from another heap's mark stack (server).
+        /// Taken from the mark stack of another heap (server GC).
         STEAL = 8 "Steal",
-        /// Roots of the background collection under way; in foreground collections only.
+        /// Roots of the background collection in progress; in foreground collections only.
         BGC = 9 "BGC",
     }
 
-    /// Which side of a join an event reports.
+    /// Side of a join that an event reports.
     JoinTime {
-        /// The thread begins to wait.
+        /// The thread starts to wait.
         START = 0 "Start",
-        /// The wait is over.
+        /// The wait has ended.
         END = 1 "End",
     }
 
-    /// What a thread does in a join.
+    /// Action of a thread in a join.
     JoinType {
-        /// It came last.
+        /// The thread arrived last.
         LAST_JOIN = 0 "LastJoin",
-        /// It waits.
+        /// The thread waits.
         JOIN = 1 "Join",
-        /// It releases the others.
+        /// The thread releases the others.
         RESTART = 2 "Restart",
-        /// It came first to a join of which only the first does the work.
+        /// The thread arrived first in a join in which only the first thread does the work.
         FIRST_R_JOIN = 3 "FirstReverseJoin",
-        /// It waits for the first.
+        /// The thread waits for the first thread.
         R_JOIN = 4 "ReverseJoin",
     }
 
@@ -254,11 +254,11 @@ code! {
         LOW_LATENCY = 2 "LowLatency",
         /// Avoid blocking generation 2.
         SUSTAINED_LOW_LATENCY = 3 "SustainedLowLatency",
-        /// No collections until memory set aside is used up.
+        /// No collections until the reserved memory is used up.
         NO_GC = 4 "NoGC",
     }
 
-    /// What GCFitBucketInfo counts.
+    /// Kind of items that GCFitBucketInfo counts.
     BucketKind {
         /// The largest free list items.
         LARGEST_FREE_LIST_ITEMS = 0 "FLItem",
@@ -268,7 +268,8 @@ code! {
 }
 
 impl SuspendReason {
-    /// The collector stopped the threads: [`FOR_GC`](Self::FOR_GC) or [`FOR_GC_PREP`](Self::FOR_GC_PREP).
+    /// Returns whether the collector stopped the threads: [`FOR_GC`](Self::FOR_GC) or
+    /// [`FOR_GC_PREP`](Self::FOR_GC_PREP).
     #[inline]
     pub const fn is_gc(self) -> bool {
         matches!(self, Self::FOR_GC | Self::FOR_GC_PREP)

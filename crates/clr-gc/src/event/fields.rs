@@ -1,4 +1,4 @@
-//! Events as names and values: enough to write a JSON object or a line of text without knowing each event.
+//! Events as names and values, so that JSON or text can be written without code for each event.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use super::text::Utf16;
 
 /// The value of one field.
 ///
-/// [`Display`](fmt::Display) writes it for one line of text: numbers in decimal, text without quotes and with control
-/// characters escaped, bytes in hexadecimal, rows as `[{Name=value, ...}, ...]`.
+/// [`Display`](fmt::Display) formats it for one line of text: numbers in decimal, text without quotes and with escaped
+/// control characters, bytes in hexadecimal, rows as `[{Name=value, ...}, ...]`.
 #[derive(Clone, Copy)]
 pub enum Value<'v> {
-    /// A number; also a pointer, a count, a bit set, or an enumeration's number.
+    /// A number, pointer, count, bit set, or the number of an enumeration value.
     U64(u64),
     /// A number that can be negative.
     I64(i64),
-    /// A fraction in single precision.
+    /// A single-precision floating-point number.
     F32(f32),
     /// Text.
     Text(Utf16<'v>),
@@ -22,25 +22,25 @@ pub enum Value<'v> {
     Bytes(&'v [u8]),
     /// A list of numbers.
     Numbers(Numbers<'v>),
-    /// A repeated part: a list of records.
+    /// A repeated part, which is a list of records.
     Rows(&'v dyn Table),
 }
 
-/// Something with named fields: an event, or a row of one.
+/// A type with named fields: an event, or a row of an event.
 pub trait Fields {
-    /// Calls `visit` with each field that the payload has, by its name in the runtime's manifest and in its order.
+    /// Calls `visit` with each field of the payload, by its name in the manifest of the runtime and in manifest order.
     fn fields<'v>(&'v self, visit: &mut dyn FnMut(&'static str, Value<'v>));
 }
 
 /// A repeated part of an event.
 pub trait Table {
-    /// How many rows.
+    /// Returns the number of rows.
     fn rows(&self) -> usize;
     /// Calls `visit` with each row.
     fn each(&self, visit: &mut dyn FnMut(&dyn Fields));
 }
 
-/// Numbers of 64 bits in a row, borrowed from the payload.
+/// A list of 64-bit numbers, borrowed from the payload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Numbers<'a>(&'a [u8]);
 
@@ -50,19 +50,19 @@ impl<'a> Numbers<'a> {
         Self(bytes)
     }
 
-    /// How many.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.0.len() / 8
     }
 
-    /// None at all.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Each of them.
+    /// Iterates over the numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
-        // A chunk of eight bytes always converts; 0 is never seen.
+        // A chunk of eight bytes always converts, so the default 0 is never used.
         self.0
             .chunks_exact(8)
             .map(|chunk| chunk.try_into().map_or(0, u64::from_le_bytes))
@@ -123,9 +123,9 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// A type of field that can be shown.
+/// A field type that can be converted to a [`Value`].
 pub(crate) trait ToValue {
-    /// It, as a value.
+    /// Returns the field as a value.
     fn to_value(&self) -> Value<'_>;
 }
 

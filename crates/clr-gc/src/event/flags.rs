@@ -38,24 +38,24 @@ macro_rules! bits {
 }
 
 bits! {
-    /// What a collection did, for all heaps together.
+    /// Mechanisms that a collection used, for all heaps together.
     GlobalMechanisms
-    /// Which generations were considered, in four fields of two bits (gcrecord.h).
+    /// Generations that were considered, in four fields of two bits (gcrecord.h).
     CondemnReasons0
-    /// Why the condemned generation became what it was, one bit each (gcrecord.h).
+    /// Reasons for the choice of the condemned generation, one bit each (gcrecord.h).
     CondemnReasons1
-    /// Whether a heap was compacted and why. Bit 31: it was; the reason is the highest other bit, from 0 on LowEphemeral,
-    /// HighFragmentation, NoGaps, LOHForced, LastGC, InducedCompacting, FragmentedGen0, HighMemoryLoad,
-    /// HighMemoryFragmentation, VeryHighMemoryFragmentation, NoGCMode.
+    /// Whether a heap was compacted, and the reason. Bit 31 is set if it was. The reason is the highest other bit,
+    /// starting at 0: LowEphemeral, HighFragmentation, NoGaps, LOHForced, LastGC, InducedCompacting, FragmentedGen0,
+    /// HighMemoryLoad, HighMemoryFragmentation, VeryHighMemoryFragmentation, NoGCMode.
     CompactMechanism
-    /// Whether a heap was expanded and how. Bit 31: it was; the way is the highest other bit, from 0 on ReuseNormal,
-    /// ReuseBestFit, NewSegmentPromoting, NewSegment, NoMemory, NextFullGC.
+    /// Whether a heap was expanded, and the method. Bit 31 is set if it was. The method is the highest other bit,
+    /// starting at 0: ReuseNormal, ReuseBestFit, NewSegmentPromoting, NewSegment, NoMemory, NextFullGC.
     ExpandMechanism
-    /// What kind of root an edge of a heap dump is. Bits: 1 pinning, 2 a weak reference, 4 interior, 8 reference counted.
+    /// Properties of a root in a heap dump. Bits: 1 pinning, 2 weak reference, 4 interior, 8 reference counted.
     RootFlags
 }
 
-/// The names of the bits that are set, lowest first; a bit without a name is left out.
+/// Returns the names of the set bits, lowest bit first. Bits without a name are omitted.
 fn set_names(bits: u32, names: &'static [&'static str]) -> impl Iterator<Item = &'static str> + Clone {
     names
         .iter()
@@ -65,7 +65,7 @@ fn set_names(bits: u32, names: &'static [&'static str]) -> impl Iterator<Item = 
 }
 
 impl GlobalMechanisms {
-    /// Names by bit.
+    /// Names, indexed by bit.
     pub const NAMES: &'static [&'static str] = &[
         "Concurrent",
         "Compaction",
@@ -75,50 +75,51 @@ impl GlobalMechanisms {
         "Elevation",
     ];
 
-    /// It ran in the background. Clear in a collection that was announced as background and ran blocking.
+    /// Returns whether the collection ran in the background. The bit is clear if a collection was announced as
+    /// background but ran blocking.
     #[inline]
     pub const fn is_concurrent(self) -> bool {
         self.0 & 0x1 != 0
     }
 
-    /// It compacted (else it swept).
+    /// Returns whether the collection compacted; otherwise it swept.
     #[inline]
     pub const fn is_compaction(self) -> bool {
         self.0 & 0x2 != 0
     }
 
-    /// A generation 2 collection was put off for a generation 1 collection ("elevation").
+    /// Returns whether a generation 2 collection was postponed in favour of a generation 1 collection ("elevation").
     #[inline]
     pub const fn is_elevation(self) -> bool {
         self.0 & 0x20 != 0
     }
 
-    /// The names of what is set.
+    /// Returns the names of the set bits.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         set_names(self.0, Self::NAMES)
     }
 }
 
 impl CondemnReasons0 {
-    /// The generation that was first asked for (bits 0 and 1).
+    /// Returns the generation that was initially requested (bits 0 and 1).
     #[inline]
     pub const fn initial_generation(self) -> u32 {
         self.0 & 3
     }
 
-    /// The generation that was collected, of this heap (bits 2 and 3).
+    /// Returns the generation of this heap that was collected (bits 2 and 3).
     #[inline]
     pub const fn final_generation(self) -> u32 {
         self.0 >> 2 & 3
     }
 
-    /// The oldest generation whose allocation budget was exceeded (bits 4 and 5).
+    /// Returns the oldest generation whose allocation budget was exceeded (bits 4 and 5).
     #[inline]
     pub const fn allocation_budget_generation(self) -> u32 {
         self.0 >> 4 & 3
     }
 
-    /// The generation whose turn it was by time (bits 6 and 7).
+    /// Returns the generation that was due by time (bits 6 and 7).
     #[inline]
     pub const fn time_tuning_generation(self) -> u32 {
         self.0 >> 6 & 3
@@ -126,7 +127,7 @@ impl CondemnReasons0 {
 }
 
 impl CondemnReasons1 {
-    /// Names by bit.
+    /// Names, indexed by bit.
     pub const NAMES: &'static [&'static str] = &[
         "InducedFullGC",
         "ExpandFullGC",
@@ -160,7 +161,7 @@ impl CondemnReasons1 {
         "Stress",
     ];
 
-    /// The names of what is set.
+    /// Returns the names of the set bits.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         set_names(self.0, Self::NAMES)
     }

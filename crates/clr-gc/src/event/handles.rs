@@ -1,4 +1,4 @@
-//! Handles, pinned and finalized objects, memory pressure.
+//! Events about handles, pinned objects, finalized objects and memory pressure.
 
 use super::enums::HandleKind;
 use super::reader::Ptr;
@@ -12,40 +12,40 @@ record! {
         type_id: u64 as Ptr = "TypeID",
         /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// SetGCHandle (30) and PrvSetGCHandle (private provider, 194): a handle was made. Version 0 (34 bytes on 64 bits,
-    /// 26 on 32); never recorded. The AppDomain is 64 bits wide on both.
+    /// SetGCHandle (30) and PrvSetGCHandle (private provider, 194): a handle was created. Version 0 (34 bytes on 64
+    /// bits, 26 on 32); never recorded. The AppDomain is 64 bits wide on both.
     SetGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",
-        /// Address of its object.
+        /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
-        /// Its kind.
+        /// Kind of the handle.
         kind: HandleKind = "Kind",
         /// Generation of the object.
         generation: u32 = "Generation",
         /// AppDomain; all ones on .NET Core.
         app_domain_id: u64 = "AppDomainID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// DestroyGCHandle (31) and PrvDestroyGCHandle (private provider, 195): a handle is gone. Version 0 (10 bytes on 64
-    /// bits, 6 on 32); never recorded.
+    /// DestroyGCHandle (31) and PrvDestroyGCHandle (private provider, 195): a handle was destroyed. Version 0 (10 bytes
+    /// on 64 bits, 6 on 32); never recorded.
     DestroyGcHandle {
         /// Address of the handle.
         handle_id: u64 as Ptr = "HandleID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// PinObjectAtGCTime (33): a collection met a pinned object. Verbose. Version 0 (26 bytes + name on 64 bits, 18 +
-    /// name on 32). On NativeAOT the name is the literal `NULL`, and NativeAOT 10 gives implausible sizes.
+    /// PinObjectAtGCTime (33): a collection encountered a pinned object. Verbose. Version 0 (26 bytes + name on 64
+    /// bits, 18 + name on 32). On NativeAOT the name is the literal `NULL`, and NativeAOT 10 sends implausible sizes.
     PinObjectAtGcTime<'a> {
-        /// Address of what pins it.
+        /// Address of the handle that pins the object.
         handle_id: u64 as Ptr = "HandleID",
         /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
@@ -53,23 +53,23 @@ record! {
         object_size: u64 = "ObjectSize",
         /// Name of the type.
         type_name: Utf16<'a> = "TypeName",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// IncreaseMemoryPressure (200): `GC.AddMemoryPressure`. Verbose. Version 0 (10 bytes).
     IncreaseMemoryPressure {
-        /// Bytes.
+        /// Number of bytes.
         bytes_allocated: u64 = "BytesAllocated",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// DecreaseMemoryPressure (201): `GC.RemoveMemoryPressure`. Verbose. Version 0 (10 bytes).
     DecreaseMemoryPressure {
-        /// Bytes.
+        /// Number of bytes.
         bytes_freed: u64 = "BytesFreed",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }

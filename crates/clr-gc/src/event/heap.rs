@@ -1,14 +1,15 @@
-//! What the heap holds after a collection, and its segments.
+//! Events about the contents of the heap after a collection, and about its segments.
 
 use super::enums::SegmentType;
 use super::reader::Ptr;
 use super::record::record;
 
 record! {
-    /// GCHeapStats (4): the heap after a collection, right after its GCEnd on the same thread. Bytes unless another
-    /// unit is named. Versions 0 (92 bytes; manifest only), 1 (94: .NET Core 3.x), 2 (110: .NET 5 and later).
+    /// GCHeapStats (4): the heap after a collection, sent right after GCEnd on the same thread. Values are bytes unless
+    /// another unit is named. Versions 0 (92 bytes; manifest only), 1 (94: .NET Core 3.x), 2 (110: .NET 5 and later).
     ///
-    /// Generation 3 is the large object heap, 4 the pinned object heap. Promoted is what survived in the generation.
+    /// Generation 3 is the large object heap, generation 4 the pinned object heap. Promoted bytes are those that
+    /// survived in the generation.
     HeapStats {
         /// Size of generation 0, free space included.
         generation_size0: u64 = "GenerationSize0",
@@ -26,17 +27,17 @@ record! {
         generation_size3: u64 = "GenerationSize3",
         /// Survivors of the large object heap.
         total_promoted_size3: u64 = "TotalPromotedSize3",
-        /// Objects that wait for their finalizer.
+        /// Bytes of objects that wait for their finalizer.
         finalization_promoted_size: u64 = "FinalizationPromotedSize",
-        /// How many objects wait for their finalizer.
+        /// Number of objects that wait for their finalizer.
         finalization_promoted_count: u64 = "FinalizationPromotedCount",
-        /// How many pinned objects were met.
+        /// Number of pinned objects encountered.
         pinned_object_count: u32 = "PinnedObjectCount",
-        /// How many sync blocks are in use (the manifest's spelling is "sink").
+        /// Number of sync blocks in use (the manifest spells them "sink").
         sink_block_count: u32 = "SinkBlockCount",
-        /// How many GC handles are in use.
+        /// Number of GC handles in use.
         gc_handle_count: u32 = "GCHandleCount",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
         /// Size of the pinned object heap.
         generation_size4: u64 = "GenerationSize4" since 2,
@@ -44,40 +45,40 @@ record! {
         total_promoted_size4: u64 = "TotalPromotedSize4" since 2,
     }
 
-    /// GCCreateSegment (5): a segment, or on .NET 7 and later a region, comes into use. Versions 0 (20 bytes; manifest
-    /// only), 1 (22). Over EventPipe only what happens during the session is sent.
+    /// GCCreateSegment (5): a segment, or a region on .NET 7 and later, comes into use. Versions 0 (20 bytes; manifest
+    /// only), 1 (22). EventPipe sends only segments created during the session.
     CreateSegment {
-        /// Where it begins.
+        /// Start of the segment.
         address: u64 = "Address",
-        /// Bytes.
+        /// Size of the segment in bytes.
         size: u64 = "Size",
-        /// What it holds.
+        /// Contents of the segment.
         segment_type: SegmentType = "Type",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GCFreeSegment (6): a segment or region is given up. Versions 0 (8 bytes; manifest only), 1 (10). .NET 8 sends
-    /// none.
+    /// GCFreeSegment (6): a segment or region is released. Versions 0 (8 bytes; manifest only), 1 (10). .NET 8 never
+    /// sends it.
     FreeSegment {
-        /// Where it began.
+        /// Former start of the segment.
         address: u64 = "Address",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GCGenerationRange (23): where a generation lies (keyword 0x400000). Version 0 (27 bytes on 64 bits, 23 on 32);
-    /// seen on .NET Core 3.x only.
+    /// GCGenerationRange (23): the address range of a generation (keyword 0x400000). Version 0 (27 bytes on 64 bits, 23
+    /// on 32); observed on .NET Core 3.x only.
     GenerationRange {
-        /// Which generation.
+        /// Number of the generation.
         generation: u8 = "Generation",
-        /// Where it begins.
+        /// Start of the range.
         range_start: u64 as Ptr = "RangeStart",
-        /// Bytes used.
+        /// Number of bytes used.
         range_used_length: u64 = "RangeUsedLength",
-        /// Bytes reserved.
+        /// Number of bytes reserved.
         range_reserved_length: u64 = "RangeReservedLength",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }
@@ -85,14 +86,15 @@ record! {
 /// A generation in [`HeapStats`], in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenerationStats {
-    /// Its size after the collection, free space included.
+    /// Size of the generation after the collection, free space included.
     pub size: u64,
-    /// What survived in it.
+    /// Bytes that survived in the generation.
     pub promoted: u64,
 }
 
 impl HeapStats {
-    /// Generations 0, 1, 2, the large (3) and the pinned (4) object heap; `None` for the latter before .NET 5.
+    /// Returns generations 0, 1, 2, the large (3) and the pinned (4) object heap. The pinned object heap is `None`
+    /// before .NET 5.
     pub fn generations(&self) -> [Option<GenerationStats>; 5] {
         let known = |size, promoted| Some(GenerationStats { size, promoted });
         [

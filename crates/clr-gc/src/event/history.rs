@@ -1,4 +1,4 @@
-//! What a collection did: the histories (global and of each heap), marking, joins, large object compaction.
+//! Events about the work of a collection: histories (global and per heap), marking, joins, large object compaction.
 
 use super::enums::{BucketKind, GcReason, JoinTime, JoinType, PauseMode, RootKind};
 use super::flags::{CompactMechanism, CondemnReasons0, CondemnReasons1, ExpandMechanism, GlobalMechanisms};
@@ -10,19 +10,19 @@ record! {
     /// GCGlobalHeapHistory (205): one per collection. Versions 2 (38 bytes: .NET Core 3.x), 3 (46; manifest only),
     /// 4 (50 + 4 per phase: .NET 6 and later). Versions 0 and 1 belong to the private provider.
     GlobalHeapHistory<'a> {
-        /// Budget of the youngest generation for the time until the next collection, in bytes.
+        /// Budget of the youngest generation until the next collection, in bytes.
         final_youngest_desired: u64 = "FinalYoungestDesired",
-        /// Heaps: as many GCPerHeapHistory belong to this collection.
+        /// Number of heaps, and of the GCPerHeapHistory events that belong to this collection.
         num_heaps: i32 = "NumHeaps",
         /// Generation that was collected.
         condemned_generation: u32 = "CondemnedGeneration",
-        /// How often the budget of generation 0 was reduced.
+        /// Number of times the budget of generation 0 was reduced.
         gen0_reduction_count: u32 = "Gen0ReductionCount",
-        /// Why.
+        /// Reason for the collection.
         reason: GcReason = "Reason",
-        /// What was done.
+        /// Mechanisms that the collection used.
         global_mechanisms: GlobalMechanisms = "GlobalMechanisms",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// `GCSettings.LatencyMode`.
         pause_mode: PauseMode = "PauseMode",
@@ -30,28 +30,28 @@ record! {
         memory_pressure: u32 = "MemoryPressure",
         /// Generations that were considered.
         condemn_reasons0: CondemnReasons0 = "CondemnReasons0" since 3,
-        /// Why this generation.
+        /// Reasons for the choice of the generation.
         condemn_reasons1: CondemnReasons1 = "CondemnReasons1" since 3,
-        /// How many phase times.
+        /// Number of phase times.
         count: u32 as Count<u32> = "Count" since 4,
-        /// How long each phase took; [`GlobalHeapHistory::phases`] names them.
+        /// Duration of each phase; [`GlobalHeapHistory::phases`] names them.
         values: Rows<'a, PhaseTime> = "Values" since 4,
     }
 
     /// Time of one phase in [`GlobalHeapHistory`].
     PhaseTime {
-        /// Microseconds; 0xFFFFFFFF where the phase began before the session did.
+        /// Duration in microseconds; 0xFFFFFFFF if the phase started before the session.
         time: u32 = "Time",
     }
 
-    /// GCPerHeapHistory (204): one per heap and collection, without the collection's number. Version 3 (86 bytes + 80
-    /// per generation on 64 bits, 58 + 40 on 32). Bytes unless another unit is named.
+    /// GCPerHeapHistory (204): one per heap and collection, without the number of the collection. Version 3 (86 bytes +
+    /// 80 per generation on 64 bits, 58 + 40 on 32). Values are bytes unless another unit is named.
     PerHeapHistory<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Survivors allocated out of the free list of the next generation.
         free_list_allocated: u64 as Ptr = "FreeListAllocated",
-        /// Free list items that were tried and did not fit.
+        /// Free list items that were tried but did not fit.
         free_list_rejected: u64 as Ptr = "FreeListRejected",
         /// Survivors allocated at the end of segments.
         end_of_seg_allocated: u64 as Ptr = "EndOfSegAllocated",
@@ -59,23 +59,23 @@ record! {
         condemned_allocated: u64 as Ptr = "CondemnedAllocated",
         /// Pinned survivors.
         pinned_allocated: u64 as Ptr = "PinnedAllocated",
-        /// Pinned survivors that moved up a generation.
+        /// Pinned survivors that were promoted to the next generation.
         pinned_allocated_advance: u64 as Ptr = "PinnedAllocatedAdvance",
-        /// How well the free list of generation 2 was used so far, in percent.
+        /// Efficiency of the free list of generation 2 so far, in percent.
         running_free_list_efficiency: u32 = "RunningFreeListEfficiency",
         /// Generations that were considered.
         condemn_reasons0: CondemnReasons0 = "CondemnReasons0",
-        /// Why this generation.
+        /// Reasons for the choice of the generation.
         condemn_reasons1: CondemnReasons1 = "CondemnReasons1",
-        /// Whether and why this heap was compacted.
+        /// Whether this heap was compacted, and the reason.
         compact_mechanisms: CompactMechanism = "CompactMechanisms",
-        /// Whether and how this heap was expanded.
+        /// Whether this heap was expanded, and the method.
         expand_mechanisms: ExpandMechanism = "ExpandMechanisms",
-        /// Which heap.
+        /// Index of the heap.
         heap_index: u32 = "HeapIndex",
-        /// Committed for generation 0 beyond what it uses.
+        /// Bytes committed for generation 0 beyond those it uses.
         extra_gen0_commit: u64 as Ptr = "ExtraGen0Commit",
-        /// How many generations: 4 on .NET Core 3.x, 5 later.
+        /// Number of generations: 4 on .NET Core 3.x, 5 later.
         count: u32 as Count<u32> = "Count",
         /// Generations 0, 1, 2, large (3) and pinned (4) object heap.
         values: Rows<'a, GenerationHistory> = "Values",
@@ -85,142 +85,143 @@ record! {
     GenerationHistory {
         /// Size before the collection.
         size_before: u64 as Ptr = "SizeBefore",
-        /// In the free list before.
+        /// Bytes in the free list before the collection.
         free_list_space_before: u64 as Ptr = "FreeListBefore",
-        /// Free, too small for the list, before.
+        /// Free bytes too small for the free list, before the collection.
         free_obj_space_before: u64 as Ptr = "FreeObjBefore",
-        /// Size after.
+        /// Size after the collection.
         size_after: u64 as Ptr = "SizeAfter",
-        /// In the free list after.
+        /// Bytes in the free list after the collection.
         free_list_space_after: u64 as Ptr = "FreeListAfter",
-        /// Free, too small for the list, after.
+        /// Free bytes too small for the free list, after the collection.
         free_obj_space_after: u64 as Ptr = "FreeObjAfter",
-        /// Came into the generation during the collection.
+        /// Bytes that entered the generation during the collection.
         in_: u64 as Ptr = "In",
-        /// Survived pinned.
+        /// Bytes of pinned survivors.
         pinned_surv: u64 as Ptr = "PinnedSurv",
-        /// Survived otherwise.
+        /// Bytes of other survivors.
         none_pinned_surv: u64 as Ptr = "NonePinnedSurv",
         /// Budget until the next collection of the generation.
         new_allocation: u64 as Ptr = "NewAllocation",
     }
 
-    /// GCMarkWithType (202): what one heap marked from one kind of root. Version 0 (18 bytes). A kind may come more
-    /// than once per heap and collection: the bytes add up.
+    /// GCMarkWithType (202): the bytes that one heap marked from one kind of root. Version 0 (18 bytes). A kind can
+    /// occur more than once per heap and collection; add up the bytes.
     MarkWithType {
-        /// Which heap.
+        /// Index of the heap.
         heap_num: u32 = "HeapNum",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
-        /// Where the marking began.
+        /// Kind of root at which the marking started.
         root_kind: RootKind = "Type",
-        /// Bytes marked.
+        /// Number of bytes marked.
         bytes: u64 = "Bytes",
     }
 
-    /// GCMarkStackRoots, GCMarkFinalizeQueueRoots, GCMarkHandles, GCMarkOlderGenerationRoots (25 to 28) before
-    /// GCMarkWithType replaced them. Version 0 (6 bytes); manifest only.
+    /// Events (25 to 28) that GCMarkWithType replaced: GCMarkStackRoots, GCMarkFinalizeQueueRoots, GCMarkHandles,
+    /// GCMarkOlderGenerationRoots. Version 0 (6 bytes); manifest only.
     MarkRoots {
-        /// Which heap.
+        /// Index of the heap.
         heap_num: u32 = "HeapNum",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// GCJoin (203): a thread of a server GC waits for the others. Verbose. Version 2 (18 bytes).
+    /// GCJoin (203): a thread of a server GC waits for the other threads. Verbose. Version 2 (18 bytes).
     Join {
-        /// Which heap's thread; 100 and 200 are not heaps but restarts.
+        /// Heap of the thread; 100 and 200 are restarts rather than heaps.
         heap: u32 = "Heap",
-        /// Begin or end.
+        /// Start or end of the wait.
         join_time: JoinTime = "JoinTime",
-        /// What the thread does.
+        /// Action of the thread.
         join_type: JoinType = "JoinType",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
-        /// Which join; the numbers change between versions of the runtime. -1 for restarts (unsigned in the manifest).
+        /// Id of the join, which changes between versions of the runtime; -1 for restarts (unsigned in the manifest).
         join_id: i32 = "JoinID",
     }
 
-    /// GCLOHCompact (208): the large object heap was compacted. Version 0 (4 bytes + 32 per heap on 64 bits, 20 on 32:
-    /// rows are C structs, padded, though the manifest has no padding; 32 bits from the encoder only).
+    /// GCLOHCompact (208): the large object heap was compacted. Version 0 (4 bytes + 32 per heap on 64 bits, 20 on 32).
+    /// Rows are padded C structs, although the manifest has no padding; the 32-bit layout is covered only by the
+    /// encoder.
     LohCompact<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
-        /// How many heaps.
+        /// Number of heaps.
         count: u16 as Count<u16> = "Count",
-        /// Each heap.
+        /// One row per heap.
         values: Rows<'a, LohCompactHeap> = "Values",
     }
 
     /// One heap in [`LohCompact`].
     LohCompactHeap {
-        /// Microseconds to plan.
+        /// Planning time in microseconds.
         time_plan: u32 = "TimePlan",
-        /// Microseconds to compact.
+        /// Compaction time in microseconds.
         time_compact: u32 = "TimeCompact",
-        /// Microseconds to relocate.
+        /// Relocation time in microseconds.
         time_relocate: u32 = "TimeRelocate",
-        /// References that were looked at.
+        /// Number of references examined.
         total_refs: u64 as AlignedPtr = "TotalRefs",
-        /// Of these, null.
+        /// Number of these references that are null.
         zero_refs: u64 as Ptr = "ZeroRefs",
     }
 
     /// GCFitBucketInfo (209): sizes of free items or plugs, by powers of two. Verbose. Version 0 (14 bytes + 16 per
-    /// bucket on 64 bits, 12 on 32: rows are padded C structs; 32 bits from the encoder only).
+    /// bucket on 64 bits, 12 on 32). Rows are padded C structs; the 32-bit layout is covered only by the encoder.
     FitBucketInfo<'a> {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
-        /// What is counted.
+        /// Kind of the counted items.
         bucket_kind: BucketKind as Half<BucketKind> = "BucketKind",
-        /// Bytes in all buckets.
+        /// Number of bytes in all buckets.
         total_size: u64 = "TotalSize",
-        /// How many buckets.
+        /// Number of buckets.
         count: u16 as Count<u16> = "Count",
-        /// Each bucket.
+        /// One row per bucket.
         values: Rows<'a, FitBucket> = "Values",
     }
 
     /// One bucket in [`FitBucketInfo`].
     FitBucket {
-        /// Which power of two.
+        /// Power of two of the bucket.
         index: u16 = "Index",
-        /// How many items.
+        /// Number of items.
         count: u32 as AlignedU32 = "Count",
-        /// Their bytes.
+        /// Number of bytes of the items.
         size: u64 as Ptr = "Size",
     }
 }
 
 impl<'a> PerHeapHistory<'a> {
-    /// Generations 0, 1, 2, the large (3) and, from .NET 5, the pinned (4) object heap.
+    /// Returns generations 0, 1, 2, the large (3) and, on .NET 5 and later, the pinned (4) object heap.
     pub fn generations(&self) -> Iter<'a, GenerationHistory> {
         self.values.iter()
     }
 }
 
 impl GenerationHistory {
-    /// Free space after the collection, listed or not: the generation's fragmentation.
+    /// Returns the free space after the collection, listed or not, which is the fragmentation of the generation.
     pub const fn fragmentation(&self) -> u64 {
         self.free_list_space_after.saturating_add(self.free_obj_space_after)
     }
 
-    /// What survived, pinned or not.
+    /// Returns the bytes that survived, pinned or not.
     pub const fn survived(&self) -> u64 {
         self.pinned_surv.saturating_add(self.none_pinned_surv)
     }
 }
 
-/// How long each phase of a collection took, in nanoseconds. `None`: not sent, or the phase does not exist in this
-/// kind of collection.
+/// Duration of each phase of a collection, in nanoseconds. `None` if the duration was not sent, or if the phase does
+/// not exist in this kind of collection.
 ///
-/// **.NET 8** gives in `compact` of generations 1 and 2 not a duration but the absolute clock (5062 of 5062 collections
-/// of 8.0.33): drop a phase that is longer than the collection.
+/// **.NET 8** sends the absolute clock in `compact` of generations 1 and 2 instead of a duration (5062 of 5062
+/// collections of 8.0.33). Discard phases that are longer than the collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
     /// Marking from sized references.
     pub mark_sized_refs: Option<i64>,
-    /// Marking from roots: usually the largest.
+    /// Marking from roots, usually the longest phase.
     pub mark_roots: Option<i64>,
     /// Clearing short weak handles.
     pub short_weak: Option<i64>,
@@ -228,18 +229,18 @@ pub struct Phases {
     pub scan_finalization: Option<i64>,
     /// Clearing long weak handles.
     pub long_weak: Option<i64>,
-    /// Planning where survivors go; not in background collections.
+    /// Planning the location of survivors; not in background collections.
     pub plan: Option<i64>,
-    /// Updating references; when compacting.
+    /// Updating references; only when compacting.
     pub relocate: Option<i64>,
-    /// Moving survivors; when compacting.
+    /// Moving survivors; only when compacting.
     pub compact: Option<i64>,
-    /// Making free lists; when sweeping (not in background collections, which sweep without a time).
+    /// Building free lists; only when sweeping (not in background collections, which report no time for sweeping).
     pub sweep: Option<i64>,
 }
 
 impl Phases {
-    /// Each phase with its name, in the order in which they run.
+    /// Returns each phase with its name, in the order in which the phases run.
     pub fn named(&self) -> [(&'static str, Option<i64>); 9] {
         [
             ("mark_sized_refs", self.mark_sized_refs),
@@ -254,7 +255,7 @@ impl Phases {
         ]
     }
 
-    /// All of marking: its phases, summed; `None` as long as one is unknown.
+    /// Returns the sum of all marking phases, or `None` if any of them is unknown.
     pub fn marking(&self) -> Option<i64> {
         let marks = [
             self.mark_sized_refs,
@@ -280,8 +281,8 @@ impl Phases {
         ]
     }
 
-    /// Without those longer than the collection. .NET 8 sends the time of day of its compact phase, not the length, and
-    /// a background collection that ran before the session began has no start stamps.
+    /// Removes phases that are longer than the collection. .NET 8 sends the time of day of its compact phase instead of
+    /// the length, and a background collection that ran before the session started has no start stamps.
     pub(crate) fn within(mut self, duration_ns: Option<i64>) -> Self {
         for phase in self.each_mut() {
             *phase = phase.filter(|&ns| duration_ns.is_some_and(|duration| ns <= duration));
@@ -291,8 +292,8 @@ impl Phases {
 }
 
 impl GlobalHeapHistory<'_> {
-    /// The phases by name. Their times are positional: 5 in a background collection, 7 when sweeping, 8 when
-    /// compacting; for any other number the mechanisms decide what follows `plan`.
+    /// Returns the phases by name. The times are positional: 5 in a background collection, 7 when sweeping, 8 when
+    /// compacting. For any other number, the mechanisms decide which phase follows `plan`.
     pub fn phases(&self) -> Phases {
         let Some(values) = self.values else {
             return Phases::default();

@@ -1,7 +1,8 @@
-//! The private provider: phases of background collections and other internals. The runtime may change them at will.
+//! Events of the private provider: phases of background collections and other internals. The runtime can change them at
+//! any time.
 //!
-//! Recorded: 11 to 17, 20, 21, 22 version 1 and 26 (.NET 10, level 4), 199 (.NET Core 3.0). The others are the
-//! manifest's word.
+//! Recorded: 11 to 17, 20, 21, 22 version 1 and 26 (.NET 10, level 4), 199 (.NET Core 3.0). The other layouts follow
+//! the manifest.
 
 use super::enums::{GcReason, JoinTime, JoinType};
 use super::flags::GlobalMechanisms;
@@ -10,74 +11,74 @@ use super::record::record;
 use super::text::Utf16;
 
 record! {
-    /// GCDecision (1): will the collection compact? Versions 0 (4 bytes), 1 (6).
+    /// GCDecision (1): whether the collection will compact. Versions 0 (4 bytes), 1 (6).
     PrvDecision {
-        /// 1: yes.
+        /// 1 if the collection will compact.
         do_compact: u32 = "DoCompact",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GCSettings (2): sent when a session begins. Versions 0 (20 bytes), 1 (22).
+    /// GCSettings (2): sent when a session starts. Versions 0 (20 bytes), 1 (22).
     PrvSettings {
-        /// Bytes of a segment.
+        /// Size of a segment in bytes.
         segment_size: u64 = "SegmentSize",
-        /// Bytes of a segment for large objects.
+        /// Size of a segment for large objects in bytes.
         large_object_segment_size: u64 = "LargeObjectSegmentSize",
-        /// 1: server GC.
+        /// 1 for server GC.
         server_gc: u32 = "ServerGC",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// GCOptimized (3): budget of a generation. Verbose. Versions 0 (20 bytes), 1 (22).
     PrvOptimized {
-        /// Bytes wanted.
+        /// Requested bytes.
         desired_allocation: u64 = "DesiredAllocation",
-        /// Bytes given.
+        /// Granted bytes.
         new_allocation: u64 = "NewAllocation",
-        /// Which generation.
+        /// Number of the generation.
         generation_number: u32 = "GenerationNumber",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GCGlobalHeapHistory (5) before the runtime provider had it. Versions 0 (28 bytes), 1 (30).
+    /// GCGlobalHeapHistory (5), before it moved to the runtime provider. Versions 0 (28 bytes), 1 (30).
     PrvGlobalHeapHistory {
         /// Budget of the youngest generation in bytes.
         final_youngest_desired: u64 = "FinalYoungestDesired",
-        /// Heaps.
+        /// Number of heaps.
         num_heaps: i32 = "NumHeaps",
         /// Generation that was collected.
         condemned_generation: u32 = "CondemnedGeneration",
-        /// How often the budget of generation 0 was reduced.
+        /// Number of times the budget of generation 0 was reduced.
         gen0_reduction_count: u32 = "Gen0ReductionCount",
-        /// Why.
+        /// Reason for the collection.
         reason: GcReason = "Reason",
-        /// What was done.
+        /// Mechanisms that the collection used.
         global_mechanisms: GlobalMechanisms = "GlobalMechanisms",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GCJoin (6) before the runtime provider had it. Verbose. Versions 0 (12 bytes), 1 (14).
+    /// GCJoin (6), before it moved to the runtime provider. Verbose. Versions 0 (12 bytes), 1 (14).
     PrvJoin {
-        /// Which heap's thread.
+        /// Heap of the thread.
         heap: u32 = "Heap",
-        /// Begin or end.
+        /// Start or end of the wait.
         join_time: JoinTime = "JoinTime",
-        /// What the thread does.
+        /// Action of the thread.
         join_type: JoinType = "JoinType",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// PrvGCMarkStackRoots, PrvGCMarkFinalizeQueueRoots, PrvGCMarkHandles, PrvGCMarkCards (7 to 10). Versions 0
     /// (4 bytes), 1 (6).
     PrvMark {
-        /// Which heap.
+        /// Index of the heap.
         heap_num: u32 = "HeapNum",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
@@ -85,81 +86,81 @@ record! {
     /// (13), BGC2ndNonConBegin and End (14, 15), BGC2ndConBegin and End (16, 17), BGCPlanEnd (18), BGCSweepEnd (19).
     /// Version 0 (2 bytes).
     BgcStep {
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// BGCDrainMark (20). Version 0 (10 bytes).
     BgcDrainMark {
-        /// Objects on the mark list.
+        /// Number of objects on the mark list.
         objects: u64 = "Objects",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// BGCRevisit (21): pages written to while marking are looked at again. Version 0 (22 bytes).
+    /// BGCRevisit (21): pages that were written to during marking are revisited. Version 0 (22 bytes).
     BgcRevisit {
-        /// Pages.
+        /// Number of pages.
         pages: u64 = "Pages",
-        /// Objects.
+        /// Number of objects.
         objects: u64 = "Objects",
-        /// 1: of the large object heap.
+        /// 1 for the large object heap.
         is_large: u32 = "IsLarge",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
     /// BGCOverflow (22): the mark stack overflowed. Versions 0 (30 bytes), 1 (34).
     BgcOverflow {
-        /// Lowest address not yet marked through.
+        /// Lowest address that has not been marked through.
         min: u64 = "Min",
-        /// Highest.
+        /// Highest address that has not been marked through.
         max: u64 = "Max",
-        /// Objects.
+        /// Number of objects.
         objects: u64 = "Objects",
-        /// 1: of the large object heap.
+        /// 1 for the large object heap.
         is_large: u32 = "IsLarge",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
-        /// Which generation.
+        /// Number of the generation.
         gen_number: u32 = "GenNumber" since 1,
     }
 
-    /// BGCAllocWaitBegin and End (23, 24): a thread that allocates waits for the background collection. Version 0
-    /// (6 bytes).
+    /// BGCAllocWaitBegin and End (23, 24): an allocating thread waits for the background collection. Version 0 (6
+    /// bytes).
     BgcAllocWait {
-        /// Why, 0 to 11 (`alloc_wait_reason`).
+        /// Reason for the wait, 0 to 11 (`alloc_wait_reason`).
         reason: u32 = "Reason",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// GCFullNotify (25): a full collection is near. Versions 0 (8 bytes), 1 (10).
+    /// GCFullNotify (25): a full collection is approaching. Versions 0 (8 bytes), 1 (10).
     FullNotify {
-        /// Which generation.
+        /// Number of the generation.
         gen_number: u32 = "GenNumber",
-        /// 1: because of allocation.
+        /// 1 if the cause is allocation.
         is_alloc: u32 = "IsAlloc",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
     /// BGC1stSweepEnd (26). Version 0 (6 bytes).
     Bgc1stSweepEnd {
-        /// Which generation.
+        /// Number of the generation.
         gen_number: u32 = "GenNumber",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// PrvFinalizeObject (192): FinalizeObject with the type's name. Version 0 (18 bytes + name on 64 bits, 10 + name
-    /// on 32).
+    /// PrvFinalizeObject (192): like FinalizeObject, but with the name of the type. Version 0 (18 bytes + name on 64
+    /// bits, 10 + name on 32).
     PrvFinalizeObject<'a> {
         /// Method table of the object's type.
         type_id: u64 as Ptr = "TypeID",
         /// Address of the object.
         object_id: u64 as Ptr = "ObjectID",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
         /// Name of the type.
         type_name: Utf16<'a> = "TypeName",
@@ -168,13 +169,13 @@ record! {
     /// PinPlugAtGCTime (199): a run of objects that a pin keeps in place. Verbose. Version 0 (26 bytes on 64 bits, 14
     /// on 32).
     PinPlugAtGcTime {
-        /// Where it begins.
+        /// Start of the plug.
         plug_start: u64 as Ptr = "PlugStart",
-        /// Where it ends.
+        /// End of the plug.
         plug_end: u64 as Ptr = "PlugEnd",
-        /// Bytes of free space before it.
+        /// Bytes of free space before the plug.
         gap_before_size: u64 as Ptr = "GapBeforeSize",
-        /// Which runtime of the process.
+        /// Number of the runtime within its process.
         clr_instance: u16 = "ClrInstanceID",
     }
 }

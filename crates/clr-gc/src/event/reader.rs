@@ -1,27 +1,27 @@
-//! Reading payloads: the cursor, and how each wire type is read.
+//! The payload cursor and the wire types.
 
 use nettrace::PointerSize;
 
 use super::fields::Numbers;
 use super::text::Utf16;
 
-/// The payload ends inside a field.
+/// Error returned if the payload ends inside a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Short {
     /// Manifest name of the field.
     pub(crate) field: &'static str,
-    /// Bytes that the payload must have at least for this field to be whole.
+    /// Minimum number of bytes in the payload for a whole field.
     pub(crate) needed: u64,
 }
 
-/// A place in a payload.
+/// A position in a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
     total: usize,
     version: u8,
     pointer: PointerSize,
-    /// The last count that was read: how many elements the repeated part that follows has.
+    /// The most recent count, which is the number of elements of the next repeated part.
     count: u32,
 }
 
@@ -37,13 +37,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What is not read yet.
+    /// Returns the unread bytes.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Bytes of the whole.
+    /// Returns the length of the whole payload in bytes.
     #[inline]
     pub(crate) fn total(&self) -> usize {
         self.total
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         Ok(*head)
     }
 
-    /// The next `size` bytes. A size that no memory has is merely too long.
+    /// Returns the next `size` bytes. A size larger than the address space is handled like any size that is too large.
     #[inline]
     pub(crate) fn take(&mut self, size: u64, field: &'static str) -> Result<&'a [u8], Short> {
         let split = usize::try_from(size)
@@ -94,11 +94,11 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// The code units up to the next 16-bit zero, which is read too and not returned.
+    /// Returns the code units before the next 16-bit zero, which is consumed but not returned.
     #[inline]
     pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a [u8], Short> {
         let Some(units) = self.rest.chunks_exact(2).position(|unit| unit == [0, 0]) else {
-            // The terminator at least is missing.
+            // At least the terminator is missing.
             return Err(self.short(field, (self.rest.len() as u64 & !1) + 2));
         };
         let text = self.take(units as u64 * 2, field)?;
@@ -115,15 +115,15 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How a field is laid out in a payload.
+/// Layout of a field in a payload.
 pub(crate) trait Wire<'a> {
-    /// What it is in the struct.
+    /// Type of the field in the struct.
     type Value;
-    /// Always of the same length for one pointer size.
+    /// Whether the length is constant for a given pointer size.
     const FIXED: bool = true;
-    /// Its length, the least one where it varies.
+    /// Returns the length in bytes, or the minimum length if it varies.
     fn least(pointer: PointerSize) -> usize;
-    /// Reads it.
+    /// Reads the field.
     fn read(cursor: &mut Cursor<'a>, field: &'static str) -> Result<Self::Value, Short>;
 }
 
@@ -145,7 +145,7 @@ macro_rules! number_wires {
 
 number_wires!(u8, u16, u32, u64, i16, i32, i64, f32);
 
-/// Sixteen bytes as they are: a GUID.
+/// Sixteen bytes without conversion: a GUID.
 impl Wire<'_> for [u8; 16] {
     type Value = Self;
     #[inline]
@@ -158,7 +158,7 @@ impl Wire<'_> for [u8; 16] {
     }
 }
 
-/// As wide as the traced process's pointers.
+/// A number with the pointer width of the traced process.
 pub(crate) struct Ptr;
 
 impl Wire<'_> for Ptr {
@@ -173,7 +173,8 @@ impl Wire<'_> for Ptr {
     }
 }
 
-/// A pointer-sized field that the C compiler aligned after a 32-bit one: four bytes of padding on 64 bits, none on 32.
+/// A pointer-sized field that the C compiler aligned after a 32-bit field: four bytes of padding on 64 bits, none on
+/// 32.
 pub(crate) struct AlignedPtr;
 
 impl Wire<'_> for AlignedPtr {
@@ -189,7 +190,7 @@ impl Wire<'_> for AlignedPtr {
     }
 }
 
-/// A 32-bit field that the C compiler aligned after a 16-bit one: two bytes of padding, which may hold anything.
+/// A 32-bit field that the C compiler aligned after a 16-bit field: two bytes of padding with arbitrary values.
 pub(crate) struct AlignedU32;
 
 impl Wire<'_> for AlignedU32 {
@@ -205,7 +206,7 @@ impl Wire<'_> for AlignedU32 {
     }
 }
 
-/// An enumeration's number in one byte.
+/// An enumeration value in one byte.
 pub(crate) struct Byte<T>(T);
 
 impl<T: From<u32>> Wire<'_> for Byte<T> {
@@ -220,7 +221,7 @@ impl<T: From<u32>> Wire<'_> for Byte<T> {
     }
 }
 
-/// An enumeration's number in two bytes.
+/// An enumeration value in two bytes.
 pub(crate) struct Half<T>(T);
 
 impl<T: From<u32>> Wire<'_> for Half<T> {
@@ -235,7 +236,7 @@ impl<T: From<u32>> Wire<'_> for Half<T> {
     }
 }
 
-/// Two bytes in version 0, four later.
+/// A value with two bytes in version 0, and four bytes in later versions.
 pub(crate) struct HalfInV0<T>(T);
 
 impl<T: From<u32>> Wire<'_> for HalfInV0<T> {
@@ -253,7 +254,7 @@ impl<T: From<u32>> Wire<'_> for HalfInV0<T> {
     }
 }
 
-/// How many elements the next repeated part has.
+/// The number of elements of the next repeated part.
 pub(crate) struct Count<T>(T);
 
 impl<'a, T: Wire<'a, Value = T> + Copy + Into<u32>> Wire<'a> for Count<T> {
@@ -270,7 +271,7 @@ impl<'a, T: Wire<'a, Value = T> + Copy + Into<u32>> Wire<'a> for Count<T> {
     }
 }
 
-/// As many bytes as the last count.
+/// Bytes whose length is the last count.
 impl<'a> Wire<'a> for &'a [u8] {
     type Value = Self;
     const FIXED: bool = false;
@@ -299,7 +300,7 @@ impl<'a> Wire<'a> for Utf16<'a> {
     }
 }
 
-/// As many 64-bit numbers as the last count.
+/// 64-bit numbers; the last count is their number.
 impl<'a> Wire<'a> for Numbers<'a> {
     type Value = Self;
     const FIXED: bool = false;

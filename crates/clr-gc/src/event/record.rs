@@ -1,31 +1,32 @@
-//! Records: one declaration makes a struct, its decoding and its fields.
+//! Record declarations. One declaration creates a struct, its decoder and its list of fields.
 
 use super::fields::{ToValue, Value};
 use super::reader::{Cursor, Short};
 use nettrace::PointerSize;
 
-/// A run of fields: an event's payload or one row of a repeated part.
+/// A sequence of fields: the payload of an event, or one row of a repeated part.
 pub(crate) trait Record<'a>: Sized {
-    /// Always of the same length for one version and pointer size.
+    /// Whether the length is constant for a given version and pointer size.
     const FIXED: bool;
-    /// The length of the newest version, the least one where it varies.
+    /// Returns the length of the newest version in bytes, or the minimum length if it varies.
     fn least(pointer: PointerSize) -> usize;
-    /// Reads it.
+    /// Reads a record.
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Short>;
-    /// Its ClrInstanceID.
+    /// Returns the ClrInstanceID of the record.
     fn clr_instance(&self) -> Option<u16>;
 }
 
-/// Shows one field.
+/// Passes one field to `visit`.
 pub(crate) fn show<'v, T: ToValue>(name: &'static str, value: &'v T, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
     visit(name, value.to_value());
 }
 
-/// Declares records: for each field its name and type in the struct, how it is laid out (`as`, where that is not the
-/// type's own layout), its name in the manifest, and the version that brought it (`since`; it is an `Option` then).
+/// Declares records. Each field has a name and a type in the struct, a wire layout (`as`, if it differs from the layout
+/// of the type), a name in the manifest, and the version that introduced it (`since`, which makes the field an
+/// `Option`).
 ///
-/// The fields of a payload of version v are, in this order, those that v has. This holds also for the few version 0
-/// layouts that later versions did not merely extend.
+/// A payload of version v has exactly the fields that exist in v, in declaration order. This also holds for the few
+/// version 0 layouts that later versions did not merely extend.
 macro_rules! record {
     ($(
         $(#[$meta:meta])*

@@ -10,7 +10,7 @@ use nettrace::PointerSize;
 
 /// The rows of a repeated part, borrowed from the payload and read one at a time.
 ///
-/// Their number was checked against the payload's length when the event was decoded: `len` rows are there.
+/// The number of rows was checked against the length of the payload when the event was decoded, so `len` rows exist.
 pub struct Rows<'a, R> {
     bytes: &'a [u8],
     count: u32,
@@ -18,9 +18,9 @@ pub struct Rows<'a, R> {
     row: PhantomData<fn() -> R>,
 }
 
-/// A record that comes in [`Rows`].
+/// A record that occurs in [`Rows`].
 pub trait Row<'a>: Fields + fmt::Debug + Sized {
-    /// The row at the start of `bytes`, and what follows it; `None` when it does not fit.
+    /// Returns the row at the start of `bytes` and the remaining bytes, or `None` if the row does not fit.
     fn first(bytes: &'a [u8], pointer: PointerSize) -> Option<(Self, &'a [u8])>;
 }
 
@@ -35,22 +35,22 @@ impl<'a, R: Record<'a> + Fields + fmt::Debug> Row<'a> for R {
 }
 
 impl<'a, R: Row<'a>> Rows<'a, R> {
-    /// How many.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// None at all.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Each of them, in the payload's order.
+    /// Iterates over the rows in payload order.
     pub fn iter(&self) -> Iter<'a, R> {
         Iter { rows: *self }
     }
 
-    /// One of them, counted from 0.
+    /// Returns the row with this index.
     pub fn get(&self, index: usize) -> Option<R> {
         self.iter().nth(index)
     }
@@ -114,7 +114,7 @@ impl<'a, R: Record<'a>> Wire<'a> for Rows<'a, R> {
         let bytes = if R::FIXED {
             cursor.take(least, field)?
         } else {
-            // A count that the payload cannot hold is refused before anything is walked.
+            // A count that the payload cannot hold is rejected before any row is read.
             let rest = cursor.rest();
             cursor.clone().take(least, field)?;
             for _ in 0..count {

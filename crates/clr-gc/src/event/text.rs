@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-/// A string as the runtime wrote it: UTF-16, little-endian, without its terminator.
+/// A string as written by the runtime: UTF-16, little-endian, without its terminator.
 ///
-/// It is foreign input: [`Display`](fmt::Display) escapes control characters and those that change the direction of
-/// text (a terminal must not obey them) and shows unpaired surrogates as U+FFFD; [`Utf16::chars`] gives the characters
-/// as they are.
+/// The string is untrusted input. [`Display`](fmt::Display) escapes control characters and characters that change the
+/// text direction (a terminal must not obey them), and shows unpaired surrogates as U+FFFD. [`Utf16::chars`] returns
+/// the characters unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Utf16<'a>(&'a [u8]);
 
@@ -16,39 +16,39 @@ impl<'a> Utf16<'a> {
         Self(bytes)
     }
 
-    /// The code units.
+    /// Returns the code units.
     #[inline]
     pub fn units(self) -> impl Iterator<Item = u16> + Clone + 'a {
-        // A chunk of two bytes always converts; 0 is never seen.
+        // A chunk of two bytes always converts, so the default 0 is never used.
         self.0
             .chunks_exact(2)
             .map(|unit| unit.try_into().map_or(0, u16::from_le_bytes))
     }
 
-    /// The characters; U+FFFD for an unpaired surrogate.
+    /// Returns the characters, with U+FFFD for an unpaired surrogate.
     pub fn chars(self) -> impl Iterator<Item = char> + Clone + 'a {
         char::decode_utf16(self.units()).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// An owned string, nothing escaped: for formats that do their own escaping.
+    /// Returns an owned string without escapes, for formats that have their own escaping.
     pub fn to_text(self) -> String {
         self.chars().collect()
     }
 
-    /// No characters.
+    /// Returns whether the string is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it equals this string, case included.
+    /// Returns whether the string equals `text`, case-sensitive.
     #[inline]
     pub fn eq_str(self, text: &str) -> bool {
         self.units().eq(text.encode_utf16())
     }
 }
 
-/// Makes a terminal show what follows in another order.
+/// Returns whether a terminal displays the following characters in another order.
 fn reorders(character: char) -> bool {
     matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,33 +1,34 @@
-//! The account of stopped time: what each stop was spent on, in parts that add up to it.
+//! The account of stopped time, which divides each stop by cause into parts that add up to it.
 //!
 //! ```text
 //! edges of the stop, GCStart, marks of one heap, phase times -> divide -> Account of one stop
 //!                                                   MarkingCost <-> divide
 //! ```
 //!
-//! [`StoppedTime`](crate::gc::StoppedTime) is their sum over stops. Where each part comes from ([`Cause`] names them):
+//! [`StoppedTime`](crate::gc::StoppedTime) is the sum over stops. Sources of the parts ([`Cause`] names them):
 //!
 //! | From | To | Part |
 //! |---|---|---|
-//! | SuspendEEBegin | SuspendEEEnd | threads that are slow to stop |
-//! | SuspendEEEnd | the marking begins | preparation |
-//! | one GCMarkWithType of a heap | its next one | the kind of root that it names, or weak references and finalization |
-//! | the last of them | GCGlobalHeapHistory | plan, relocation, compaction, sweep: as long as their phase times say |
-//! | GCGlobalHeapHistory | RestartEEBegin | what follows |
-//! | RestartEEBegin | RestartEEEnd | threads resume |
-//! | SuspendEEEnd | RestartEEBegin of a background collection's own stop | its marking |
+//! | SuspendEEBegin | SuspendEEEnd | threads slow to stop |
+//! | SuspendEEEnd | start of the marking | preparation |
+//! | a GCMarkWithType of a heap | the next one of that heap | the kind of root that it names, or weak references and finalization |
+//! | the last GCMarkWithType | GCGlobalHeapHistory | plan, relocation, compaction, sweep, according to their phase times |
+//! | GCGlobalHeapHistory | RestartEEBegin | finishing |
+//! | RestartEEBegin | RestartEEEnd | resuming threads |
+//! | SuspendEEEnd | RestartEEBegin of a background collection's separate stop | marking of that collection |
 //!
-//! All of these are measured. Two parts are estimated, and have ranges. The collector scans a kind of root and marks
-//! the objects behind it in the same interval, which `marking_cost` divides. Relocation scans the same roots again.
+//! These parts are measured. Two divisions within them are estimated and have ranges. The collector scans a kind of
+//! root and marks the objects behind it in the same interval, which `marking_cost` divides. Relocation scans the same
+//! roots again, and its time is divided like the marking.
 //!
-//! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums
-//! over heaps would be longer than the stop.
+//! With several heaps, only the marks of the heap that was last to finish its roots count, because the other heaps
+//! waited for it. Sums over heaps would exceed the stop.
 //!
-//! No event shows two parts. [`Account::had_no_cpu`] and [`Account::was_lengthened_by_tool`] take them out of the
-//! others: whoever reads a live process knows them.
+//! Two parts are not visible in events. [`Account::had_no_cpu`] and [`Account::was_lengthened_by_tool`] take them out
+//! of the other parts; the reader of a live process knows them.
 //!
-//! What no event says is [`Cause::Unexplained`]. Marks that are not complete are not used: a mark that is missing would
-//! give its time to another kind.
+//! Time that no event explains is [`Cause::Unexplained`]. Incomplete marks are not used, because a missing mark would
+//! attribute its time to another kind.
 
 mod cause;
 mod divide;

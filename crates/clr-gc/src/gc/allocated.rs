@@ -1,68 +1,69 @@
-//! How many bytes the program allocated between two collections.
+//! The number of bytes that the program allocated between two collections.
 //!
-//! No event says it. The per-heap histories do, in the generations in which programs allocate (0, large, pinned): what
-//! lives before a collection, less what lived after the one before. *Lives* is the size without the free list and
-//! without free space too small for it, so what is allocated into free space counts, and the unused ends of
-//! allocation contexts, which the collector turns into free objects, do not. Measured against
-//! `GC.GetTotalAllocatedBytes`, see docs/compatibility.md.
+//! No event states this number. It follows from the per-heap histories of the generations in which programs allocate
+//! (0, large, pinned): the live bytes before a collection minus the live bytes after the previous one. *Live* is the
+//! size without the free list and without free space too small for it. Allocations into free space therefore count, and
+//! the unused ends of allocation contexts, which the collector turns into free objects, do not. The result was compared
+//! with `GC.GetTotalAllocatedBytes`; see docs/compatibility.md.
 //!
-//! **.NET Core 3.1 under server GC** leaves generation 0 of most heaps out of the sizes after a background collection:
-//! these are taken to have the size that they had before, and the sum is at least that ([`Allocated::at_least`]).
+//! **.NET Core 3.1 under server GC** omits generation 0 of most heaps from the sizes after a background collection.
+//! These heaps are assumed to keep their previous size, and the sum is a lower bound ([`Allocated::at_least`]).
 //!
-//! **Background collections** measure at their end, by their own history, and those that run inside them measure
-//! before: [`AllocatedBytes::measure`] is called in the order in which histories are whole, and each call accounts for
-//! the time since the call before. So sums over collections are differences of totals.
+//! **Background collections** are measured at their end, by their own history, and collections that run inside them are
+//! measured earlier. [`AllocatedBytes::measure`] is called in the order in which histories become complete, and each
+//! call covers the time since the previous call. Sums over collections are therefore differences of totals.
 //!
-//! What a background collection frees hides what was allocated meanwhile:
+//! The memory that a background collection frees hides the bytes allocated while it runs:
 //!
-//! * *Generation 0* is swept in the final stop. Until then its size grows by what is allocated: SizeAfter - SizeBefore
-//!   is added. What goes into the swept free space before the history is written is not in any event. It is made up
-//!   for by the budget: when generation 0's budget triggers the next collection (reason AllocSmall), that much was
-//!   handed out since the last one, less what was left unused at the ends of contexts.
-//! * *Large objects*: .NET 9 and later write what lived at the final stop, so nothing is hidden. .NET 8 and earlier
-//!   write what lived at the start; what was allocated from then to the end is estimated by the rate before, and by
-//!   how fast generation 0 grew meanwhile: nothing in the events says how much of what lives at the end is new. Under
-//!   server GC that is mostly too low ([`Allocated::at_least`]). Such a collection is recognized by its compact phase,
-//!   in which .NET 8 writes a clock instead of a duration, by a collection inside that saw more large objects, and by
-//!   large objects that grew in it.
+//! * *Generation 0* is swept in the final stop. Until then its size grows by the allocated bytes, so SizeAfter -
+//!   SizeBefore is added. Allocations into the swept free space before the history is written are not in any event. The
+//!   budget compensates for them: when the budget of generation 0 triggers the next collection (reason AllocSmall), the
+//!   whole budget has been handed out since the last collection, minus the unused ends of contexts.
+//! * *Large objects*: .NET 9 and later write the live bytes at the final stop, so nothing is hidden. .NET 8 and earlier
+//!   write the live bytes at the start. The allocation from the start to the end is estimated from the previous rate
+//!   and from the growth of generation 0 during the collection, because the events do not state how many of the live
+//!   bytes at the end are new. Under server GC the estimate is usually too low ([`Allocated::at_least`]). Such a
+//!   collection is recognized by its compact phase, in which .NET 8 writes a clock instead of a duration, by an inner
+//!   collection that saw more large objects, or by large objects that grew during it.
 
 use crate::event::PerHeapHistory;
 
-/// .NET 8 and earlier: share of the rate before that is allocated in large objects while a background collection marks,
-/// where generation 0 does not show how active the program is.
+/// Share of the previous rate at which large objects are allocated while a background collection marks, on .NET 8 and
+/// earlier. Used if generation 0 does not show how active the program is.
 const MARKING_ACTIVITY: f64 = 0.7;
 
-/// The same while it sweeps: the sweep of large objects holds their allocation up. Measured on .NET 8 with one to four
-/// threads that allocate 0.3 to 1.5 GB/s.
+/// Share of the previous rate while a background collection sweeps, which delays the allocation of large objects.
+/// Measured on .NET 8 with one to four threads that allocate 0.3 to 1.5 GB/s.
 const SWEEPING_ACTIVITY: f64 = 0.35;
 
-/// Generation 0 shows how active the program is when so much was allocated in it before, bytes.
+/// Minimum number of bytes allocated in generation 0 beforehand for it to show how active the program is.
 const SHOWS_ACTIVITY: u64 = 1 << 20;
 
-/// Rows of a history of .NET 5 and later, which have the pinned object heap.
+/// Number of rows in a history of .NET 5 and later, which includes the pinned object heap.
 const GENERATIONS_WITH_PINNED: usize = 5;
 
-/// Differences that are negative by no more than this are 0: allocation contexts that were counted on both sides.
-/// Beyond it, the sizes do not belong together.
+/// Maximum negative difference that counts as 0, in bytes: allocation contexts that were counted on both sides. Beyond
+/// it, the sizes contradict each other.
 const ROUNDING: u64 = 1 << 20;
 
-/// Why it is not known how many bytes were allocated before a collection.
+/// Reason why the number of bytes allocated before a collection is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocatedUnknown {
-    /// No collection before it was seen with its sizes.
+    /// No earlier collection with sizes was observed.
     First,
-    /// Events between the collection before and this one were lost.
+    /// Events between the previous collection and this one were lost.
     Loss,
-    /// A per-heap history of it, or of a collection before it, was never seen.
+    /// A per-heap history of this or an earlier collection was never observed.
     MissingHistory,
-    /// It ran while a background collection was under way whose start was not seen: sizes are in the middle of a sweep.
+    /// The collection ran during a background collection whose start was not observed, so the sizes are from the middle
+    /// of a sweep.
     Sweep,
-    /// Its sizes and those after the collection before contradict each other.
+    /// The sizes contradict those after the previous collection.
     Contradiction,
 }
 
 impl AllocatedUnknown {
-    /// Each of them.
+    /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::First,
         Self::Loss,
@@ -71,7 +72,7 @@ impl AllocatedUnknown {
         Self::Contradiction,
     ];
 
-    /// `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
+    /// Returns `first`, `loss`, `missing_history`, `sweep` or `contradiction`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -83,22 +84,22 @@ impl AllocatedUnknown {
     }
 }
 
-/// Bytes allocated in a span of time.
+/// The bytes allocated in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
-    /// The measurement before, ns since the sync point.
+    /// Time of the previous measurement, in ns since the sync point.
     pub since: i64,
-    /// This measurement.
+    /// Time of this measurement, in ns since the sync point.
     pub until: i64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// A part of them is an estimate that is mostly too low: .NET 8 and earlier, large objects that were allocated during
-    /// a background collection, under server GC or where the heap grew by more than the estimate.
+    /// Whether part of the bytes is an estimate that is usually too low: on .NET 8 and earlier, large objects allocated
+    /// during a background collection, under server GC or if the heap grew by more than the estimate.
     pub at_least: bool,
 }
 
 impl Allocated {
-    /// Bytes a second of its span; `None` where that has no length.
+    /// Returns the bytes per second in the interval, or `None` if the interval has no length.
     pub fn per_second(&self) -> Option<f64> {
         let ns = self.until.saturating_sub(self.since);
         (ns > 0).then(|| self.bytes as f64 / (ns as f64 / 1e9))
@@ -115,21 +116,21 @@ impl Allocated {
     }
 }
 
-/// Sums over heaps of one kind of space, bytes.
+/// Sums over heaps of one kind of space, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Space {
     live_before: u64,
     live_after: u64,
     size_before: u64,
     size_after: u64,
-    /// Free list before.
+    /// Bytes in the free list before the collection.
     free_before: u64,
-    /// Free space too small for the list, before and after.
+    /// Free bytes too small for the free list, before and after the collection.
     holes_before: u64,
     holes_after: u64,
-    /// SizeAfter - SizeBefore of the heaps that grew.
+    /// Sum of SizeAfter - SizeBefore over the heaps that grew.
     grown: u64,
-    /// .NET Core 3.1: SizeBefore - SizeAfter of the heaps that shrank.
+    /// Sum of SizeBefore - SizeAfter over the heaps that shrank (.NET Core 3.1).
     vanished: u64,
 }
 
@@ -142,7 +143,7 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// Adds one heap's history.
+    /// Adds the history of one heap.
     pub(crate) fn add(&mut self, event: &PerHeapHistory<'_>) {
         let rows = event.generations().count();
         for (generation, row) in event.generations().enumerate() {
@@ -170,79 +171,79 @@ impl Spaces {
     }
 }
 
-/// What is known of a collection when its histories are whole.
+/// Facts about a collection, available once its histories are complete.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) number: u32,
-    /// Its GCStart; `None`: not seen.
+    /// Time of GCStart; `None` if it was not observed.
     pub(crate) start: Option<i64>,
-    /// Its last history.
+    /// Time of the last history.
     pub(crate) at: i64,
     pub(crate) concurrent: bool,
-    /// Generation 0's budget triggered it.
+    /// Whether the budget of generation 0 triggered the collection.
     pub(crate) for_small_objects: bool,
     pub(crate) heap_count: u32,
-    /// Budget of generation 0 until the next collection, each heap.
+    /// Budget of generation 0 until the next collection, per heap.
     pub(crate) gen0_budget: u64,
-    /// Its compact phase is longer than the collection.
+    /// Whether the compact phase is longer than the collection.
     pub(crate) compact_is_a_clock: bool,
     pub(crate) spaces: Spaces,
 }
 
-/// What a collection that starts can be inside of.
+/// The surroundings of a collection that starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inside {
-    /// It runs alone: no background collection is under way.
+    /// The collection runs alone; no background collection is in progress.
     Nothing,
-    /// A background collection that was seen to start may be under way.
+    /// A background collection whose start was observed may be in progress.
     Background,
-    /// A background collection that was not.
+    /// A background collection whose start was not observed is in progress.
     Unseen,
 }
 
-/// What lived after the last measurement.
+/// The live bytes after the last measurement.
 #[derive(Debug, Clone, Copy)]
 struct Base {
     at: i64,
     gen0_live: u64,
     gen0_size: u64,
     gen0_holes: u64,
-    /// What lived in generation 0 is not known, its size is.
+    /// Whether only the size of generation 0 is known, not its live bytes.
     by_size: bool,
     large_live: u64,
 }
 
-/// The background collection under way.
+/// The background collection in progress.
 #[derive(Debug, Clone, Copy)]
 struct Background {
     number: Option<u32>,
     start: Option<i64>,
-    /// When the threads ran again after its first stop.
+    /// Time at which the threads resumed after the first stop.
     restarted: Option<i64>,
-    /// When its final stop began.
+    /// Time at which the final stop started.
     final_stop: Option<i64>,
-    /// Generation 0 was measured after that.
+    /// Whether generation 0 was measured after the final stop started.
     measured_in_sweep: bool,
 }
 
-/// From one collection of generation 0 to the next.
+/// The period from one collection of generation 0 to the next.
 #[derive(Debug, Clone, Copy)]
 struct Gen0Cycle {
     heap_count: u32,
     budget: u64,
-    /// Bytes allocated that sizes show.
+    /// Allocated bytes that sizes show.
     seen: u64,
-    /// Of the budget, left unused at the ends of contexts.
+    /// Bytes of the budget that were left unused at the ends of contexts.
     holes: u64,
-    /// A background collection swept generation 0 in it.
+    /// Whether a background collection swept generation 0 in this period.
     swept: bool,
-    /// No more than this can have gone into free space unseen.
+    /// Maximum number of bytes that can have been allocated into free space unobserved.
     hidden: u64,
-    /// Events were lost in it: what is seen is not all.
+    /// Whether events were lost in this period, so that `seen` is incomplete.
     lossy: bool,
 }
 
-/// Bytes a nanosecond in the last span without a sweep.
+/// Allocation rates in bytes per nanosecond in the last interval without a sweep.
 #[derive(Debug, Clone, Copy)]
 struct Rates {
     gen0: f64,
@@ -250,28 +251,28 @@ struct Rates {
     large: f64,
 }
 
-/// The account of one runtime's allocation. One writer: the machine, in the order of events.
+/// Allocation account of one runtime. Only the machine updates it, in the order of events.
 #[derive(Debug, Default)]
 pub(crate) struct AllocatedBytes {
     base: Option<Base>,
-    /// Why there is no base.
+    /// Reason why there is no base.
     unknown: Option<AllocatedUnknown>,
     background: Option<Background>,
     cycle: Option<Gen0Cycle>,
-    /// The newest collection with the program stopped, until its histories are whole.
+    /// The newest collection with the program stopped, until its histories are complete.
     unmeasured: Option<u32>,
     rates: Option<Rates>,
-    /// .NET 8 and earlier: a background collection's sizes before are those at its start.
+    /// Whether the sizes before a background collection are those at its start (.NET 8 and earlier).
     large_before_is_at_start: bool,
 }
 
 impl AllocatedBytes {
-    /// The time of the oldest measurement that the next one is compared with.
+    /// Returns the time of the measurement that the next one is compared with.
     pub(crate) fn compared_with(&self) -> Option<i64> {
         self.base.map(|base| base.at)
     }
 
-    /// Nothing is known of what happened since the last measurement.
+    /// Discards all information since the last measurement.
     pub(crate) fn forget(&mut self, why: AllocatedUnknown) {
         if self.base.take().is_some() {
             self.unknown = Some(why);
@@ -280,17 +281,18 @@ impl AllocatedBytes {
         self.rates = None;
     }
 
-    /// Events were lost: what lies between is void anyway, and the budget says nothing about the rest.
+    /// Records lost events. Intervals with a loss are void anyway, and the budget provides no information about the
+    /// rest.
     pub(crate) fn lost(&mut self) {
         if let Some(cycle) = &mut self.cycle {
             cycle.lossy = true;
         }
     }
 
-    /// A collection started.
+    /// Handles the start of a collection.
     pub(crate) fn started(&mut self, at: i64, number: u32, background: bool, inside: Inside) {
         if !background && inside == Inside::Nothing && self.background.take().is_some() {
-            // The background collection is over, and its histories were never seen.
+            // The background collection has ended, and its histories were never observed.
             self.forget(AllocatedUnknown::MissingHistory);
         }
         if background {
@@ -323,28 +325,29 @@ impl AllocatedBytes {
         }
     }
 
-    /// The final stop of the background collection under way begins.
+    /// Handles the start of the final stop of the background collection in progress.
     pub(crate) fn final_stop(&mut self, at: i64) {
         if let Some(background) = &mut self.background {
             background.final_stop.get_or_insert(at);
         }
     }
 
-    /// The program runs again.
+    /// Records that the program has resumed.
     pub(crate) fn restarted(&mut self, at: i64) {
         if let Some(background) = &mut self.background {
             background.restarted.get_or_insert(at);
         }
     }
 
-    /// The histories of a collection are whole: what was allocated since the measurement before.
+    /// Returns the bytes allocated since the previous measurement. Called when the histories of a collection are
+    /// complete.
     pub(crate) fn measure(&mut self, of: &Measured) -> Result<Allocated, AllocatedUnknown> {
         self.large_before_is_at_start |= of.compact_is_a_clock;
         let ours = |background: &Background| background.number.is_none_or(|number| number == of.number);
         let background = self.background.filter(ours);
         if !of.concurrent {
             if background.is_some_and(|background| background.number.is_some()) {
-                // It was announced as background and became blocking.
+                // The collection was announced as background and became blocking.
                 self.background = None;
             }
             return self.measure_stopped(of);
@@ -376,7 +379,8 @@ impl AllocatedBytes {
                 let holes = gen0.holes_before.saturating_sub(base.gen0_holes);
                 seen.saturating_add(self.hidden(of, seen, holes, in_sweep))
             });
-            // In a sweep the sizes of large objects mean nothing; the background collection's own will.
+            // During a sweep the sizes of large objects are meaningless; the background collection provides valid
+            // sizes.
             let large = match in_sweep {
                 false => difference(large.live_before, base.large_live),
                 true => Some(0),
@@ -405,7 +409,7 @@ impl AllocatedBytes {
             lossy: false,
         });
         let without = self.unknown.unwrap_or(AllocatedUnknown::First);
-        // Inside of a background collection that was never seen to start, nothing can be compared until it ends.
+        // Inside a background collection whose start was never observed, sizes cannot be compared until it ends.
         self.base = (!unseen_background).then(|| Base {
             at: of.at,
             gen0_live: gen0.live_after,
@@ -420,7 +424,8 @@ impl AllocatedBytes {
         allocated.unwrap_or(Err(without))
     }
 
-    /// What went into swept free space of generation 0 since its last collection, by the budget that is used up.
+    /// Returns the bytes allocated into swept free space of generation 0 since its last collection, derived from the
+    /// consumed budget.
     fn hidden(&mut self, of: &Measured, seen: u64, holes: u64, in_sweep: bool) -> u64 {
         let Some(cycle) = self.cycle else { return 0 };
         if !(cycle.swept || in_sweep) || !of.for_small_objects || cycle.heap_count != of.heap_count {
@@ -428,7 +433,7 @@ impl AllocatedBytes {
         }
         let handed_out = cycle.budget.saturating_sub(cycle.holes.saturating_add(holes));
         let seen = cycle.seen.saturating_add(seen);
-        // In a sweep anything that lives may have been allocated since its final stop.
+        // During a sweep, any live object may have been allocated since the final stop.
         let unseen = match in_sweep {
             true => cycle.hidden.saturating_add(of.spaces.gen0.live_before),
             false => cycle.hidden,
@@ -444,17 +449,18 @@ impl AllocatedBytes {
         let Spaces { mut gen0, large } = of.spaces;
         let start_seen = background.is_some_and(|background| background.start.is_some());
         let start = background.and_then(|background| background.start);
-        // A collection inside of it measured since it started.
+        // Whether an inner collection has been measured since the start.
         let inside = self.base.is_some_and(|base| start < Some(base.at));
-        // No background collection gives generation 0 of a heap back: without a collection inside it has what it had.
+        // No background collection releases generation 0 of a heap, so without an inner collection the heap keeps its
+        // size.
         let vanished = of.heap_count > 1 && gen0.vanished > 0 && !inside;
         gen0.size_after = gen0.size_after.saturating_add(if vanished { gen0.vanished } else { 0 });
         let in_sweep = background.is_some_and(|background| background.measured_in_sweep);
         let known = self.base.filter(|_| start_seen);
         let allocated = known.map(|base| {
-            // Nothing that runs inside of it frees large objects: less than then can only be of its start.
+            // No inner collection frees large objects, so a lower value can only be the one at the start.
             self.large_before_is_at_start |= inside && large.live_before < base.large_live;
-            // From .NET 9 on both sizes are of the final stop: none was seen to grow.
+            // On .NET 9 and later both sizes are from the final stop, so no heap grows.
             self.large_before_is_at_start |= large.grown > ROUNDING;
             let mut small = Some(0);
             if !in_sweep {
@@ -514,9 +520,10 @@ impl AllocatedBytes {
         allocated.unwrap_or(Err(without))
     }
 
-    /// .NET 8 and earlier: large objects allocated from the start of a background collection to its end. All of them
-    /// live at its end. Whether the heap grew by more than the estimate, which is too low then, and so is the growth: what
-    /// went into free space is not in it.
+    /// Returns the estimated bytes of large objects allocated from the start of a background collection to its end
+    /// (.NET 8 and earlier); all of them are alive at the end. Also returns whether the heap grew by more than the
+    /// estimate, which means that the estimate is too low. The growth is too low as well, because it excludes
+    /// allocations into free space.
     fn large_meanwhile(&self, of: &Measured, background: Option<Background>, inside: bool) -> (u64, bool) {
         let Spaces { gen0, large } = of.spaces;
         let estimate = || {
@@ -530,7 +537,7 @@ impl AllocatedBytes {
                 false => MARKING_ACTIVITY,
             };
             let bytes = rates.large * (marking * activity + sweeping * SWEEPING_ACTIVITY);
-            // A float of times and sizes below 2^63: what does not fit is cut.
+            // The float is derived from times and sizes below 2^63; the cast saturates.
             Some((bytes.max(0.0) as u64).min(large.live_after))
         };
         let estimate = estimate().unwrap_or(0);
@@ -552,7 +559,7 @@ impl Rates {
     }
 }
 
-/// `None`: smaller than before by more than rounding explains.
+/// Returns the difference, or `None` if the value decreased by more than rounding explains.
 fn difference(now: u64, before: u64) -> Option<u64> {
     match now.checked_sub(before) {
         Some(bytes) => Some(bytes),
@@ -568,14 +575,15 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// What a program and its collector do.
+    /// A step of a program and its collector.
     #[derive(Debug, Clone)]
     enum Step {
         Small(u64),
         Large(u64),
-        /// A collection of generation 0 or more, with the program stopped; so much of each space survives, percent.
+        /// A collection of generation 0 or higher with the program stopped; the value is the surviving percentage of
+        /// each space.
         Collect(u64),
-        /// A background collection starts; so much is allocated until its final stop; so much survives.
+        /// A background collection: the bytes allocated until its final stop, and the surviving percentage.
         Background {
             small: u64,
             large: u64,
@@ -600,7 +608,7 @@ mod tests {
         ]
     }
 
-    /// One heap of .NET 9 or later that allocates at the end of its generations only.
+    /// A heap of .NET 9 or later that allocates only at the end of its generations.
     #[derive(Default)]
     struct Model {
         account: AllocatedBytes,
@@ -610,7 +618,7 @@ mod tests {
         large: u64,
         total: u64,
         measured: Vec<Result<Allocated, AllocatedUnknown>>,
-        /// Bytes allocated when it was measured.
+        /// Total number of allocated bytes at each measurement.
         at: Vec<u64>,
     }
 
@@ -643,7 +651,7 @@ mod tests {
             let start = self.start(false, inside);
             let (small, large) = (self.small, self.large);
             self.small = 0;
-            // One inside of a background collection leaves large objects alone.
+            // A collection inside a background collection does not touch large objects.
             if inside == Inside::Nothing {
                 self.large = large / 100 * survives;
             }
@@ -689,7 +697,7 @@ mod tests {
                 ..Space::default()
             };
             self.measure(start, true, gen0, large);
-            // The free list is used up first: what lives and the size of generation 0 grow alike from here.
+            // The free list is used up first; afterwards the live bytes and the size of generation 0 grow together.
             self.small = self.account.base.map_or(0, |base| base.gen0_live);
         }
 
@@ -715,9 +723,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any order of allocations, collections and background collections, with others inside of them.
-        /// Guarantee: the first is unknown, every other one is known, their times join, and the sum over any of them
-        /// is the difference of the totals.
+        /// Scenario: allocations, collections and background collections occur in any order, with collections inside
+        /// background collections.
+        /// Guarantee: the first measurement is unknown, every other one is known, their intervals are contiguous, and
+        /// the sum over any of them is the difference of the totals.
         #[test]
         fn sums_are_differences_of_totals(steps in prop::collection::vec(step(), 1..60)) {
             let mut model = Model::default();
@@ -737,10 +746,10 @@ mod tests {
             }
         }
 
-        /// Scenario: sizes that belong to nothing, in any order, as a damaged stream has them.
-        /// Guarantee: no panic, and no more bytes than the sizes of the heap hold.
+        /// Scenario: arbitrary sizes arrive in any order, as in a damaged stream.
+        /// Guarantee: the account does not panic.
         #[test]
-        fn sizes_without_sense_do_no_harm(numbers in prop::collection::vec(any::<(u32, u64, u64, u8)>(), 1..40)) {
+        fn arbitrary_sizes_do_not_panic(numbers in prop::collection::vec(any::<(u32, u64, u64, u8)>(), 1..40)) {
             let mut account = AllocatedBytes::default();
             for (number, a, b, bits) in numbers {
                 let space = Space {
@@ -779,11 +788,11 @@ mod tests {
         }
     }
 
-    /// Scenario: .NET Core 3.1 under server GC leaves a heap of 50 MB out of generation 0 after two background
+    /// Scenario: .NET Core 3.1 under server GC omits a heap of 50 MB from generation 0 after two background
     /// collections, while 1 MB is allocated; then generation 0 is collected.
-    /// Guarantee: the heap is not counted as allocated, and what is said is said to be a lower bound.
+    /// Guarantee: the heap is not counted as allocated, and the result is marked as a lower bound.
     #[test]
-    fn a_heap_that_vanishes_was_not_allocated() {
+    fn omitted_heap_does_not_count_as_allocated() {
         const MB: u64 = 1_000_000;
         let mut account = AllocatedBytes::default();
         let mut next = |number: u32, concurrent: bool, before: u64, after: u64, vanished: u64| {
@@ -825,9 +834,9 @@ mod tests {
 
     /// Scenario: .NET 8 allocates large objects before and during a background collection, with one heap and with two;
     /// .NET 9 does the same.
-    /// Guarantee: under server GC of .NET 8 the interval is said to be at least what it is; the others are not.
+    /// Guarantee: only the result of .NET 8 under server GC is marked as a lower bound.
     #[test]
-    fn an_estimate_under_server_gc_is_a_lower_bound() {
+    fn estimate_under_server_gc_is_lower_bound() {
         let large = |before: u64, after: u64| Space {
             live_before: before,
             live_after: after,
@@ -863,10 +872,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a collection whose histories never come, between two that are whole.
-    /// Guarantee: what was allocated before the one after it is unknown, and the one after that is known again.
+    /// Scenario: the histories of a collection between two complete collections never arrive.
+    /// Guarantee: the allocation before the next collection is unknown, and the allocation before the collection after
+    /// that is known again.
     #[test]
-    fn a_missing_history_makes_one_interval_unknown() {
+    fn missing_history_makes_one_interval_unknown() {
         let mut model = Model::default();
         model.collect(50, Inside::Nothing);
         model.allocate(1_000_000, 2_000_000);

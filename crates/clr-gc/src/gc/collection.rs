@@ -1,4 +1,4 @@
-//! The record of one collection, and the values derived from it.
+//! The record of one collection and the values derived from it.
 
 mod asker;
 mod generation;
@@ -23,114 +23,117 @@ use crate::gc::history::GlobalHistory;
 use crate::gc::impact::RequestImpact;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// CommittedUsage around a collection, bytes (.NET 8 and later).
+/// Values of CommittedUsage around a collection, in bytes (.NET 8 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// TotalCommittedInUse, right after GCStart.
+    /// TotalCommittedInUse right after GCStart.
     pub before: Option<u64>,
-    /// The same right before GCEnd; a background collection has none.
+    /// TotalCommittedInUse right before GCEnd; `None` for a background collection.
     pub after: Option<u64>,
-    /// TotalBookkeepingCommitted: the collector's own tables, sent with [`after`](Self::after).
+    /// TotalBookkeepingCommitted: the collector's own tables, sent together with [`after`](Self::after).
     pub bookkeeping: Option<u64>,
-    /// Regions without objects: free ones and those that wait to be decommitted (InFree, InGlobalFree,
-    /// InGlobalDecommit), sent with [`after`](Self::after).
+    /// Regions without objects, either free or waiting to be decommitted (InFree, InGlobalFree, InGlobalDecommit), sent
+    /// together with [`after`](Self::after).
     pub kept: Option<u64>,
-    /// The same, sent with [`before`](Self::before).
+    /// Like [`kept`](Self::kept), but sent together with [`before`](Self::before).
     pub kept_before: Option<u64>,
 }
 
 impl Committed {
-    /// All that is committed for objects right after GCStart, in use or kept: `GCMemoryInfo.TotalCommittedBytes`, which
-    /// has no bookkeeping (equal to the byte on .NET 8 to 11, docs/telemetry.md).
+    /// Returns the memory committed for objects right after GCStart, in use or kept:
+    /// `GCMemoryInfo.TotalCommittedBytes`, which excludes bookkeeping (equal to the byte on .NET 8 to 11,
+    /// docs/telemetry.md).
     pub fn total_before(&self) -> Option<u64> {
         Some(self.before?.saturating_add(self.kept_before?))
     }
 
-    /// The same right before GCEnd.
+    /// Returns the memory committed for objects right before GCEnd, in use or kept.
     pub fn total_after(&self) -> Option<u64> {
         Some(self.after?.saturating_add(self.kept?))
     }
 }
 
-/// One garbage collection. Times are nanoseconds since the stream's sync point. What was never seen is `None`.
+/// A garbage collection. Times are in nanoseconds since the sync point of the stream. Values that were never observed
+/// are `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collection {
-    /// GCStart's Count (GCEnd's where only that was seen).
+    /// Count of GCStart, or of GCEnd if GCStart was not observed.
     pub number: u32,
     /// Generation that was collected.
     pub generation: Option<u32>,
-    /// Which runtime of the process.
+    /// Number of the runtime within its process.
     pub clr_instance: Option<u16>,
-    /// As the runtime announced it.
+    /// Type as announced by the runtime.
     pub gc_type: Option<GcType>,
-    /// Announced as background, but it ran to its end before the threads were restarted.
+    /// Whether the collection was announced as background but ran to its end before the threads were restarted.
     pub became_blocking: bool,
-    /// Why it began.
+    /// Reason for the collection.
     pub reason: Option<GcReason>,
-    /// Reason of the newest GCTriggered since the previous GCStart.
+    /// Reason of the most recent GCTriggered since the previous GCStart.
     pub trigger: Option<GcReason>,
-    /// Thread of that GCTriggered: the one that needed the collection or asked for it.
+    /// Thread of that GCTriggered, which needed or requested the collection.
     pub trigger_thread: Option<u64>,
-    /// A tool asked for it over the diagnostics socket, for a heap dump, and not the program. Only of those with the
-    /// reason [`GcReason::INDUCED`]; `None`: it is another one, or that is not known. Whoever reads a live process may
-    /// know more.
+    /// Whether a tool, not the program, requested the collection over the diagnostics socket for a heap dump. Only
+    /// collections with reason [`GcReason::INDUCED`] have a value; `None` if the reason differs or the origin is
+    /// unknown. The reader of a live process may have more information.
     pub requested_by_tool: Option<bool>,
-    /// GCStart.
+    /// Time of GCStart.
     pub start: Option<i64>,
-    /// GCEnd.
+    /// Time of GCEnd.
     pub end: Option<i64>,
     /// Thread of GCStart.
     pub start_thread: Option<u64>,
-    /// The last event that belongs to it.
+    /// Time of the last event that belongs to the collection.
     pub last_event: i64,
-    /// Its stops, in order.
+    /// Stops of the collection, in order.
     pub pauses: Vec<Pause>,
-    /// Sum of its parts of the stops; `None` when an edge of one is missing.
+    /// Sum of the collection's parts of its stops; `None` if an edge of a stop is missing.
     pub pause_ns: Option<i64>,
-    /// Sum of the times to suspend of the stops in which it was the first.
+    /// Sum of the suspend times of the stops in which this collection was the first.
     pub suspend_ns: Option<i64>,
-    /// GCHeapStats.
+    /// Values of GCHeapStats.
     pub heap_stats: Option<HeapStats>,
     /// Sizes per generation, indexed as [`HeapGeneration::ALL`].
     pub heap: [GenerationSizes; 5],
-    /// GCGlobalHeapHistory.
+    /// Values of GCGlobalHeapHistory.
     pub global: Option<GlobalHistory>,
-    /// How many heaps sent a history.
+    /// Number of heaps that sent a history.
     pub per_heap_histories: u32,
-    /// Phase times no longer than the collection.
+    /// Phase times that do not exceed the duration of the collection.
     pub phases: Phases,
     /// Committed memory.
     pub committed: Committed,
-    /// Bytes that survived in the heap in which the most did; `None` as long as a heap's history is missing.
+    /// Surviving bytes in the heap with the most survivors; `None` while the history of any heap is missing.
     pub largest_heap_survived: Option<u64>,
-    /// DATAS: what collecting costs, percent of the throughput (MedianThroughputCostPercent); only where it was sent in
-    /// this collection.
+    /// Cost of collecting under DATAS, in percent of the throughput (MedianThroughputCostPercent). Set only if the
+    /// value was sent in this collection.
     pub throughput_cost_percent: Option<f32>,
-    /// Bytes allocated since the measurement before; see [`Allocated`].
+    /// Bytes allocated since the previous measurement; see [`Allocated`].
     pub allocated: Result<Allocated, AllocatedUnknown>,
-    /// Number of the background collection that was under way at its GCStart, where that one's GCStart was seen.
+    /// Number of the background collection that was in progress at GCStart, if the GCStart of the background collection
+    /// was observed.
     pub background: Option<u32>,
-    /// The runtime made the thread of background collections anew for it (GCCreateConcurrentThread). That thread ends
-    /// after 20 s without a background collection.
+    /// Whether the runtime created the background collection thread for this collection (GCCreateConcurrentThread).
+    /// That thread exits after 20 s without a background collection.
     pub thread_created: bool,
-    /// What was never seen of it.
+    /// Parts that were never observed.
     pub missing: MissingParts,
-    /// Figures that cannot be: they are unknown.
+    /// Figures that are impossible and therefore unknown.
     pub implausible: Implausible,
-    /// Events are missing somewhere in its time.
+    /// Whether events are missing within the time of the collection.
     pub lossy: bool,
-    /// A session of another tool was open in the process meanwhile. No event says so: whoever reads a live process sets
-    /// it, where it can be known.
+    /// Whether a session of another tool was open in the process during the collection. No event reports this; the
+    /// reader of a live process sets it if it can be determined.
     pub observed_by_others: Option<bool>,
-    /// Why the threads that collected had no CPU, where the account says that they had none. Set by whoever reads a live
+    /// Reason why the collecting threads had no CPU, if the account shows such time. Set by the reader of a live
     /// process.
     pub cpu: Option<CpuWait>,
-    /// What it did to requests. Set by who reads them, as well.
+    /// Effect of the collection on requests. Also set by the reader of a live process.
     pub requests: Option<RequestImpact>,
 }
 
 impl Collection {
-    /// One of which nothing is known.
+    /// Creates a collection without any information.
     pub fn unknown(number: u32) -> Self {
         Self {
             number,
@@ -169,19 +172,20 @@ impl Collection {
         }
     }
 
-    /// Nothing is missing.
+    /// Returns whether no part is missing.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Bytes allocated since the measurement before: that of the previous collection, or, for one that ran inside a
-    /// background collection and for that collection itself, whichever was last.
+    /// Returns the bytes allocated since the previous measurement. That is the measurement of the previous collection.
+    /// For a collection that ran inside a background collection, and for that background collection itself, it is the
+    /// later of the two.
     pub fn allocated_since_last(&self) -> Option<u64> {
         self.allocated.ok().map(|allocated| allocated.bytes)
     }
 
-    /// Bytes were allocated before it that no sum over collections has: unknown, other than the time before the first, or
-    /// at least so many.
+    /// Returns whether bytes were allocated before this collection that are missing from sums over collections: the
+    /// amount is unknown (other than before the first collection), or only a lower bound is known.
     pub fn hides_allocation(&self) -> bool {
         match self.allocated {
             Ok(allocated) => allocated.at_least,
@@ -189,14 +193,14 @@ impl Collection {
         }
     }
 
-    /// Somebody asked for it as `GC.Collect` does, and what is known of the request is of it.
+    /// Returns whether the collection was requested as by `GC.Collect`, and the known trigger belongs to that request.
     pub fn is_requested(&self) -> bool {
         self.reason == Some(GcReason::INDUCED) && self.trigger == Some(GcReason::INDUCED)
     }
 
-    /// What its parts of the stops were spent on: parts that add up to those of the stops whose length is known. Of a
-    /// heap dump that another tool asked for, all is the dump's. Where there was one stop, as in nearly all collections,
-    /// it is not copied: rules ask for each of its parts.
+    /// Returns how the time of the collection's stops was spent. The parts add up to the stops with known length. For a
+    /// heap dump requested by another tool, the whole time is attributed to the dump. If there was only one stop, as in
+    /// nearly all collections, the account is borrowed rather than copied because rules read each part separately.
     pub fn account(&self) -> Cow<'_, Account> {
         let by_tool = self.requested_by_tool == Some(true);
         if let [pause] = self.pauses.as_slice()
@@ -219,23 +223,23 @@ impl Collection {
         })
     }
 
-    /// GCStart to GCEnd; for a background collection most of it ran beside the program.
+    /// Returns the time from GCStart to GCEnd. A background collection spends most of it concurrently with the program.
     pub fn duration_ns(&self) -> Option<i64> {
-        // A GCEnd that came before its GCStart is damage, not a length.
+        // A GCEnd before its GCStart indicates damage and has no length.
         Some(self.end?.saturating_sub(self.start?)).filter(|&ns| ns >= 0)
     }
 
-    /// Announced as background and really concurrent.
+    /// Returns whether the collection was announced as background and was really concurrent.
     pub fn is_concurrent(&self) -> bool {
         self.gc_type == Some(GcType::BACKGROUND) && !self.became_blocking
     }
 
-    /// It relocated objects (GlobalMechanisms bit 1).
+    /// Returns whether the collection relocated objects (GlobalMechanisms bit 1).
     pub fn is_compacting(&self) -> Option<bool> {
         self.global.map(|global| global.mechanisms.is_compaction())
     }
 
-    /// Sum over the generations that are known; `None` when none is.
+    /// Returns the sum over the generations with a known size, or `None` if no size is known.
     pub fn total(&self, size: impl Fn(&GenerationSizes) -> Option<u64>) -> Option<u64> {
         self.heap
             .iter()
@@ -243,47 +247,47 @@ impl Collection {
             .fold(None, |sum, bytes| Some(sum.unwrap_or(0u64).saturating_add(bytes)))
     }
 
-    /// Bytes in all generations before it.
+    /// Returns the bytes in all generations before the collection.
     pub fn heap_before(&self) -> Option<u64> {
         self.total(|sizes| sizes.before)
     }
 
-    /// Bytes in all generations after it.
+    /// Returns the bytes in all generations after the collection.
     pub fn heap_after(&self) -> Option<u64> {
         self.total(|sizes| sizes.after)
     }
 
-    /// Bytes promoted in all generations.
+    /// Returns the bytes promoted in all generations.
     pub fn promoted(&self) -> Option<u64> {
         self.total(|sizes| sizes.promoted)
     }
 }
 
-/// A stop for the collector (reason 1 or 6) in which no collection ran.
+/// A stop for the collector (reason 1 or 6) during which no collection ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspension {
-    /// Why the threads were stopped; `None` when SuspendEEBegin was not seen.
+    /// Reason for the stop; `None` if SuspendEEBegin was not observed.
     pub reason: Option<SuspendReason>,
-    /// Which runtime of the process.
+    /// Number of the runtime within its process.
     pub clr_instance: Option<u16>,
-    /// Its edges.
+    /// Edges of the stop.
     pub edges: StopEdges,
-    /// SuspendEEBegin to SuspendEEEnd.
+    /// Time from SuspendEEBegin to SuspendEEEnd.
     pub suspend_ns: Option<i64>,
-    /// SuspendEEBegin to RestartEEEnd.
+    /// Time from SuspendEEBegin to RestartEEEnd.
     pub stopped_ns: Option<i64>,
-    /// A GCTriggered came in it: a no-GC region or a request that led to no collection. Without one a memory limit was
-    /// refreshed.
+    /// Whether a GCTriggered occurred during the stop: a no-GC region, or a request that led to no collection. Without
+    /// a GCTriggered, the stop refreshed a memory limit.
     pub triggered: bool,
 }
 
 impl Suspension {
-    /// A background collection's own stop, of which nothing else was seen.
+    /// Returns whether this is a separate stop of a background collection of which no other event was observed.
     pub fn is_for_background(&self) -> bool {
         self.reason != Some(SuspendReason::FOR_GC)
     }
 
-    /// What it was spent on; `None` where its length is not known.
+    /// Returns how the time of the stop was spent, or `None` if its length is unknown.
     pub fn account(&self) -> Option<Account> {
         self.stopped_ns?;
         let spans = [(self.edges.suspend_begin?, self.edges.restart_end?)];

@@ -1,7 +1,7 @@
-//! A collection in some 200 bytes instead of 1,400: for whoever keeps many of them.
+//! A collection packed into about 200 bytes instead of 1,400, for readers that keep many of them.
 //!
-//! One walk over all fields ([`Pass`]) both writes and reads, so that neither can forget one. Numbers are LEB128, an
-//! absent one is a zero byte, and times are distances from the collection's start.
+//! The same traversal of all fields ([`Pass`]) writes and reads, so neither direction can omit a field. Numbers are
+//! LEB128, an absent number is a zero byte, and times are relative to the start of the collection.
 
 mod blank;
 mod field;
@@ -13,11 +13,11 @@ use self::field::Fields as _;
 use self::pass::Pass;
 use crate::gc::collection::Collection;
 
-/// A [`Collection`] as bytes. What it was made of comes back exactly.
+/// A [`Collection`] as bytes. Unpacking returns the packed collection exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactCollection {
     number: u32,
-    /// GCStart, else the last event: what times are distances from.
+    /// Time of GCStart, or of the last event if GCStart is unknown. Times are relative to it.
     origin: i64,
     bytes: Box<[u8]>,
 }
@@ -38,17 +38,17 @@ impl CompactCollection {
         }
     }
 
-    /// Its [`Collection::number`].
+    /// Returns the [number](Collection::number) of the collection.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// How many bytes it takes beside itself.
+    /// Returns the number of bytes used in addition to the struct itself.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The collection that it was made of.
+    /// Returns the packed collection.
     pub fn unpack(&self) -> Collection {
         let mut reader = Reader {
             origin: self.origin,
@@ -93,7 +93,7 @@ impl Pass for Reader<'_> {
     fn number(&mut self, value: &mut u128) {
         *value = 0;
         let mut shift = 0;
-        // A Writer wrote them: each number ends.
+        // The bytes come from a Writer, so each number is terminated.
         while let Some((&byte, rest)) = self.bytes.split_first() {
             self.bytes = rest;
             *value |= u128::from(byte & 0x7f) << shift;
@@ -118,7 +118,7 @@ mod tests {
     use crate::gc::impact::{RequestImpact, WorstRequest};
     use crate::gc::stop::{PauseKind, StopEdges};
 
-    /// A collection with extreme values in fields of each kind.
+    /// Creates a collection with extreme values in fields of each kind.
     fn with(number: u64, time: i64, some: bool) -> Collection {
         let of = |value: u64| some.then_some(value);
         let pause = Pause {
@@ -183,10 +183,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any numbers and times, the largest ones included.
-        /// Guarantee: what comes back is what was packed.
+        /// Scenario: a collection has arbitrary numbers and times, including the largest ones.
+        /// Guarantee: unpacking returns the packed collection.
         #[test]
-        fn nothing_is_lost(
+        fn packed_collection_round_trips(
             number in prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)],
             time in prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX)],
             some: bool,

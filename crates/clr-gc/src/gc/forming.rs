@@ -1,4 +1,4 @@
-//! A collection while its facts come in, in whatever order, and the record that is made of them.
+//! A collection that still receives facts, in any order, and its conversion to a record.
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory, Phases};
 use crate::gc::account::{Account, Divided, Marking, MarkingCost, Stopped};
@@ -10,43 +10,43 @@ use crate::gc::history::GlobalHistory;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{PauseKind, Stop, StopEdges, StopId, StopPart};
 
-/// Heaps that are distinguished; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
+/// Maximum number of heaps that are distinguished. A runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_HEAPS: u32 = 4096;
 
-/// The facts of one collection so far.
+/// The facts of one collection that have arrived so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Forming {
     pub(crate) number: u32,
     pub(crate) clr_instance: Option<u16>,
     pub(crate) start: Option<(i64, u64, GcStart)>,
-    /// GCEnd: when, and the generation it names.
+    /// Time of GCEnd and the generation that it names.
     pub(crate) end: Option<(i64, u32)>,
     pub(crate) trigger: Option<GcReason>,
     pub(crate) trigger_thread: Option<u64>,
-    /// Events of a heap dump came in it.
+    /// Whether events of a heap dump arrived during the collection.
     pub(crate) dumped: bool,
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
-    /// The background collection that was under way at its GCStart.
+    /// The background collection that was in progress at GCStart.
     pub(crate) background: Option<u32>,
-    /// A stop of it that was never seen is known to have been.
+    /// Whether the collection is known to have had a stop that was never observed.
     pub(crate) stop_unseen: bool,
-    /// Bytes allocated before it, when its histories are whole.
+    /// Bytes allocated before the collection, set once its histories are complete.
     pub(crate) allocated: Option<Result<Allocated, AllocatedUnknown>>,
     pub(crate) committed: Committed,
     pub(crate) throughput_cost_percent: Option<f32>,
-    /// CreateConcurrentThread came in it.
+    /// Whether CreateConcurrentThread arrived during the collection.
     pub(crate) thread_created: bool,
     pub(crate) last_event: i64,
-    /// When GCGlobalHeapHistory came.
+    /// Time of GCGlobalHeapHistory.
     pub(crate) history_at: Option<i64>,
-    /// Its marks.
+    /// Marks of the collection.
     pub(crate) marking: Option<Marking>,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
     spaces: Spaces,
-    /// What survived in the heap in which the most did.
+    /// Surviving bytes in the heap with the most survivors.
     largest: u64,
     histories: u32,
 }
@@ -60,12 +60,12 @@ impl Forming {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.stops.capacity() * size_of::<StopId>() + self.heaps.capacity() * size_of::<u64>()
     }
 
-    /// Announced as background.
+    /// Returns whether the collection was announced as background.
     pub(crate) fn announced_background(&self) -> bool {
         matches!(
             self.start,
@@ -84,7 +84,7 @@ impl Forming {
         self.last_event = self.last_event.max(at);
     }
 
-    /// One heap's history. A second one of the same heap is not another fact.
+    /// Adds the history of one heap. A second history of the same heap is ignored.
     pub(crate) fn per_heap(&mut self, event: &PerHeapHistory<'_>) {
         if event.heap_index >= MAX_HEAPS {
             return;
@@ -105,7 +105,7 @@ impl Forming {
         }
     }
 
-    /// Takes the histories that came before its number was known, if they are of its generation.
+    /// Adopts the histories that arrived before the collection's number was known, if their generation matches.
     pub(crate) fn adopt(&mut self, unnumbered: Self, generation: u32) {
         let fits = |global: &GlobalHistory| global.condemned_generation == generation;
         if self.global.is_none() && unnumbered.global.as_ref().is_some_and(fits) {
@@ -118,25 +118,26 @@ impl Forming {
         }
     }
 
-    /// Requested, as `GC.Collect` does it.
+    /// Returns whether the collection was requested as by `GC.Collect`.
     pub(crate) fn is_induced(&self) -> bool {
         self.start
             .as_ref()
             .is_some_and(|(_, _, start)| start.reason == GcReason::INDUCED)
     }
 
-    /// As many histories as heaps.
+    /// Returns whether every heap has sent its history.
     pub(crate) fn has_all_histories(&self) -> bool {
         self.global
             .is_some_and(|global| global.heap_count > 0 && self.histories >= global.heap_count)
     }
 
-    /// All facts but the stops.
+    /// Returns whether all facts except the stops have arrived.
     pub(crate) fn has_all_facts(&self) -> bool {
         self.start.is_some() && self.end.is_some() && self.heap_stats.is_some() && self.has_all_histories()
     }
 
-    /// Announced as background, and it ended before the threads ran again, or did nothing concurrently.
+    /// Returns whether the collection was announced as background but ended before the threads resumed, or did no
+    /// concurrent work.
     fn became_blocking(&self, stops: &[&Stop]) -> bool {
         if !self.announced_background() {
             return false;
@@ -148,8 +149,8 @@ impl Forming {
         self.global.is_some_and(|global| !global.mechanisms.is_concurrent()) || ended_inside().unwrap_or(false)
     }
 
-    /// The record. `stops` are its own, in order, no longer open unless the session ended in them. `cost` is of the
-    /// collections before it, and learns from this one.
+    /// Creates the record. `stops` are the stops of the collection, in order; they are closed unless the session ended
+    /// during a stop. `cost` covers earlier collections and learns from this collection.
     pub(crate) fn into_collection(self, stops: &[&Stop], losses: &LossIntervals, cost: &mut MarkingCost) -> Collection {
         let became_blocking = self.became_blocking(stops);
         let mut pauses: Vec<Pause> = Vec::with_capacity(stops.len());
@@ -157,8 +158,8 @@ impl Forming {
             pauses.push(self.pause(stop, became_blocking, cost));
         }
         let has_final = stops.iter().any(|stop| stop.final_of == Some(self.number));
-        // Every concurrent collection stops the threads a second time (exactly once in every recording); one that ended
-        // without was not seen in full.
+        // Every concurrent collection stops the threads a second time (exactly once in every recording). A collection
+        // that ended without a second stop was not observed completely.
         let final_unseen = self.announced_background() && !became_blocking && self.end.is_some() && !has_final;
         let first_stop_seen = stops
             .iter()
@@ -179,7 +180,7 @@ impl Forming {
         missing.add(Missing::GlobalHistory, self.global.is_none());
         missing.add(Missing::PerHeapHistory, !self.has_all_histories());
 
-        // One that is still in flight has the pauses it had; its end is missing anyway.
+        // A collection in flight reports the pauses so far; its end is missing anyway.
         let pause_known = first_stop_seen && !self.stop_unseen && !final_unseen && parts_known;
         let (start, end) = (self.start.as_ref().map(|start| start.0), self.end.map(|end| end.0));
         let first = stops
@@ -205,8 +206,8 @@ impl Forming {
             reason: self.start.as_ref().map(|start| start.2.reason),
             trigger: self.trigger,
             trigger_thread: self.trigger_thread,
-            // A dump walks other collections that come in its time, too, and the program may ask for one of them; the
-            // thread says so where it is known.
+            // A dump also walks other collections that run at the same time, and the program may have requested one of
+            // them. The thread decides if it is known.
             requested_by_tool: self.dumped.then_some(true).filter(|_| self.is_induced()),
             start,
             end,
@@ -260,7 +261,7 @@ impl Forming {
         };
         let spans = own.and_then(|part| part.spans.clone()).unwrap_or_default();
         let pause_ns = own.and_then(StopPart::ns);
-        // Of damaged times a span may end before it begins.
+        // In damaged streams, a span can end before it starts.
         let can_be = spans.iter().all(|(from, to)| from <= to);
         let divided = pause_ns.map(|ns| match can_be {
             true => self.stopped(stop, &spans, kind, cost).divide(),
@@ -324,7 +325,7 @@ impl Forming {
         }
     }
 
-    /// Its phase times, those that can be.
+    /// Returns the plausible phase times of the collection.
     fn phases(&self) -> Phases {
         let (start, end) = (self.start.as_ref().map(|start| start.0), self.end.map(|end| end.0));
         let duration = start.zip(end).map(|(start, end)| end - start).filter(|&ns| ns >= 0);
@@ -350,7 +351,7 @@ impl Forming {
         sizes
     }
 
-    /// What was allocated before it, unless events are missing meanwhile.
+    /// Returns the bytes allocated before the collection, unless events of that period are missing.
     fn allocated(&self, losses: &LossIntervals) -> Result<Allocated, AllocatedUnknown> {
         let allocated = self.allocated.unwrap_or(Err(AllocatedUnknown::MissingHistory))?;
         if losses.overlap(allocated.since, allocated.until) {
@@ -359,7 +360,7 @@ impl Forming {
         Ok(allocated)
     }
 
-    /// What is known of its allocation, once, when its histories are whole.
+    /// Returns the input for the allocation measurement, once, when the histories are complete.
     pub(crate) fn measured(&self, at: i64) -> Option<Measured> {
         let global = self
             .global

@@ -1,31 +1,31 @@
-//! What the collector itself says of a collection afterwards (GCGlobalHeapHistory).
+//! The collector's own report about a finished collection (GCGlobalHeapHistory).
 
 use crate::event::{
     CondemnReasons0, CondemnReasons1, GcReason, GlobalHeapHistory, GlobalMechanisms, PauseMode, Phases,
 };
 
-/// GCGlobalHeapHistory without the borrowed phase times.
+/// The contents of GCGlobalHeapHistory without the borrowed phase times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GlobalHistory {
-    /// Number of heaps that took part (it changes at run time with DATAS).
+    /// Number of heaps that took part. DATAS changes it at run time.
     pub heap_count: u32,
-    /// Budget of generation 0 until its next collection, of each heap, bytes.
+    /// Budget of generation 0 until its next collection, in bytes per heap.
     pub gen0_budget: u64,
     /// Generation that was condemned.
     pub condemned_generation: u32,
-    /// Why it began, by this event.
+    /// Reason for the collection, according to this event.
     pub reason: GcReason,
-    /// Bits of what was done.
+    /// Mechanisms that the collection used.
     pub mechanisms: GlobalMechanisms,
-    /// The process's latency mode.
+    /// Latency mode of the process.
     pub pause_mode: PauseMode,
-    /// Load of the physical memory or of the container's limit, percent.
+    /// Load of the physical memory or of the container's limit, in percent.
     pub memory_load_percent: u32,
     /// Generations that were considered; `None` on 3.x.
     pub condemn_reasons0: Option<CondemnReasons0>,
-    /// Why that generation; `None` on 3.x.
+    /// Reasons for the choice of the generation; `None` on 3.x.
     pub condemn_reasons1: Option<CondemnReasons1>,
-    /// Phase times as they came.
+    /// Phase times as sent.
     pub phases: Phases,
 }
 

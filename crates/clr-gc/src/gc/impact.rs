@@ -1,30 +1,30 @@
-//! What a collection did to requests.
+//! Effect of a collection on requests.
 
-/// What one collection did to the requests that ended soon after it. No event of the collector says so: whoever also
-/// reads the requests of a process sets it.
+/// Effect of one collection on the requests that ended soon after it. No event of the collector reports it; the reader
+/// of the process's requests sets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestImpact {
-    /// Requests that it stopped.
+    /// Number of requests that the collection stopped.
     pub hit: u64,
-    /// What they lost by it in all, nanoseconds.
+    /// Total time that these requests lost, in nanoseconds.
     pub lost_ns: u64,
-    /// The one that lost most; `None`: it stopped none.
+    /// The request that lost the most time; `None` if the collection stopped no request.
     pub worst: Option<WorstRequest>,
 }
 
-/// The request that a collection cost most.
+/// The request that lost the most time in a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorstRequest {
-    /// What it lost by this collection, nanoseconds.
+    /// Time lost in this collection, in nanoseconds.
     pub lost_ns: u64,
-    /// Its trace, where it has one.
+    /// Trace id of the request, if it has one.
     pub trace_id: Option<[u8; 16]>,
-    /// Its span, where it has one.
+    /// Span id of the request, if it has one.
     pub span_id: Option<[u8; 8]>,
 }
 
 impl RequestImpact {
-    /// One more request, which lost so much by this collection.
+    /// Adds a request that lost time in this collection.
     pub fn add(&mut self, request: WorstRequest) {
         self.hit += 1;
         self.lost_ns = self.lost_ns.saturating_add(request.lost_ns);

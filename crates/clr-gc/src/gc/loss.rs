@@ -1,18 +1,18 @@
-//! The intervals of time in which events are known to be missing.
+//! Intervals in which events are known to be missing.
 
-/// How many separate intervals one process keeps. Beyond it the two that are nearest to each other become one: more
-/// collections may then be called lossy, never fewer.
+/// Maximum number of separate intervals per process. Beyond it, the two nearest intervals are merged. More collections
+/// may then be marked as lossy, but never fewer.
 pub const MAX_LOSS_INTERVALS: usize = 4096;
 
-/// Disjoint intervals, sorted, in nanoseconds since the sync point. Their ends do not belong to them: what is missing
-/// lies strictly between two events that were seen.
+/// Disjoint, sorted intervals in nanoseconds since the sync point. The ends are exclusive: missing events lie strictly
+/// between two observed events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossIntervals {
     intervals: Vec<(i64, i64)>,
 }
 
 impl LossIntervals {
-    /// Events are missing between `after` (`None`: since the beginning) and `before`.
+    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`.
     pub(crate) fn add(&mut self, after: Option<i64>, before: i64) {
         let (mut from, mut to) = (after.unwrap_or(i64::MIN), before);
         if from >= to {
@@ -30,23 +30,23 @@ impl LossIntervals {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.intervals.capacity() * size_of::<(i64, i64)>()
     }
 
-    /// Nothing is missing.
+    /// Returns whether no events are missing.
     pub(crate) fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// Something is missing strictly between `from` and `to`.
+    /// Returns whether events are missing strictly between `from` and `to`.
     pub(crate) fn overlap(&self, from: i64, to: i64) -> bool {
         let first = self.intervals.partition_point(|&(_, end)| end <= from);
         self.intervals.get(first).is_some_and(|&(start, _)| start < to)
     }
 
-    /// Forgets what lies before `time`: nothing that is still open reaches back so far.
+    /// Drops intervals before `time`, which no open operation reaches back to.
     pub(crate) fn forget_before(&mut self, time: i64) {
         let gone = self.intervals.partition_point(|&(_, end)| end <= time);
         self.intervals.drain(..gone);
@@ -83,10 +83,10 @@ mod tests {
         losses
     }
 
-    /// Scenario: intervals come in any order and overlap.
-    /// Guarantee: they are kept sorted and joined.
+    /// Scenario: intervals arrive in any order and overlap.
+    /// Guarantee: the intervals are kept sorted and merged.
     #[test]
-    fn intervals_are_joined() {
+    fn intervals_are_merged() {
         assert_eq!(
             losses(&[(50, 60), (10, 20), (15, 30), (60, 70), (5, 6)]).intervals,
             [(5, 6), (10, 30), (50, 70)]
@@ -94,10 +94,10 @@ mod tests {
         assert_eq!(losses(&[(10, 10), (9, 3)]).intervals, []);
     }
 
-    /// Scenario: times that touch an interval and times that reach into it.
-    /// Guarantee: only the latter overlap: the ends are events that were seen.
+    /// Scenario: some times touch an interval, and others reach into it.
+    /// Guarantee: only times that reach into the interval overlap, because its ends are observed events.
     #[test]
-    fn the_ends_do_not_belong_to_the_interval() {
+    fn ends_of_interval_are_exclusive() {
         let losses = losses(&[(10, 20), (40, 50)]);
         assert!(!losses.overlap(0, 10) && !losses.overlap(20, 40) && !losses.overlap(50, 90));
         assert!(losses.overlap(0, 11) && losses.overlap(19, 40) && losses.overlap(12, 13) && losses.overlap(0, 90));
@@ -106,10 +106,10 @@ mod tests {
         assert!(unbounded.overlap(i64::MIN, 3));
     }
 
-    /// Scenario: more intervals than are kept.
-    /// Guarantee: nothing that was lost is forgotten, and their number is bounded.
+    /// Scenario: more intervals are added than are kept.
+    /// Guarantee: no lost time is forgotten, and the number of intervals is bounded.
     #[test]
-    fn the_nearest_are_joined_beyond_the_limit() {
+    fn nearest_intervals_are_merged_beyond_limit() {
         let mut losses = LossIntervals::default();
         for index in 0..2 * MAX_LOSS_INTERVALS as i64 {
             losses.add(Some(index * 10), index * 10 + 1);

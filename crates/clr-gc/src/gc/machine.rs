@@ -1,4 +1,4 @@
-//! The state machine: events of one runtime in, collections and suspensions out.
+//! The state machine that converts events of one runtime to collections and suspensions.
 
 mod facts;
 mod finalizers;
@@ -24,59 +24,61 @@ use tools::ToolThread;
 pub use finalizers::Finalizers;
 pub use open::Open;
 
-/// How long facts that belong to a collection may come after its last one, in stream time: a server background
-/// collection's histories follow its GCEnd. Afterwards it is reported as incomplete.
+/// Maximum delay, in stream time, of facts that belong to a collection after its last fact. The histories of a server
+/// background collection follow its GCEnd. After this delay the collection is reported as incomplete.
 pub const PATIENCE_NS: i64 = 2_000_000_000;
 
-/// How long a live machine keeps a whole collection back: losses show up to two passes of the runtime's streaming
-/// thread (100 ms each) later.
+/// Time for which a live machine holds back a whole collection. Losses become visible up to two passes of the runtime's
+/// streaming thread (100 ms each) later.
 pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 
-/// Farthest from the sync point that a time may be, 36 years; a damaged one beyond counts as this. Differences of such
-/// times have room in 64 bits.
+/// Maximum distance of a time from the sync point, 36 years. A damaged time beyond it is clamped. Differences between
+/// two such times fit into 64 bits.
 pub const MAX_OFFSET_NS: i64 = i64::MAX / 8;
 
-/// Collections that one stop is divided among. No recording has more than two.
+/// Maximum number of collections that share one stop. No recording has more than two.
 pub const MAX_RUNS: usize = 16;
 
-/// Stops that one collection has. A background collection has two.
+/// Maximum number of stops of one collection. A background collection has two.
 pub const MAX_STOPS: usize = 64;
 
-/// Collections under way at once. There are two slots in the runtime; more are the leavings of lost events.
+/// Maximum number of collections in progress at once. The runtime has two slots; any further ones are left over from
+/// lost events.
 pub const MAX_FORMING: usize = 64;
 
-/// Suspensions open at once, one per thread.
+/// Maximum number of suspensions that are open at once, one per thread.
 pub const MAX_OPEN_STOPS: usize = 64;
 
-/// Collections and suspensions that are finished and wait to be reported, in the live machines of a stream together. It
-/// is what a runtime makes within [`LIVE_SETTLE_NS`] that does nothing but collect, ten thousand times a second. When
-/// there are more, the time of the stream does not advance, or is made up; the oldest are reported at once, as lossy.
+/// Maximum number of finished collections and suspensions that wait to be reported, over all live machines of a stream.
+/// A runtime that does nothing but collect, ten thousand times per second, produces this many within
+/// [`LIVE_SETTLE_NS`]. If there are more, the time of the stream does not advance or is forged, and the oldest are
+/// reported immediately, as lossy.
 pub const MAX_SETTLED: usize = 2048;
 
-/// Stops that are over and wait for collections that are not reported yet, in the live machines of a stream together:
-/// one for each of [`MAX_SETTLED`] collections, and those of background collections under way. Beyond it the oldest is
-/// forgotten, and its collection lacks it.
+/// Maximum number of closed stops that wait for collections not yet reported, over all live machines of a stream: one
+/// for each of [`MAX_SETTLED`] collections, plus stops of background collections in progress. Beyond the maximum, the
+/// oldest stop is dropped, and its collection lacks it.
 pub const MAX_CLOSED: usize = MAX_SETTLED / 2 * 3;
 
-/// Reasons of stops that are not the collector's; the runtime knows seven.
+/// Maximum number of reasons of stops outside the collector; the runtime has seven.
 const MAX_OTHER_REASONS: usize = 64;
 
-/// When a finished collection is reported.
+/// Time at which a finished collection is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settling {
-    /// At the end: every loss of the stream is known by then (files).
+    /// The end of the stream, when every loss is known (files).
     AtTheEnd,
-    /// This many nanoseconds of stream time after its last fact (live).
+    /// The given number of nanoseconds of stream time after the last fact of the collection (live).
     After(i64),
 }
 
-/// Events of a collection that do not change its record.
+/// Attribution of events that do not change the record of their collection.
 enum Share {
-    /// Of the collection that runs while the threads are suspended.
+    /// The collection that runs while the threads are suspended.
     Running,
-    /// Of the background collection.
+    /// The background collection.
     Background,
-    /// Of none.
+    /// No collection.
     None,
 }
 
@@ -117,98 +119,102 @@ impl Share {
     }
 }
 
-/// What the machine reports.
+/// An item that the machine reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// A collection, whole or with what is missing named.
+    /// A collection, either whole or with a list of its missing parts.
     Collection(Box<Collection>),
     /// A stop in which no collection ran.
     Suspension(Suspension),
 }
 
-/// Stops that are none of the collector's (reasons other than 1 and 6): a sampling profiler, a debugger.
+/// Stops outside the collector (reasons other than 1 and 6), for example by a sampling profiler or a debugger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherStops {
-    /// The reason of its SuspendEEBegin.
+    /// Reason of SuspendEEBegin.
     pub reason: SuspendReason,
-    /// How many were seen from begin to end.
+    /// Number of stops observed from begin to end.
     pub count: u64,
-    /// SuspendEEBegin to RestartEEEnd, summed. They can overlap collections' stops: the wait for the lock is in it.
+    /// Sum of the time from SuspendEEBegin to RestartEEEnd. The stops can overlap stops of collections, because the
+    /// time includes the wait for the lock.
     pub stopped_ns: i64,
 }
 
-/// Something finished that waits for its time to be reported.
+/// A finished item that waits until it can be reported.
 #[derive(Debug)]
 enum Settled {
     Collection(Box<Forming>),
     Suspension(Box<Stop>),
 }
 
-/// A stop that is over.
+/// A closed stop.
 #[derive(Debug)]
 struct ClosedStop {
     stop: Stop,
-    /// How many collections that are not reported yet it belongs to.
+    /// Number of unreported collections that the stop belongs to.
     waiting: usize,
 }
 
-/// The reconstruction of one runtime's collections. See the [module](crate::gc).
+/// Reconstructs the collections of one runtime. See the [module](crate::gc).
 #[derive(Debug)]
 pub struct Machine {
     settling: Settling,
     is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
-    /// How far time has come without events, since the newest one.
+    /// Time that has passed without events since the newest event.
     quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
-    /// Stops that are over and belong to collections not yet reported. Most of the time there are none or a few: boxed, as
-    /// a node of the map has space for eleven.
+    /// Closed stops that belong to collections not yet reported. There are usually none or few. They are boxed because
+    /// a node of the map reserves space for eleven.
     closed: BTreeMap<StopId, Box<ClosedStop>>,
-    /// Final stops (reason 6) of a background collection whose GCStart was never seen.
+    /// Final stops (reason 6) of a background collection whose GCStart was never observed.
     orphan_finals: Vec<Stop>,
     #[expect(
         clippy::vec_box,
-        reason = "large, and mostly there is none: the vector keeps its space"
+        reason = "large and usually empty, while the vector keeps its capacity"
     )]
     forming: Vec<Box<Forming>>,
     settled: VecDeque<(i64, Settled)>,
-    /// Histories of a collection whose GCStart was never seen (a session that begins in it): its GCEnd, on the same
-    /// stop, will number it.
+    /// Histories of a collection whose GCStart was never observed because the session started during it. The GCEnd in
+    /// the same stop will provide its number.
     unnumbered: Option<(u64, Box<Forming>)>,
     trails: Trails,
     losses: LossIntervals,
-    /// Newest GCTriggered since the previous GCStart.
+    /// Reason of the newest GCTriggered since the previous GCStart.
     trigger: Option<GcReason>,
-    /// The thread of it.
+    /// Thread of that GCTriggered.
     trigger_thread: Option<u64>,
     tools: ToolThread,
-    /// A GCTriggered since the last stop ended: on server GC it comes before the suspension.
+    /// Whether a GCTriggered has arrived since the last stop closed. On server GC it precedes the suspension.
     triggered_outside: bool,
-    /// A triggered stop without collection since the last GCStart: the runtime counts one on without events.
+    /// Whether a triggered stop without a collection has occurred since the last GCStart. In that case the runtime
+    /// increments the count without events.
     count_may_skip: bool,
     last_number: Option<u32>,
     last_start: Option<i64>,
     last_ended: Option<u32>,
-    /// The background collection under way, or the last one.
+    /// The background collection in progress, or the last one.
     background: Option<u32>,
-    /// A final stop began since the last background collection ended: another one is under way.
+    /// Whether a final stop has started since the last background collection ended, which means that another one is in
+    /// progress.
     final_since_end: bool,
     allocated: AllocatedBytes,
-    /// Those of the collection that runs.
+    /// Marks of the running collection.
     marks: Marks,
     marking_cost: MarkingCost,
     others: Vec<OtherStops>,
     finalizer_thread: FinalizerThread,
-    /// Too many waited to be reported: the oldest are reported at once, until a quarter of them is gone.
+    /// Whether too many items wait to be reported. The oldest are reported immediately until a quarter of them has been
+    /// removed.
     relieving: bool,
-    /// By how many machines [`MAX_SETTLED`] and [`MAX_CLOSED`] are shared.
+    /// Number of machines that share [`MAX_SETTLED`] and [`MAX_CLOSED`].
     shared_by: usize,
 }
 
 impl Machine {
-    /// A machine that has seen nothing.
+    /// Creates a machine that has observed no events.
     pub fn new(clr_instance: Option<u16>, settling: Settling) -> Self {
         Self {
             settling,
@@ -245,7 +251,7 @@ impl Machine {
         }
     }
 
-    /// A machine of a process that appears when these events are already known to be lost.
+    /// Creates a machine for a process that appears after these events are already known to be lost.
     pub(crate) fn after(clr_instance: Option<u16>, settling: Settling, losses: LossIntervals) -> Self {
         Self {
             losses,
@@ -253,11 +259,11 @@ impl Machine {
         }
     }
 
-    /// Takes one event; `at` is nanoseconds since the sync point, `thread` the thread that sent it. Returns the number
-    /// of the collection that it belongs to, as far as is known by now.
+    /// Processes one event. `at` is in nanoseconds since the sync point, and `thread` is the thread that sent the
+    /// event. Returns the number of the collection that the event belongs to, if it is known by now.
     ///
-    /// Events are expected in time order. One that comes late is taken, and the time it was late by counts as a loss:
-    /// what was concluded meanwhile may be incorrect.
+    /// Events should arrive in time order. An event that arrives late is processed, and the time by which it was late
+    /// counts as a loss, because conclusions drawn in the meantime may be wrong.
     pub fn observe(&mut self, at: i64, thread: u64, event: &ClrEvent<'_>) -> Option<u32> {
         let at = at.clamp(-MAX_OFFSET_NS, MAX_OFFSET_NS);
         match event {
@@ -267,7 +273,7 @@ impl Machine {
             ClrEvent::GcStart(event) => return self.in_order(at).start(at, thread, event),
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
-                // A collection that is whole with these is looked at no more.
+                // A collection that these statistics complete is removed, so look it up first.
                 let of = self.trails.of(thread).ended;
                 let of = of.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
                 let by_background = of.is_some_and(|forming| forming.announced_background());
@@ -326,27 +332,28 @@ impl Machine {
         None
     }
 
-    /// A session of the process ended: this thread wrote ProcessInfo.
+    /// Records that a session of the process has ended: this thread wrote ProcessInfo.
     pub(crate) fn session_ended(&mut self, thread: u64) {
         self.tools.session_ended(thread);
     }
 
-    /// Events are missing between `after` (`None`: since the beginning) and `before`, nanoseconds since the sync point.
+    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`, both in
+    /// nanoseconds since the sync point.
     pub fn lost(&mut self, after: Option<i64>, before: i64) {
         self.losses.add(after, before);
         self.allocated.lost();
         self.finalizers_lost(before);
     }
 
-    /// Time passes without events (live): what waited long enough is reported.
+    /// Advances the time of a live stream without events, so that items that have waited long enough are reported.
     pub fn tick(&mut self, now: i64) {
         self.newest = Some(self.newest.map_or(now, |newest| newest.max(now)));
         self.expire(now);
     }
 
-    /// The stream has been silent for `silent_ns` (live): what waited long enough is reported, as if that much time had
-    /// passed since the newest event. Other than after [`Machine::tick`], events of that time may still come: nothing
-    /// is taken for lost.
+    /// Records that a live stream has been silent for `silent_ns`. Items that have waited long enough are reported as
+    /// if this time had passed since the newest event. Unlike after [`Machine::tick`], events of this period can still
+    /// arrive and are not treated as lost.
     pub fn quiet(&mut self, silent_ns: i64) {
         self.quiet_until = self.newest.map(|newest| newest.saturating_add(silent_ns.max(0)));
         if let Some(until) = self.quiet_until {
@@ -354,13 +361,14 @@ impl Machine {
         }
     }
 
-    /// Whether something waits that time alone brings: a finished collection, or one whose facts do not come.
+    /// Returns whether any item needs only time to be reported: a finished collection, or a collection whose remaining
+    /// facts do not arrive.
     pub fn is_waiting(&self) -> bool {
         let in_flight = |forming: &Forming| forming.announced_background() && forming.end.is_none();
         !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
     }
 
-    /// No more events will come: what is half seen is reported as incomplete.
+    /// Marks the end of the events, so that incomplete collections are reported.
     pub fn finish(&mut self) {
         for stop in std::mem::take(&mut self.open) {
             self.close(stop);
@@ -372,10 +380,11 @@ impl Machine {
         self.is_finished = true;
     }
 
-    /// The next collection or suspension that is ready, in the order in which they finished.
+    /// Returns the next collection or suspension that is ready, in the order in which they finished.
     ///
-    /// Where more than [`MAX_SETTLED`] wait, the oldest quarter is ready whatever the time is. Losses that concern it
-    /// may not be known yet, so a collection is [lossy](Collection::lossy), and a suspension has no durations.
+    /// If more than [`MAX_SETTLED`] items wait, the oldest quarter is ready regardless of the time. Losses in their
+    /// period may not be known yet, so these collections are [lossy](Collection::lossy), and these suspensions have no
+    /// durations.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
@@ -405,30 +414,30 @@ impl Machine {
         })
     }
 
-    /// Whether the oldest is reported whatever the time is. A few at a time: each look at what the machine holds goes
-    /// through what waits.
+    /// Returns whether the oldest item must be reported regardless of the time. Once started, this continues for a
+    /// quarter of the items, because each query of the machine's contents scans the waiting items.
     fn relieves(&mut self) -> bool {
         let enough = MAX_SETTLED / self.shared_by / 4 * 3;
         self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);
         self.relieving
     }
 
-    /// The limits of its stream are shared by so many machines.
+    /// Sets the number of machines that share the limits of the stream.
     pub(crate) fn share(&mut self, machines: usize) {
         self.shared_by = machines.max(1);
     }
 
-    /// More wait to be reported than a live machine keeps: take outcomes until there is none.
+    /// Returns whether more items wait to be reported than a live machine keeps. If so, take all outcomes.
     pub fn overflows(&self) -> bool {
         self.settling != Settling::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }
 
-    /// The stops for other reasons than a collection, by reason.
+    /// Returns the stops for reasons other than a collection, by reason.
     pub fn other_stops(&self) -> &[OtherStops] {
         &self.others
     }
 
-    /// Notes the time of an event that the machine's conclusions depend on.
+    /// Records the time of an event that the machine's conclusions depend on.
     fn in_order(&mut self, at: i64) -> &mut Self {
         match self.newest {
             Some(newest) if at < newest => self.lost(Some(at - 1), newest + 1),

@@ -1,35 +1,35 @@
-//! Stops of the managed threads: from SuspendEEBegin to RestartEEEnd of one thread.
+//! Stops of the managed threads, from SuspendEEBegin to RestartEEEnd of one thread.
 //!
-//! A stop is paired **per thread**. Two can be open at once: with a sampling profiler or a debugger, thread B announces
-//! its suspension while A's is still open, waits for the lock, and is suspended only after A's restart. A single
-//! "current suspension" pairs A's begin with B's end.
+//! Events of a stop are paired **per thread**. Two stops can be open at once: with a sampling profiler or a debugger,
+//! thread B announces its suspension while the stop of A is still open, waits for the lock, and is suspended only after
+//! the restart of A. A single "current suspension" would pair the begin of A with the end of B.
 //!
-//! The edges of a stop come in one order only, so an edge out of turn proves that events are missing, and such a stop
-//! has no durations at all: a begin and the end of a much later stop would otherwise make a pause that never was.
+//! The edges of a stop arrive in a fixed order, so an edge out of order proves that events are missing. Such a stop has
+//! no durations: a begin paired with the end of a much later stop would produce a pause that never happened.
 //!
-//! Several collections can run in one stop: an ephemeral one inside the first pause of a background collection, or a
-//! full one right after a generation 1 collection (provisional mode). [`Stop::division`] gives each its part. The parts
-//! add up to the stop exactly.
+//! Several collections can run in one stop: an ephemeral collection inside the first pause of a background collection,
+//! or a full collection right after a generation 1 collection (provisional mode). [`Stop::division`] assigns each
+//! collection its part. The parts add up to the stop exactly.
 
 use crate::event::SuspendReason;
 
-/// Number of a stop within its process, counted from the first that was seen.
+/// Number of a stop within its process, counted from the first observed stop.
 pub(crate) type StopId = u64;
 
 /// A collection that started inside a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StopCollection {
-    /// GCStart's Count.
+    /// Count of GCStart.
     pub(crate) number: u32,
-    /// Announced as background: it goes on when an inner collection ends.
+    /// Whether the collection was announced as background, so that it continues when an inner collection ends.
     pub(crate) background: bool,
-    /// GCStart.
+    /// Time of GCStart.
     pub(crate) start: i64,
-    /// GCEnd, when it came inside the stop.
+    /// Time of GCEnd, if it occurred inside the stop.
     pub(crate) end: Option<i64>,
 }
 
-/// How far a stop has come.
+/// Progress of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Begun,
@@ -38,28 +38,29 @@ enum Stage {
     Restarted,
 }
 
-/// One stop. Times are nanoseconds since the sync point of the stream.
+/// A stop. Times are in nanoseconds since the sync point of the stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
     pub(crate) id: StopId,
     pub(crate) thread: u64,
-    /// Why the threads were stopped; `None` when SuspendEEBegin was not seen.
+    /// Reason for the stop; `None` if SuspendEEBegin was not observed.
     pub(crate) reason: Option<SuspendReason>,
-    /// SuspendEEBegin's Count: the number of the previous collection or of the background collection under way.
+    /// Count of SuspendEEBegin: the number of the previous collection or of the background collection in progress.
     pub(crate) count: Option<u32>,
     pub(crate) begin: Option<i64>,
     pub(crate) suspended: Option<i64>,
     pub(crate) restarting: Option<i64>,
     pub(crate) restarted: Option<i64>,
-    /// A GCTriggered came while it was open.
+    /// Whether a GCTriggered arrived while the stop was open.
     pub(crate) triggered: bool,
-    /// The collections that started in it, in order.
+    /// Collections that started in the stop, in order.
     pub(crate) runs: Vec<StopCollection>,
-    /// The background collection whose final stop this is (reason 6, no GCStart inside).
+    /// Background collection whose final stop this is (reason 6, no GCStart inside).
     pub(crate) final_of: Option<u32>,
-    /// An edge came out of turn, or a start inside it was never seen: its times cannot be trusted.
+    /// Whether an edge arrived out of order, or a start inside the stop was never observed. The times of such a stop
+    /// are not reliable.
     pub(crate) broken: bool,
-    /// Lost events overlap it.
+    /// Whether lost events overlap the stop.
     pub(crate) void: bool,
     stage: Stage,
 }
@@ -68,16 +69,16 @@ pub(crate) struct Stop {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StopPart {
     pub(crate) number: u32,
-    /// When its part begins: the stop's begin for the first collection, else its own GCStart.
+    /// Start of the part: the begin of the stop for the first collection, GCStart for later collections.
     pub(crate) start: Option<i64>,
-    /// From when to when the threads were suspended for it; `None` when an edge is missing.
+    /// Intervals in which the threads were suspended for this collection; `None` if an edge is missing.
     pub(crate) spans: Option<Vec<(i64, i64)>>,
-    /// It was the first to start: the time to suspend is its own.
+    /// Whether the collection was the first to start, so that the time to suspend belongs to it.
     pub(crate) first: bool,
 }
 
 impl StopPart {
-    /// How long the threads were suspended for it.
+    /// Returns how long the threads were suspended for this collection.
     pub(crate) fn ns(&self) -> Option<i64> {
         self.spans
             .as_ref()
@@ -85,19 +86,19 @@ impl StopPart {
     }
 }
 
-/// What a stop was for, from the view of one collection.
+/// Purpose of a stop, as seen by one collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PauseKind {
-    /// The collection ran in it from start to end.
+    /// The collection ran in the stop from start to end.
     Blocking,
-    /// A background collection began in it.
+    /// A background collection started in the stop.
     Initial,
-    /// A background collection's own later stop (SuspendEEBegin reason 6).
+    /// A later stop of a background collection (SuspendEEBegin reason 6).
     Final,
 }
 
 impl PauseKind {
-    /// `blocking`, `initial` or `final`.
+    /// Returns `blocking`, `initial` or `final`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blocking => "blocking",
@@ -107,7 +108,7 @@ impl PauseKind {
     }
 }
 
-/// The events around a stop, nanoseconds since the sync point.
+/// Times of the events around a stop, in nanoseconds since the sync point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopEdges {
     /// SuspendEEBegin.
@@ -118,7 +119,7 @@ pub struct StopEdges {
     pub restart_begin: Option<i64>,
     /// RestartEEEnd.
     pub restart_end: Option<i64>,
-    /// The thread that stopped and restarted the others.
+    /// Thread that stopped and restarted the others.
     pub thread: u64,
 }
 
@@ -135,7 +136,7 @@ impl StopEdges {
 }
 
 impl Stop {
-    /// A stop whose SuspendEEBegin is this event.
+    /// Creates a stop from its SuspendEEBegin.
     pub(crate) fn begun(id: StopId, thread: u64, at: i64, reason: SuspendReason, count: Option<u32>) -> Self {
         Self {
             begin: Some(at),
@@ -145,7 +146,8 @@ impl Stop {
         }
     }
 
-    /// A stop of which the first event seen is SuspendEEEnd: the session began, or lost events, before it.
+    /// Creates a stop whose first observed event is SuspendEEEnd, because the session started, or events were lost,
+    /// before it.
     pub(crate) fn suspended_unseen(id: StopId, thread: u64, at: i64) -> Self {
         Self {
             suspended: Some(at),
@@ -153,7 +155,7 @@ impl Stop {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<StopCollection>()
     }
@@ -177,7 +179,7 @@ impl Stop {
         }
     }
 
-    /// SuspendEEEnd of its thread.
+    /// Handles SuspendEEEnd of the stop's thread.
     pub(crate) fn suspend_end(&mut self, at: i64) {
         if self.stage != Stage::Begun {
             self.broken = true;
@@ -186,7 +188,7 @@ impl Stop {
         self.stage = self.stage.max(Stage::Suspended);
     }
 
-    /// RestartEEBegin of its thread.
+    /// Handles RestartEEBegin of the stop's thread.
     pub(crate) fn restart_begin(&mut self, at: i64) {
         if self.stage >= Stage::Restarting {
             self.broken = true;
@@ -195,22 +197,22 @@ impl Stop {
         self.stage = self.stage.max(Stage::Restarting);
     }
 
-    /// RestartEEEnd of its thread: it is over.
+    /// Handles RestartEEEnd of the stop's thread, which closes the stop.
     pub(crate) fn restart_end(&mut self, at: i64) {
         self.restarted = Some(at);
         self.stage = Stage::Restarted;
     }
 
-    /// A GCStart that belongs to it.
+    /// Adds a collection whose GCStart belongs to the stop.
     pub(crate) fn run(&mut self, run: StopCollection) {
         if self.stage >= Stage::Restarting {
-            // Collections start before the restart: a restart and a suspension between are missing.
+            // Collections start before the restart, so a restart and a suspension in between are missing.
             self.broken = true;
         }
         self.runs.push(run);
     }
 
-    /// A GCEnd of a collection that started in it.
+    /// Handles GCEnd of a collection that started in the stop.
     pub(crate) fn run_ended(&mut self, number: u32, at: i64) {
         if self.stage >= Stage::Restarting {
             return;
@@ -224,27 +226,28 @@ impl Stop {
         }
     }
 
-    /// All managed threads are suspended: SuspendEEEnd came, the restart did not begin.
+    /// Returns whether all managed threads are suspended: SuspendEEEnd has arrived, and the restart has not started.
     pub(crate) fn is_suspended(&self) -> bool {
         self.stage == Stage::Suspended
     }
 
-    /// SuspendEEEnd came and RestartEEEnd did not.
+    /// Returns whether SuspendEEEnd has arrived and RestartEEEnd has not.
     pub(crate) fn was_suspended(&self) -> bool {
         matches!(self.stage, Stage::Suspended | Stage::Restarting)
     }
 
-    /// Belongs to the collector: reason 1 (for a collection) or 6 (a background collection's own), or unknown.
+    /// Returns whether the stop belongs to the collector: reason 1 (a collection), 6 (a separate stop of a background
+    /// collection) or unknown.
     pub(crate) fn is_gc(&self) -> bool {
         self.reason.is_none_or(SuspendReason::is_gc)
     }
 
-    /// All edges were seen, in turn, and no loss overlaps it.
+    /// Returns whether all edges were observed in order, and no loss overlaps the stop.
     pub(crate) fn is_whole(&self) -> bool {
         !self.broken && !self.void && self.begin.is_some() && self.suspended.is_some() && self.restarted.is_some()
     }
 
-    /// SuspendEEBegin to SuspendEEEnd.
+    /// Returns the time from SuspendEEBegin to SuspendEEEnd.
     pub(crate) fn suspend_ns(&self) -> Option<i64> {
         if self.broken || self.void {
             return None;
@@ -252,7 +255,7 @@ impl Stop {
         Some(self.suspended? - self.begin?)
     }
 
-    /// SuspendEEBegin to RestartEEEnd of a whole stop.
+    /// Returns the time from SuspendEEBegin to RestartEEEnd if the stop is whole.
     pub(crate) fn stopped_ns(&self) -> Option<i64> {
         if !self.is_whole() {
             return None;
@@ -260,22 +263,22 @@ impl Stop {
         Some(self.restarted? - self.begin?)
     }
 
-    /// The first time known of it.
+    /// Returns the first known time of the stop.
     pub(crate) fn first_seen(&self) -> Option<i64> {
         self.begin.or(self.suspended).or(self.restarting).or(self.restarted)
     }
 
-    /// The last time known of it.
+    /// Returns the last known time of the stop.
     pub(crate) fn last_seen(&self) -> Option<i64> {
         self.restarted.or(self.restarting).or(self.suspended).or(self.begin)
     }
 
     /// Divides the stop among the collections that ran in it, in the order of their starts.
     ///
-    /// A collection that starts while a background one is under way owns its GCStart to GCEnd and the background one
-    /// the rest, before and after (what follows is its own initial mark). One that starts after another ended cuts the
-    /// stop at its GCStart. Without collections the only part is that of the background collection whose final stop it
-    /// is.
+    /// A collection that starts while a background collection is in progress owns the time from its GCStart to its
+    /// GCEnd. The background collection owns the rest, before and after (the time after is its own initial mark). A
+    /// collection that starts after another has ended cuts the stop at its GCStart. Without collections, the only part
+    /// belongs to the background collection whose final stop this is.
     pub(crate) fn division(&self) -> Vec<StopPart> {
         let (Some(begin), Some(restarted), true) = (self.begin, self.restarted, self.is_whole()) else {
             return self.undivided();
@@ -284,7 +287,7 @@ impl Stop {
         for part in &mut parts {
             part.spans = Some(Vec::new());
         }
-        // Gives a collection the time between; a time that is not known leaves its whole part unknown.
+        // Assigns an interval to a collection. An unknown end makes the whole part of that collection unknown.
         let mut give = |index: usize, from: i64, to: Option<i64>| {
             if let Some(part) = parts.get_mut(index) {
                 match (&mut part.spans, to) {
@@ -293,14 +296,14 @@ impl Stop {
                 }
             }
         };
-        // `owner` is whom the time since `from` belongs to; `outer` the background collection that it runs inside.
+        // `owner` owns the time since `from`; `outer` is the background collection that it runs inside.
         let (mut owner, mut outer, mut from) = (0, None, begin);
         for (index, run) in self.runs.iter().enumerate().skip(1) {
             if let Some(background) = outer {
                 let end = self.runs.get(owner).and_then(|inner| inner.end);
                 give(owner, from, end);
                 if end.is_none() {
-                    // Where the inner one ended is not known, and so not what the outer one had of it.
+                    // The end of the inner collection is unknown, and therefore also the time of the outer collection.
                     give(background, from, None);
                 }
                 (owner, outer, from) = (background, None, end.unwrap_or(run.start));
@@ -375,42 +378,43 @@ mod tests {
             .collect()
     }
 
-    /// Scenario: one collection in a stop.
-    /// Guarantee: the whole stop is its pause.
+    /// Scenario: a stop contains one collection.
+    /// Guarantee: the whole stop is the pause of the collection.
     #[test]
-    fn one_collection_owns_the_stop() {
+    fn single_collection_owns_whole_stop() {
         assert_eq!(parts(&stop(&[(1, false, 120, Some(980))])), [(1, Some(900))]);
     }
 
-    /// Scenario: an ephemeral collection inside the first pause of a background one.
-    /// Guarantee: it owns its start to its end, the background one what is before and after, nothing is left over.
+    /// Scenario: an ephemeral collection runs inside the first pause of a background collection.
+    /// Guarantee: the ephemeral collection owns its start to its end, the background collection owns the time before
+    /// and after, and no time is left over.
     #[test]
-    fn the_background_collection_owns_what_is_around_the_inner_one() {
+    fn background_collection_owns_time_around_inner_collection() {
         let stop = stop(&[(4, true, 120, None), (5, false, 130, Some(630))]);
         assert_eq!(parts(&stop), [(4, Some(400)), (5, Some(500))]);
     }
 
-    /// Scenario: provisional mode, a generation 1 collection and a full one after it in the same stop.
-    /// Guarantee: the stop is cut at the second one's start.
+    /// Scenario: in provisional mode, a full collection follows a generation 1 collection in the same stop.
+    /// Guarantee: the stop is cut at the start of the full collection.
     #[test]
-    fn one_after_the_other_is_cut_at_the_later_start() {
+    fn successive_collections_are_cut_at_later_start() {
         let stop = stop(&[(4, false, 120, Some(300)), (5, false, 310, Some(900))]);
         assert_eq!(parts(&stop), [(4, Some(210)), (5, Some(690))]);
     }
 
-    /// Scenario: a background collection that became blocking, after an ephemeral one inside it.
-    /// Guarantee: it still owns everything around the inner one.
+    /// Scenario: a background collection becomes blocking after an ephemeral collection inside it.
+    /// Guarantee: the background collection still owns all time around the inner collection.
     #[test]
-    fn a_background_collection_that_ends_in_its_stop_keeps_the_rest() {
+    fn background_collection_that_ends_in_stop_owns_rest() {
         let mut stop = stop(&[(4, true, 120, None), (5, false, 130, Some(200))]);
         stop.runs[0].end = Some(950);
         assert_eq!(parts(&stop), [(4, Some(830)), (5, Some(70))]);
     }
 
-    /// Scenario: two ephemeral collections, one after the other, inside one first pause.
-    /// Guarantee: the time between them is the background collection's.
+    /// Scenario: two ephemeral collections run one after the other inside one first pause.
+    /// Guarantee: the time between them belongs to the background collection.
     #[test]
-    fn two_inner_collections_leave_the_time_between_to_the_outer_one() {
+    fn time_between_inner_collections_belongs_to_outer() {
         let stop = stop(&[
             (4, true, 120, None),
             (5, false, 130, Some(200)),
@@ -419,18 +423,18 @@ mod tests {
         assert_eq!(parts(&stop), [(4, Some(790)), (5, Some(70)), (6, Some(40))]);
     }
 
-    /// Scenario: the end of the inner collection was never seen.
-    /// Guarantee: neither part is known.
+    /// Scenario: the end of the inner collection is never observed.
+    /// Guarantee: both parts are unknown.
     #[test]
-    fn an_inner_collection_without_end_leaves_both_parts_unknown() {
+    fn inner_collection_without_end_leaves_parts_unknown() {
         let stop = stop(&[(4, true, 120, None), (5, false, 130, None)]);
         assert_eq!(parts(&stop), [(4, None), (5, None)]);
     }
 
-    /// Scenario: a second SuspendEEEnd, or a GCStart after the restart began: events between are missing.
-    /// Guarantee: the stop has no duration and gives none.
+    /// Scenario: a second SuspendEEEnd arrives, or a GCStart arrives after the restart started, so events are missing.
+    /// Guarantee: the stop has no duration, and its parts are unknown.
     #[test]
-    fn an_edge_out_of_turn_voids_the_stop() {
+    fn edge_out_of_order_voids_stop() {
         let collection = StopCollection {
             number: 1,
             background: false,

@@ -1,4 +1,4 @@
-//! What all collections of a process add up to.
+//! Sums over all collections of a process.
 
 mod stopped_time;
 
@@ -7,21 +7,21 @@ pub use stopped_time::StoppedTime;
 use crate::event::GcType;
 use crate::gc::collection::{Collection, Suspension};
 
-/// Quantiles of pauses by nearest rank: each is a pause that was. Nanoseconds.
+/// Quantiles of pauses by nearest rank, in nanoseconds. Each quantile is an observed pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PauseQuantiles {
-    /// Half of the pauses are no longer.
+    /// Median.
     pub p50: i64,
-    /// 95 of a hundred are no longer.
+    /// 95th percentile.
     pub p95: i64,
-    /// 99 of a hundred are no longer.
+    /// 99th percentile.
     pub p99: i64,
-    /// The longest.
+    /// Longest pause.
     pub max: i64,
 }
 
 impl PauseQuantiles {
-    /// `None` without pauses. Sorts them.
+    /// Computes the quantiles, or returns `None` if there are no pauses. Sorts the pauses.
     pub fn of(pauses: &mut [i64]) -> Option<Self> {
         pauses.sort_unstable();
         let rank = |percent: usize| {
@@ -41,21 +41,21 @@ impl PauseQuantiles {
 /// The collections of one generation and type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Generation; `None`: not seen.
+    /// Generation; `None` if it was not observed.
     pub generation: Option<u32>,
-    /// Type; one that became blocking counts as blocking. `None`: not seen.
+    /// Type; a collection that became blocking counts as blocking. `None` if the type was not observed.
     pub gc_type: Option<GcType>,
-    /// How many collections.
+    /// Number of collections.
     pub count: u64,
-    /// Of how many the pause is not known.
+    /// Number of collections with unknown pause.
     pub unknown_pauses: u64,
-    /// Sum of the known pauses, ns.
+    /// Sum of the known pauses, in ns.
     pub pause_ns: i64,
     pauses: Vec<i64>,
 }
 
 impl Group {
-    /// Quantiles of the known pauses.
+    /// Returns the quantiles of the known pauses.
     pub fn quantiles(&self) -> Option<PauseQuantiles> {
         PauseQuantiles::of(&mut self.pauses.clone())
     }
@@ -64,35 +64,36 @@ impl Group {
 /// Sums over one process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
-    /// By generation and type, in that order.
+    /// Groups, ordered by generation, then type.
     pub groups: Vec<Group>,
-    /// All collections.
+    /// Number of collections.
     pub count: u64,
-    /// Collections with a part that was never seen.
+    /// Number of collections with a part that was never observed.
     pub incomplete: u64,
-    /// Collections that overlap lost events.
+    /// Number of collections that overlap lost events.
     pub lossy: u64,
-    /// Time that the managed threads were suspended, for collections and for stops without one, ns: the known parts.
+    /// Known time during which the managed threads were suspended, for collections and for stops without a collection,
+    /// in ns.
     pub stopped_ns: i64,
-    /// What that was spent on, and who asked for it: both divisions add up to it.
+    /// Division of that time by cause and by origin. Each division adds up to it.
     pub stopped: StoppedTime,
-    /// Stops without a collection.
+    /// Number of stops without a collection.
     pub suspensions: u64,
-    /// Of how many the time is not known.
+    /// Number of stops without a collection whose length is unknown.
     pub unknown_suspensions: u64,
-    /// Their time, ns: the known.
+    /// Known time of stops without a collection, in ns.
     pub suspensions_ns: i64,
-    /// Bytes allocated between the first measurement and the last; `None` without one.
+    /// Bytes allocated between the first measurement and the last; `None` if there is no measurement.
     pub allocated: Option<u64>,
-    /// Of some collection after the first it is not known what was allocated before it, or only that it is at least so
-    /// much: `allocated` is a lower bound.
+    /// Whether the allocation before some collection after the first is unknown, or is only a minimum. In that case
+    /// `allocated` is a lower bound.
     pub allocated_lower_bound: bool,
     /// Bytes promoted.
     pub promoted: Option<u64>,
 }
 
 impl Totals {
-    /// Takes a collection.
+    /// Adds a collection.
     pub fn add(&mut self, collection: &Collection) {
         self.count += 1;
         self.incomplete += u64::from(!collection.is_complete());
@@ -140,7 +141,7 @@ impl Totals {
         }
     }
 
-    /// Takes a stop without a collection.
+    /// Adds a stop without a collection.
     pub fn add_suspension(&mut self, suspension: &Suspension) {
         self.suspensions += 1;
         self.stopped.add_suspension(suspension);
@@ -153,12 +154,12 @@ impl Totals {
         }
     }
 
-    /// Some stop has no known length: the sums are lower bounds.
+    /// Returns whether the length of some stop is unknown, which makes the sums lower bounds.
     pub fn has_unknown_pauses(&self) -> bool {
         self.unknown_suspensions > 0 || self.groups.iter().any(|group| group.unknown_pauses > 0)
     }
 
-    /// Sum of the known pauses of all collections, ns.
+    /// Returns the sum of the known pauses of all collections, in ns.
     pub fn pause_ns(&self) -> i64 {
         self.groups
             .iter()
@@ -166,7 +167,7 @@ impl Totals {
             .fold(0, i64::saturating_add)
     }
 
-    /// Quantiles over all collections whose pause is known.
+    /// Returns the quantiles over all collections with a known pause.
     pub fn quantiles(&self) -> Option<PauseQuantiles> {
         PauseQuantiles::of(
             &mut self
@@ -188,10 +189,10 @@ fn add_known(sum: &mut Option<u64>, bytes: Option<u64>) {
 mod tests {
     use super::*;
 
-    /// Scenario: quantiles of a hundred pauses, of one and of none.
-    /// Guarantee: nearest rank, each a pause that was; none without pauses.
+    /// Scenario: quantiles are computed from 100 pauses, from one pause and from none.
+    /// Guarantee: each quantile is an observed pause by nearest rank; without pauses there are no quantiles.
     #[test]
-    fn quantiles_are_pauses_that_were() {
+    fn quantiles_are_observed_pauses() {
         let mut hundred: Vec<i64> = (1..=100).rev().collect();
         let quantiles = PauseQuantiles::of(&mut hundred);
         assert_eq!(

@@ -1,34 +1,36 @@
-//! What each thread did last: HeapStats and histories carry no number and belong to what their own thread did before.
+//! The last fact of each thread. HeapStats and histories carry no number, so the previous event of their thread decides
+//! which collection they belong to.
 
-/// Threads remembered at once; the one that was silent longest is forgotten first.
+/// Maximum number of threads that are remembered. The thread that has been silent for longest is dropped first.
 pub const MAX_THREADS: usize = 1024;
 
 /// The newest facts of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trail {
     thread: u64,
-    /// Its last event was the GCEnd of this collection: a GCHeapStats that follows is that collection's (no exception
-    /// in 62,546 collections).
+    /// Collection whose GCEnd was the last event of the thread: a GCHeapStats that follows belongs to that collection
+    /// (no exception in 62,546 collections).
     pub(crate) ended: Option<u32>,
-    /// Its last event was a history: per-heap histories that follow belong to this collection.
+    /// Collection whose history was the last event of the thread: per-heap histories that follow belong to that
+    /// collection.
     pub(crate) history: Option<u32>,
-    /// When its last stop was over.
+    /// Time at which the last stop of the thread ended.
     pub(crate) restarted: Option<i64>,
 }
 
-/// The threads, the most recent first.
+/// The trails of threads, most recent first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trails {
     trails: Vec<Trail>,
 }
 
 impl Trails {
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.trails.capacity() * size_of::<Trail>()
     }
 
-    /// The thread's trail, empty if it was not seen before.
+    /// Returns the trail of a thread, which is empty if the thread is new.
     pub(crate) fn of(&mut self, thread: u64) -> &mut Trail {
         let place = match self.trails.iter().position(|trail| trail.thread == thread) {
             Some(place) => place,
@@ -52,10 +54,10 @@ impl Trails {
 mod tests {
     use super::*;
 
-    /// Scenario: more threads than are remembered.
-    /// Guarantee: the memory is bounded, the newest are kept.
+    /// Scenario: more threads appear than are remembered.
+    /// Guarantee: the memory is bounded, and the newest threads are kept.
     #[test]
-    fn the_silent_are_forgotten_first() {
+    fn silent_threads_are_dropped_first() {
         let mut trails = Trails::default();
         for thread in 0..2 * MAX_THREADS as u64 {
             trails.of(thread).ended = Some(1);

@@ -1,4 +1,4 @@
-//! The processes of a stream, kept apart: each has a machine for each of its runtimes, and their number is bounded.
+//! The processes of a stream. Each process has one machine per runtime, and the number of machines is bounded.
 
 use nettrace::TraceHeader;
 
@@ -6,40 +6,41 @@ use crate::event::ClrEvent;
 use crate::gc::{LossIntervals, Machine, Settling};
 use crate::stream::scope::rebuilds;
 
-/// Processes of one stream that are kept apart (V6 records whole machines). Events of more are counted, not decoded.
+/// Maximum number of processes of a stream that are tracked separately (V6 records whole machines). Events of further
+/// processes are counted but not decoded.
 pub const MAX_PROCESSES: usize = 4096;
 
-/// A process of the stream, and which of its runtimes.
+/// Identity of a process in a stream and of one of its runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessKey {
-    /// The pid that the stream names: the target's own.
+    /// Pid from the stream, as seen inside the target.
     pub pid: Option<u64>,
     /// ClrInstanceID.
     pub clr_instance: Option<u16>,
 }
 
-/// A process in the stream.
+/// A process in a stream.
 #[derive(Debug)]
 pub struct Process {
-    /// Its pid and runtime.
+    /// Pid and runtime of the process.
     pub key: ProcessKey,
     pub(super) machine: Machine,
 }
 
 impl Process {
-    /// Its machine.
+    /// Returns the machine of the process.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 }
 
-/// The runtime is CoreCLR, all versions of which send the events of the finalizer thread: NativeAOT, of which only the
-/// newest does, says that it has 65,535 processors.
+/// Returns whether the runtime is CoreCLR. All versions of CoreCLR send the events of the finalizer thread; of
+/// NativeAOT, only the newest version does. NativeAOT is recognized because it reports 65,535 processors.
 pub(super) fn is_core_clr(header: &TraceHeader) -> bool {
     header.processors.is_some_and(|processors| processors != 0xFFFF)
 }
 
-/// ClrInstanceID of the events that collections are made of, without walking their fields.
+/// Returns the ClrInstanceID of events that are used to rebuild collections, without visiting their fields.
 fn instance(event: &ClrEvent<'_>) -> Option<u16> {
     match event {
         ClrEvent::GcStart(event) => event.clr_instance,
@@ -57,7 +58,7 @@ fn instance(event: &ClrEvent<'_>) -> Option<u16> {
     }
 }
 
-/// The process of an event; a new one for an event that collections are made of.
+/// Returns the process of an event. Adds the process if the event is used to rebuild collections.
 pub(super) fn process_of<'p>(
     (processes, max_processes): (&'p mut Vec<Process>, usize),
     pid: Option<u64>,
@@ -68,7 +69,7 @@ pub(super) fn process_of<'p>(
         pid,
         clr_instance: instance(event),
     };
-    // Nearly always there is one.
+    // In nearly all cases the process exists.
     let place = processes.iter().position(|process| process.key == key);
     let place = match place {
         Some(place) => place,
@@ -77,7 +78,7 @@ pub(super) fn process_of<'p>(
             if is_core_clr {
                 machine.expects_finalizers();
             }
-            // Mostly it is the only one.
+            // In most cases there is only one process.
             processes.reserve_exact(1);
             processes.push(Process { key, machine });
             let machines = processes.len();

@@ -1,26 +1,26 @@
-//! Which events of a stream are decoded: decided once for each definition, so that the others cost nothing but their
-//! count.
+//! Selection of the events of a stream to decode. The decision is made once per definition, so other events only cost
+//! their count.
 
 use nettrace::Metadata;
 
 use crate::event::{Kind, Layout};
 
-/// The tag of events without a known layout: no layout's own.
+/// Tag of events without a known layout. No layout has this tag.
 const UNKNOWN_TAG: u32 = u32::MAX;
 
-/// Which events are decoded.
+/// Selection of the events to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Those that collections are rebuilt from; all others are only counted. Fast.
+    /// Events that are needed to rebuild collections. All other events are only counted, which is fast.
     Collections,
-    /// The same, and the events of this provider, undecoded.
+    /// Like [`Collections`](Self::Collections), plus the undecoded events of this provider.
     CollectionsAnd(&'static str),
-    /// Every event of the stream is offered to the observer.
+    /// Every event of the stream, all passed to the observer.
     Everything,
 }
 
 impl Scope {
-    /// The tag of events with this definition; `None`: they are not decoded.
+    /// Returns the tag of events with this definition, or `None` if they are not decoded.
     pub(super) fn tag(self, metadata: &Metadata) -> Option<u32> {
         let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
         match (self, layout) {
@@ -32,7 +32,7 @@ impl Scope {
     }
 }
 
-/// The events that values of a collection are made of.
+/// Returns whether events of this kind contribute values to a collection.
 pub(super) fn rebuilds(kind: Kind) -> bool {
     matches!(
         kind,
@@ -55,7 +55,8 @@ pub(super) fn rebuilds(kind: Kind) -> bool {
     )
 }
 
-/// The events that identify the runtime and its program, and say how the collector is set up: a few in a stream.
+/// Returns whether events of this kind identify the runtime and its program, or describe the configuration of the
+/// collector. A stream has few of these events.
 fn names_runtime(kind: Kind) -> bool {
     matches!(
         kind,

@@ -1,13 +1,13 @@
-//! Decoding is for the hot path: it allocates nothing.
+//! Decoding is on the hot path, so it must not allocate.
 
 use clr_gc::event::*;
 
 use crate::cases::CASES;
 
-/// Scenario: each event is decoded, asked for its fields, and refused when cut.
-/// Guarantee: no allocation in any of it.
+/// Scenario: each event is decoded, its fields are visited, and truncated payloads are rejected.
+/// Guarantee: decoding, visiting and rejecting do not allocate.
 #[test]
-fn decoding_allocates_nothing() {
+fn decoding_does_not_allocate() {
     for case in CASES.iter() {
         let layout = Layout::of(case.provider, case.id, Some(case.version)).unwrap();
         let payload = case.payload(PointerSize::Eight);

@@ -1,20 +1,20 @@
-//! One payload for each event and version, field by field, with its sizes and with what must come out of it.
+//! One payload for each event and version, given field by field, with its sizes and its expected values.
 
 use std::sync::LazyLock;
 
 use clr_gc::event::{EVENTPIPE_PROVIDER, PRIVATE_PROVIDER, PointerSize, RUNDOWN_PROVIDER, RUNTIME_PROVIDER};
 
-/// A payload and what it must decode to.
+/// A payload and its expected decoding.
 pub(crate) struct Case {
     pub(crate) provider: &'static str,
     pub(crate) id: u32,
     pub(crate) name: &'static str,
     pub(crate) version: u32,
-    /// Bytes of the payload in a 64-bit and in a 32-bit process.
+    /// Size of the payload in a 64-bit and in a 32-bit process, in bytes.
     pub(crate) sizes: (usize, usize),
-    /// The fields as text.
+    /// Fields as text.
     pub(crate) fields: String,
-    /// The same with what each is on the wire.
+    /// Fields as text, with their types on the wire.
     text: String,
 }
 
@@ -64,7 +64,7 @@ pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     cases
 });
 
-/// The fields that this version has.
+/// Returns the fields that exist in this version.
 fn of_version(fields: &str, version: u32) -> String {
     let (first, later) = fields.split_once('|').unwrap_or((fields, ""));
     let later = later.split('|').filter_map(|part| part.split_once(' '));
@@ -77,8 +77,8 @@ fn of_version(fields: &str, version: u32) -> String {
         .join(" ")
 }
 
-/// The bytes of these fields, independent of the tables that read them, and the fields without what they are on the
-/// wire.
+/// Returns the bytes of these fields, written independently of the tables that read them, and the fields without their
+/// types on the wire.
 fn read(text: &str, pointer: PointerSize) -> (Vec<u8>, String) {
     let (mut bytes, mut shown) = (Vec::new(), String::new());
     let mut quoted = false;
@@ -93,7 +93,7 @@ fn read(text: &str, pointer: PointerSize) -> (Vec<u8>, String) {
             .map_or(("", word), |(_, value)| word.split_at(word.len() - value.len()));
         let mut plain = value;
         if let Some(filling) = value.strip_prefix('~') {
-            // What a C compiler leaves before an aligned field: anything.
+            // A C compiler leaves arbitrary bytes before an aligned field.
             bytes.extend(number(filling, "3735928559", pointer));
             continue;
         } else if let Some(text) = value.strip_prefix('"') {
@@ -125,9 +125,9 @@ fn number(kind: &str, number: &str, pointer: PointerSize) -> Vec<u8> {
     number.parse::<i128>().unwrap().to_le_bytes()[..width].to_vec()
 }
 
-/// `ID NAME vVERSION BYTES, vVERSION BYTES/BYTES ON 32 BITS: FIELDS`, longer ones in several lines. A field is
-/// `Name=value` with its type on the wire, of which `ptr` is as wide as a pointer. What follows `|2` is there since
-/// version 2; `~u16` is filling, `~pad` where pointers have 8 bytes; `#` begins bytes.
+/// `ID NAME vVERSION BYTES, vVERSION BYTES/BYTES ON 32 BITS: FIELDS`, on several lines if it is long. A field is
+/// `Name=value` with its type on the wire; `ptr` has the width of a pointer. Fields after `|2` exist since version 2;
+/// `~u16` is padding, `~pad` is padding if pointers have 8 bytes; `#` starts bytes.
 const TABLE: &str = r#"runtime
 0 EventSourceMessage v0 12: message="ERROR"
 1 GCStart v0 8: Count=7u32 Reason=4u32

@@ -1,4 +1,4 @@
-//! Every layout of every event: golden payloads of each version at 64 and 32 bits, cut, extended and damaged.
+//! Every layout of every event: golden payloads of each version at 64 and 32 bits, truncated, extended and damaged.
 
 use clr_gc::event::*;
 use proptest::prelude::*;
@@ -7,25 +7,25 @@ use crate::cases::{CASES, Case};
 
 const POINTERS: [PointerSize; 2] = [PointerSize::Eight, PointerSize::Four];
 
-/// Every case with both pointer sizes: case, layout, pointer size, payload.
+/// Returns every case with both pointer sizes: case, layout, pointer size, payload.
 fn payloads() -> impl Iterator<Item = (&'static Case, Layout, PointerSize, Vec<u8>)> {
     CASES.iter().flat_map(|case| {
         let Some(layout) = Layout::of(case.provider, case.id, Some(case.version)) else {
-            panic!("{} {} version {} is not known", case.provider, case.id, case.version);
+            panic!("{} {} version {} is unknown", case.provider, case.id, case.version);
         };
         assert_eq!(layout.name(), case.name);
         POINTERS.map(|pointer| (case, layout, pointer, case.payload(pointer)))
     })
 }
 
-/// The fields of an event as `Name=value Name=value`.
+/// Formats the fields of an event as `Name=value Name=value`.
 fn text(event: &ClrEvent<'_>) -> String {
     let mut fields = Vec::new();
     event.fields(&mut |name, value| fields.push(format!("{name}={value}")));
     fields.join(" ")
 }
 
-/// Touches everything that an event can be asked for.
+/// Calls every accessor of an event.
 fn exercise(event: &ClrEvent<'_>) {
     assert!(text(event).len() < usize::MAX);
     assert!(!format!("{event:?}").is_empty());
@@ -42,10 +42,10 @@ fn exercise(event: &ClrEvent<'_>) {
     }
 }
 
-/// Scenario: a payload of each event and version, in a 64-bit and in a 32-bit process.
-/// Guarantee: it has the size that the manifest and real streams give it, and each field comes out with its value.
+/// Scenario: each event and version has a payload from a 64-bit and from a 32-bit process.
+/// Guarantee: the payload has the size that the manifest and real streams state, and each field has its expected value.
 #[test]
-fn every_field_of_every_layout_comes_out() {
+fn fields_of_every_layout_decode() {
     for (case, layout, pointer, payload) in payloads() {
         let size = if pointer == PointerSize::Eight {
             case.sizes.0
@@ -75,9 +75,9 @@ fn every_field_of_every_layout_comes_out() {
 }
 
 /// Scenario: the table of events is compared with the golden payloads.
-/// Guarantee: no event and no version in the tables goes untested.
+/// Guarantee: every event and version in the table is tested.
 #[test]
-fn every_known_version_has_a_golden_payload() {
+fn known_versions_have_golden_payloads() {
     for kind in Kind::ALL {
         let (oldest, newest) = kind.versions();
         for version in oldest..=newest {
@@ -89,10 +89,11 @@ fn every_known_version_has_a_golden_payload() {
     }
 }
 
-/// Scenario: each payload ends at each of its bytes.
-/// Guarantee: the event is refused with the field that is not whole and a need beyond what is there; nothing panics.
+/// Scenario: each payload is truncated at each of its bytes.
+/// Guarantee: the event is rejected with the incomplete field and a required size beyond the available bytes, without a
+/// panic.
 #[test]
-fn a_payload_cut_at_any_byte_is_an_error_of_that_event() {
+fn truncated_payload_is_rejected() {
     for (case, layout, pointer, payload) in payloads() {
         for cut in 0..payload.len() {
             let error = decode(layout, &payload[..cut], pointer).unwrap_err();
@@ -108,8 +109,8 @@ fn a_payload_cut_at_any_byte_is_an_error_of_that_event() {
     }
 }
 
-/// Scenario: a payload is longer than its layout, as newer runtimes may make it.
-/// Guarantee: the known fields come out as before.
+/// Scenario: a payload is longer than its layout, as future runtimes may send it.
+/// Guarantee: the known fields decode to the same values.
 #[test]
 fn surplus_bytes_are_ignored() {
     for (_, layout, pointer, mut payload) in payloads() {
@@ -124,10 +125,10 @@ fn surplus_bytes_are_ignored() {
     }
 }
 
-/// Scenario: the writer gives no version (nettrace V6), and the payload is whole.
-/// Guarantee: the length decides which version it is.
+/// Scenario: the writer states no version (nettrace V6), and the payload is whole.
+/// Guarantee: the length determines the version.
 #[test]
-fn without_a_version_the_length_decides() {
+fn length_determines_missing_version() {
     for (case, layout, pointer, payload) in payloads() {
         let unversioned = Layout::of(case.provider, case.id, None).unwrap();
         assert_eq!(unversioned.version, None);
@@ -146,10 +147,10 @@ fn without_a_version_the_length_decides() {
     );
 }
 
-/// Scenario: events with a version that is newer or older than all known ones.
-/// Guarantee: a newer one is read as the newest known; an older one is not known at all.
+/// Scenario: events have a version that is newer or older than all known versions.
+/// Guarantee: a newer version is read as the newest known version; an older version is unknown.
 #[test]
-fn newer_versions_are_read_as_the_newest_known_and_older_ones_are_unknown() {
+fn newer_versions_are_read_as_newest_known_version() {
     for (case, layout, pointer, payload) in payloads() {
         if case.version == u32::from(layout.kind.versions().1) {
             for newer in [case.version + 1, 254, 255, 256, u32::MAX] {
@@ -165,8 +166,8 @@ fn newer_versions_are_read_as_the_newest_known_and_older_ones_are_unknown() {
     assert_eq!(Layout::of("Microsoft-Windows-DotNETRuntime2", 1, Some(2)), None);
 }
 
-/// Scenario: layouts are packed into tags and back, and numbers that are no tag are unpacked.
-/// Guarantee: every layout survives, two layouts never share a tag, and an invalid number is refused.
+/// Scenario: layouts are converted to tags and back, and invalid tags are converted.
+/// Guarantee: every layout round-trips, two layouts never share a tag, and an invalid tag is rejected.
 #[test]
 fn tags_distinguish_layouts() {
     let mut seen = std::collections::HashSet::new();
@@ -190,10 +191,10 @@ fn tags_distinguish_layouts() {
     assert_eq!(Layout::from_tag(u32::MAX), None);
 }
 
-/// Scenario: counts that claim more than any payload holds.
-/// Guarantee: refused before anything is done for each row, also when the product overflows 32 bits.
+/// Scenario: counts claim more rows than any payload can hold.
+/// Guarantee: the payload is rejected before any row is read, even if the product overflows 32 bits.
 #[test]
-fn a_count_is_checked_against_the_payload() {
+fn count_is_checked_against_payload() {
     for (id, at) in [(15, 0), (16, 4), (18, 4), (22, 4), (36, 0), (38, 0)] {
         let case = CASES
             .iter()
@@ -210,10 +211,10 @@ fn a_count_is_checked_against_the_payload() {
     }
 }
 
-/// Scenario: an error is shown to a person.
-/// Guarantee: it names event, version, field and both lengths.
+/// Scenario: an error is formatted.
+/// Guarantee: the message names event, version, field and both lengths.
 #[test]
-fn an_error_says_what_is_missing() {
+fn error_names_event_field_and_lengths() {
     let layout = Layout::of(RUNTIME_PROVIDER, 1, Some(2)).unwrap();
     let error = decode(layout, &[0; 20], PointerSize::Eight).unwrap_err();
     assert_eq!(
@@ -223,10 +224,10 @@ fn an_error_says_what_is_missing() {
 }
 
 proptest! {
-    /// Scenario: any bytes as any event in any version.
-    /// Guarantee: an event or an error, never a panic; whatever decodes can be shown.
+    /// Scenario: arbitrary bytes are decoded as any event in any version.
+    /// Guarantee: the result is an event or an error, never a panic, and every decoded event can be formatted.
     #[test]
-    fn any_bytes_decode_or_are_refused(
+    fn arbitrary_bytes_decode_or_are_rejected(
         bytes in prop::collection::vec(any::<u8>(), 0..700),
         kind in prop::sample::select(Kind::ALL),
         version in prop::option::of(0u8..=254),
@@ -238,10 +239,10 @@ proptest! {
         }
     }
 
-    /// Scenario: a golden payload with some bytes changed, so that counts and texts are wrong deep inside.
-    /// Guarantee: as above.
+    /// Scenario: some bytes of a golden payload are changed, so that nested counts and texts are wrong.
+    /// Guarantee: the result is an event or an error, never a panic.
     #[test]
-    fn damaged_payloads_decode_or_are_refused(
+    fn damaged_payloads_decode_or_are_rejected(
         case in 0..CASES.len(),
         pointer in prop::sample::select(&POINTERS[..]),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -1,8 +1,8 @@
-//! What the values of events mean: enumerations, bit sets, phases, dynamic data, text.
+//! Meaning of event values: enumerations, bit sets, phases, dynamic data, text.
 
 use clr_gc::event::*;
 
-/// GCDynamicEvent with this name and data.
+/// Returns a GCDynamicEvent with this name and data.
 fn dynamic(name: &str, data: &[u8]) -> Vec<u8> {
     let mut payload: Vec<u8> = name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
     payload.extend((data.len() as u32).to_le_bytes());
@@ -19,10 +19,10 @@ fn decoded(id: u32, version: u32, payload: &[u8]) -> ClrEvent<'_> {
     }
 }
 
-/// Scenario: every reason, by name and by number.
-/// Guarantee: the names are those of the output's contract, and an unknown reason keeps its number.
+/// Scenario: every reason is converted from its number to its name.
+/// Guarantee: the names are those of the output contract, and an unknown reason keeps its number.
 #[test]
-fn reasons_have_the_names_of_the_contract() {
+fn reasons_have_names_of_contract() {
     let names = "AllocSmall Induced LowMemory Empty AllocLarge OutOfSpaceSOH OutOfSpaceLOH InducedNotForced GCStress \
         LowMemoryBlocking InducedCompacting LowMemoryHost PMFullGC LowMemoryHostBlocking BGCTuningSOH BGCTuningLOH \
         BGCStepping InducedAggressive";
@@ -38,16 +38,16 @@ fn reasons_have_the_names_of_the_contract() {
     );
 }
 
-/// Scenario: suspensions for all kinds of reasons.
-/// Guarantee: only 1 and 6 are the collector's.
+/// Scenario: suspensions have every kind of reason.
+/// Guarantee: only reasons 1 and 6 belong to the collector.
 #[test]
-fn two_suspend_reasons_are_the_collectors() {
+fn two_suspend_reasons_belong_to_collector() {
     let collectors: Vec<u32> = (0..20).filter(|number| SuspendReason(*number).is_gc()).collect();
     assert_eq!(collectors, [1, 6]);
 }
 
-/// Scenario: bit sets of real collections, and bits without a name.
-/// Guarantee: each bit has its name; what has none is left out.
+/// Scenario: bit sets of real collections, and bits without a name, are converted to names.
+/// Guarantee: each named bit has its name, and bits without a name are omitted.
 #[test]
 fn bits_have_names() {
     let background = GlobalMechanisms(0x15);
@@ -70,7 +70,7 @@ fn bits_have_names() {
     assert_eq!(generations.time_tuning_generation(), 0);
 }
 
-/// A GCGlobalHeapHistory version 4 with these mechanisms and phase times.
+/// Returns a GCGlobalHeapHistory version 4 with these mechanisms and phase times.
 fn global(mechanisms: u32, times: &[u32]) -> Vec<u8> {
     let mut payload = vec![0; 50];
     payload[24..28].copy_from_slice(&mechanisms.to_le_bytes());
@@ -87,10 +87,10 @@ fn phases(mechanisms: u32, times: &[u32]) -> Phases {
     history.phases()
 }
 
-/// Scenario: phase times of a background, a sweeping and a compacting collection, as runtimes send them.
-/// Guarantee: each time gets the name of its place, a phase that the kind of collection does not have is `None`.
+/// Scenario: a background, a sweeping and a compacting collection have phase times as runtimes send them.
+/// Guarantee: each time is assigned by position, and a phase that does not exist in this kind of collection is `None`.
 #[test]
-fn phases_are_named_by_their_place() {
+fn phases_are_named_by_position() {
     let marked = Phases {
         mark_sized_refs: Some(0),
         mark_roots: Some(10_000),
@@ -113,17 +113,17 @@ fn phases_are_named_by_their_place() {
         ..marked
     };
     assert_eq!(phases(0x16, &[0, 10, 20, 30, 40, 50, 60, 70]), compacted);
-    // The number of times decides where it is known; else the mechanisms do.
+    // If the number of times is a known one, it decides; otherwise the mechanisms do.
     assert_eq!(phases(0x14, &[0, 10, 20, 30, 40, 50, 60, 70]), compacted);
     assert_eq!(phases(0x14, &[0, 10, 20, 30, 40, 50, 60, 70, 80]), swept);
     assert_eq!(phases(0x16, &[0, 10, 20, 30, 40, 50, 60, 70, 80]), compacted);
     assert_eq!(phases(0x16, &[]), Phases::default());
 }
 
-/// Scenario: a background collection that was running when the session began; a runtime that sends no times.
-/// Guarantee: an unknown time is `None`, not 71 minutes and not 0.
+/// Scenario: a background collection was running when the session started; a runtime sends no times.
+/// Guarantee: an unknown time is `None`, neither 71 minutes nor 0.
 #[test]
-fn an_unknown_phase_time_is_none() {
+fn unknown_phase_time_is_none() {
     let seen = phases(0x15, &[0, 0, u32::MAX, u32::MAX, 52]);
     assert_eq!(
         (seen.mark_roots, seen.short_weak, seen.scan_finalization),
@@ -140,8 +140,8 @@ fn an_unknown_phase_time_is_none() {
     );
 }
 
-/// Scenario: dynamic data whose name, version or length is not known.
-/// Guarantee: it stays bytes and the event decodes all the same.
+/// Scenario: dynamic data has an unknown name, version or length.
+/// Guarantee: the data stays opaque, and the event still decodes.
 #[test]
 fn unknown_dynamic_data_stays_opaque() {
     let sample: Vec<u8> = [1, 0].into_iter().chain([7; 40]).collect();
@@ -155,7 +155,7 @@ fn unknown_dynamic_data_stays_opaque() {
         matches!(event.dynamic(), DynamicData::Opaque(bytes) if bytes == data)
     };
     assert!(!opaque("CommittedUsage", &sample), "42 bytes of version 1 are known");
-    assert!(opaque("committedusage", &sample), "case counts");
+    assert!(opaque("committedusage", &sample), "names are case-sensitive");
     assert!(opaque("CommittedUsage2", &sample));
     assert!(opaque("CommittedUsage", &sample[..41]), "one byte is missing");
     assert!(opaque("CommittedUsage", &[2; 42]), "another version");
@@ -163,10 +163,10 @@ fn unknown_dynamic_data_stays_opaque() {
     assert!(opaque("", &[]));
 }
 
-/// Scenario: text with control characters, a change of direction and half a surrogate pair, in the name of a type.
-/// Guarantee: shown to people it cannot command a terminal; as characters it is what was sent.
+/// Scenario: the name of a type contains control characters, a change of direction and an unpaired surrogate.
+/// Guarantee: the displayed text cannot control a terminal, and the characters are those that were sent.
 #[test]
-fn text_is_escaped_for_people_and_kept_for_machines() {
+fn displayed_text_is_escaped_and_characters_are_unchanged() {
     let units = [0x41, 0x1B, 0x5B, 0x0A, 0xD83D, 0x42, 0xD83D, 0xDE00, 0x85, 0x202E];
     let mut payload = vec![0; 26];
     payload.extend(units.into_iter().chain([0]).flat_map(u16::to_le_bytes));
@@ -180,10 +180,10 @@ fn text_is_escaped_for_people_and_kept_for_machines() {
     assert!(!name.is_empty() && !name.eq_str("A"));
 }
 
-/// Scenario: the versions of one event that differ in more than what was added at the end.
-/// Guarantee: what a version does not have is `None`, never 0.
+/// Scenario: the versions of one event differ in more than the fields added at the end.
+/// Guarantee: a field that does not exist in a version is `None`, never 0.
 #[test]
-fn fields_of_later_versions_are_none_in_earlier_ones() {
+fn fields_of_later_versions_are_none_in_earlier_versions() {
     let ClrEvent::GcStart(start) = decoded(1, 0, &[7, 0, 0, 0, 6, 0, 0, 0]) else {
         panic!("another event")
     };
@@ -209,11 +209,11 @@ fn fields_of_later_versions_are_none_in_earlier_ones() {
     assert_eq!((begin.reason, begin.count), (SuspendReason::FOR_GC, None));
 }
 
-/// Scenario: the generations of a heap's history.
-/// Guarantee: they come in order, as many as the payload has; survivors and fragmentation are sums that cannot
-/// overflow.
+/// Scenario: a heap's history is read by generation.
+/// Guarantee: the generations are in order and as many as in the payload, and the sums for survivors and fragmentation
+/// do not overflow.
 #[test]
-fn a_heap_history_has_its_generations() {
+fn heap_history_has_its_generations() {
     let mut payload = vec![0; 86];
     payload[82] = 4;
     payload.extend(
@@ -242,7 +242,7 @@ fn a_heap_history_has_its_generations() {
     assert_eq!(full.survived(), u64::MAX);
 }
 
-/// RuntimeStart with this version of the base class library, loaded from this path.
+/// Returns the version in a RuntimeStart with this base class library, loaded from this path.
 fn runtime_start(bcl: [u16; 3], path: &str) -> Option<String> {
     let numbers: [u16; 10] = [0, 2, bcl[0], bcl[1], bcl[2], 0, 10, 0, 1426, 52326];
     let mut payload: Vec<u8> = numbers.into_iter().flat_map(u16::to_le_bytes).collect();
@@ -256,11 +256,10 @@ fn runtime_start(bcl: [u16; 3], path: &str) -> Option<String> {
     start.version()
 }
 
-/// Scenario: RuntimeStart of .NET 10.0.14, whose native file version is 10.0.1426, and of .NET Core 3.1, which calls
-/// itself 4.0.0.
-/// Guarantee: the version is that of the release, and nothing where the event does not say it.
+/// Scenario: RuntimeStart of .NET 10.0.14 has the native file version 10.0.1426; .NET Core 3.1 reports version 4.0.0.
+/// Guarantee: the version is that of the release, or `None` if the event does not contain it.
 #[test]
-fn the_runtime_has_its_release_number() {
+fn runtime_version_is_release_number() {
     assert_eq!(
         runtime_start([10, 0, 14], "/rt/libcoreclr.so").as_deref(),
         Some("10.0.14")

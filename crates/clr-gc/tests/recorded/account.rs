@@ -1,10 +1,10 @@
-//! The account of stopped time: the parts of each stop add up to it, and name what it was.
+//! The account of stopped time: the parts of each stop add up to it and name its cause.
 
 use clr_gc::gc::{Account, Asker, Cause, Collection, StoppedTime, Totals};
 
 use crate::recordings::{self, Recording};
 
-/// What a recording was stopped for.
+/// Returns the stopped time of a recording by cause.
 fn account(recording: &Recording) -> StoppedTime {
     let mut stopped = StoppedTime::default();
     recording.collections().iter().for_each(|gc| stopped.add(gc));
@@ -12,7 +12,7 @@ fn account(recording: &Recording) -> StoppedTime {
     stopped
 }
 
-/// Nothing is negative, and the parts add up.
+/// Asserts that the parts add up and none is negative.
 pub(crate) fn assert_adds_up(collection: &Collection, context: &str) {
     for pause in &collection.pauses {
         assert_eq!(
@@ -27,11 +27,11 @@ pub(crate) fn assert_adds_up(collection: &Collection, context: &str) {
     assert_eq!(collection.account().total(), known, "{context}");
 }
 
-/// Scenario: every recording.
+/// Scenario: every recording is read.
 /// Guarantee: the parts of each stop add up to it, to the nanosecond, and none is negative. Both divisions of a
-/// process, by cause and by asker, add up to its stopped time.
+/// process, by cause and by origin, add up to its stopped time.
 #[test]
-fn the_parts_add_up() {
+fn parts_add_up_to_stop() {
     for name in recordings::names() {
         let recording = Recording::read(&name);
         let mut totals = Totals::default();
@@ -50,10 +50,10 @@ fn the_parts_add_up() {
     }
 }
 
-/// Scenario: every recording of .NET 8 to 11, NativeAOT included, in which no event is missing.
+/// Scenario: recordings of .NET 8 to 11, including NativeAOT, are read in which no event is missing.
 /// Guarantee: at most 10 % of the stopped time is unexplained.
 #[test]
-fn little_is_unexplained() {
+fn unexplained_time_is_small() {
     let mut judged = 0;
     for name in recordings::names() {
         let recording = Recording::read(&name);
@@ -72,10 +72,10 @@ fn little_is_unexplained() {
     assert!(judged >= if recordings::are_all_there() { 30 } else { 5 }, "{judged}");
 }
 
-/// Scenario: .NET Core 3.1, which sends no phase times and half of the marks.
-/// Guarantee: what needs them is unknown, never 0, and the time is unexplained.
+/// Scenario: .NET Core 3.1 sends no phase times and only half of the marks.
+/// Guarantee: values that depend on them are unknown, never 0, and their time is unexplained.
 #[test]
-fn what_is_not_sent_is_unknown() {
+fn time_without_events_is_unknown() {
     let recording = Recording::read("net31-steady");
     let collection = recording.collections().iter().find(|gc| !gc.is_concurrent()).unwrap();
     let account = collection.account();
@@ -90,14 +90,15 @@ fn what_is_not_sent_is_unknown() {
     }
     assert!(account.of(Cause::SlowThreads).is_some());
     assert!(account.of(Cause::Unexplained) > Some(account.total() / 2));
-    // Only the host knows of CPUs, and no event of lengthening by others.
+    // Events contain no information about missing CPU or about delays by other tools.
     assert_eq!((account.of(Cause::NoCpu), account.of(Cause::ToolSession)), (None, None));
 }
 
-/// Scenario: a heap dump of another tool beside a program that allocates.
-/// Guarantee: all of the dump's collection but the stopping of the threads is the dump's, and the tool asked for it.
+/// Scenario: another tool takes a heap dump while a program allocates.
+/// Guarantee: the whole time of the dump's collection, except for stopping the threads, is attributed to the dump, and
+/// the origin is the tool.
 #[test]
-fn a_heap_dump_is_the_tools() {
+fn heap_dump_is_attributed_to_tool() {
     for name in recordings::present(&["net11-dump-beside"]) {
         let recording = Recording::read(name);
         let stopped = account(&recording);
@@ -112,10 +113,10 @@ fn a_heap_dump_is_the_tools() {
     }
 }
 
-/// Scenario: a program that asks for each collection, one near its limit, one that only allocates.
-/// Guarantee: most of the stopped time is for the program, for memory that runs short, for allocation.
+/// Scenario: one program requests each collection, one is near its limit, one only allocates.
+/// Guarantee: most of the stopped time is attributed to the program, to the limit and to allocation, respectively.
 #[test]
-fn who_asked_is_known() {
+fn origin_of_collections_is_known() {
     for (name, asker) in [
         ("net9-aggressive", Asker::Program),
         ("net10b-nearlimit", Asker::Limit),
@@ -129,10 +130,10 @@ fn who_asked_is_known() {
     }
 }
 
-/// Scenario: an account before and after some collections.
-/// Guarantee: what came since is what these collections took, part by part.
+/// Scenario: an account is taken before and after some collections.
+/// Guarantee: the difference is the time of these collections, part by part.
 #[test]
-fn what_came_since_is_the_difference() {
+fn difference_of_accounts_is_time_in_between() {
     let recording = Recording::read("net10-steady");
     let (early, late) = recording.collections().split_at(20);
     let (mut before, mut after) = (StoppedTime::default(), StoppedTime::default());
@@ -149,11 +150,12 @@ fn what_came_since_is_the_difference() {
     assert_eq!(askers(&since), askers(&after));
 }
 
-/// Scenario: programs that were stopped for one thing (all references of a large old array written anew before each
-/// young collection; three thousand threads; heap dumps of another tool), and the same with few references and threads.
-/// Guarantee: that is the largest part, and less than a tenth without it.
+/// Scenario: each program is stopped mainly for one cause (all references of a large old array are rewritten before
+/// each young collection; three thousand threads; heap dumps by another tool), and the same programs run with few
+/// references and threads.
+/// Guarantee: the cause is the largest part of the time, and less than a tenth of the time in the second program.
 #[test]
-fn what_a_process_is_stopped_for_is_the_largest_part() {
+fn main_cause_is_largest_part() {
     for (cause, much, little) in [
         (
             Cause::OldToYoung,

@@ -1,5 +1,5 @@
-//! Every recording against an independent implementation's view of it (TraceEvent 4.0.0, PerfView's library): equal, or
-//! different exactly as its known faults predict from the events.
+//! Comparison of every recording with an independent implementation (TraceEvent 4.0.0, the library of PerfView): the
+//! results are equal, or they differ exactly as its known faults predict from the events.
 
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Pause, PauseKind};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::recordings::{self, Recording, witness};
 
-/// What TraceEvent makes of a pause, by its own rules.
+/// Returns the pause that TraceEvent computes by its own rules.
 fn as_trace_event_says(gc: &Collection, all: &[Collection]) -> Option<i64> {
     gc.pauses.iter().map(|pause| of_one_stop(gc, pause, all)).sum()
 }
@@ -24,12 +24,12 @@ fn of_one_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64
     let followed = pause.shared_with.iter().any(|&number| number > gc.number);
     match pause.kind {
         PauseKind::Final => Some(restarted - begin),
-        // Fault: with an ephemeral collection inside, the background one keeps only the time to suspend.
+        // Fault: with an ephemeral collection inside, the background collection keeps only the time to suspend.
         PauseKind::Initial if followed => Some(suspended - begin),
         PauseKind::Initial => Some(restarted - begin),
         // Fault: a background collection that ran blocking keeps only the time to suspend.
         PauseKind::Blocking if gc.became_blocking => Some(suspended - begin),
-        // Fault: the inner collection is given everything up to the restart.
+        // Fault: the inner collection owns all time up to the restart.
         PauseKind::Blocking if shares_with_background => Some(restarted - gc.start?),
         // Fault: in provisional mode the first collection has no pause; the second starts at its own GCStart.
         PauseKind::Blocking if followed => Some(0),
@@ -61,11 +61,12 @@ fn witness_sizes(stats: &Value) -> Vec<u64> {
     of("size").into_iter().chain(of("promoted")).collect()
 }
 
-/// Scenario: every recording with a TraceEvent view of it, collections that both saw whole.
-/// Guarantee: number, generation, type, reason, start, duration, time to suspend and heap sizes are equal; so is the
-/// pause, or it differs as TraceEvent's faults predict.
+/// Scenario: every recording that has a TraceEvent result is compared, for collections that both implementations
+/// observed completely.
+/// Guarantee: number, generation, type, reason, start, duration, time to suspend and heap sizes are equal. The pause is
+/// equal, or differs as TraceEvent's faults predict.
 #[test]
-fn equal_to_trace_event_but_for_its_known_faults() {
+fn collections_equal_trace_event_except_for_known_faults() {
     let (mut compared, mut faults) = (0, 0);
     for name in recordings::names() {
         let Some(view) = witness(&name) else { continue };
@@ -105,8 +106,8 @@ fn equal_to_trace_event_but_for_its_known_faults() {
                     Some(witness_sizes(&theirs["heap_stats"])),
                     "{context}: sizes"
                 );
-                // It adds a background collection's history to the foreground one that it fell into: then the sums
-                // differ.
+                // TraceEvent adds the history of a background collection to the foreground collection in which it
+                // occurred, so the sums differ.
                 if theirs["per_heap_histories"] == theirs["global_history"]["heaps"] {
                     for (ours, name) in [
                         (ours.heap_before(), "heap_before_mb"),
@@ -141,6 +142,6 @@ fn equal_to_trace_event_but_for_its_known_faults() {
     }
     assert!(
         !recordings::are_all_there() || (compared > 2_500 && faults > 100),
-        "{compared} compared, {faults} faults: the recordings are gone"
+        "{compared} compared, {faults} faults: recordings are missing"
     );
 }

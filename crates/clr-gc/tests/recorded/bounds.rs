@@ -1,4 +1,4 @@
-//! Streams made to exhaust memory: what a live stream holds is bounded, and known.
+//! Streams that try to exhaust memory: the memory of a live stream is bounded and known.
 
 use clr_gc::event::RUNTIME_PROVIDER;
 use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, Settling};
@@ -6,10 +6,10 @@ use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Format, Metadata, TraceHeader};
 
-/// Event ids with the version that the payloads here have.
+/// Event ids with the versions of the payloads used here.
 const KINDS: [(u32, u32); 8] = [(1, 2), (2, 1), (3, 1), (4, 2), (8, 1), (9, 1), (204, 3), (205, 2)];
 
-/// Writes made-up events.
+/// Writes forged events.
 struct Forger {
     encoder: Encoder,
     sequence: u32,
@@ -84,7 +84,7 @@ impl Forger {
         }
     }
 
-    /// A whole blocking collection at one instant.
+    /// Writes a whole blocking collection at one instant.
     fn collection(&mut self, number: u32, at: i64) {
         self.suspend(1, number - 1, 1, at);
         self.start(number, 0, at);
@@ -95,8 +95,8 @@ impl Forger {
     }
 }
 
-/// What a live session makes of a stream: all collections, most bytes that were allocated beyond them, and the most
-/// that the stream said it holds.
+/// Processes a stream as a live session does. Returns all collections, the maximum number of bytes allocated in
+/// addition to them, and the maximum number of bytes that the stream reported.
 fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
     forger.encoder.flush().unwrap();
     let bytes = forger.encoder.take();
@@ -110,7 +110,7 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
                 said = said.max(stream.memory_bytes());
                 while let Some((_, outcome)) = stream.next_outcome() {
                     if let Outcome::Collection(collection) = outcome {
-                        // What it has on the heap is its taker's.
+                        // The heap memory of an outcome belongs to its receiver.
                         let pauses = Vec::new();
                         collections.push(Collection { pauses, ..*collection });
                     }
@@ -133,11 +133,11 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
     (collections, used.bytes_max, said as u64)
 }
 
-/// Scenario: a hundred thousand whole collections, all at the same instant.
-/// Guarantee: all are reported, in order, within a few megabytes; of those that could not wait for losses none claims
-/// to be complete and not lossy.
+/// Scenario: a hundred thousand whole collections occur at the same instant.
+/// Guarantee: all are reported, in order, within a few megabytes. Collections that could not wait for losses never
+/// claim to be complete and not lossy.
 #[test]
-fn a_time_that_stands_still_takes_no_memory() {
+fn collections_at_same_instant_use_bounded_memory() {
     let mut forger = Forger::new();
     (1..=50_000).for_each(|number| forger.collection(number, 5));
     let (collections, used, said) = live(forger);
@@ -149,10 +149,11 @@ fn a_time_that_stands_still_takes_no_memory() {
     assert!(used < 6_000_000 && said <= used && said * 2 > used, "{said} of {used}");
 }
 
-/// Scenario: as many collections as are kept wait within the time to settle: a runtime that does nothing but collect.
-/// Guarantee: each waits for its losses, and is complete and not lossy.
+/// Scenario: a runtime that does nothing but collect produces, within the settling time, as many collections as are
+/// kept.
+/// Guarantee: each collection waits for its losses, and is complete and not lossy.
 #[test]
-fn a_storm_of_collections_waits_for_its_losses() {
+fn burst_of_collections_waits_for_losses() {
     let mut forger = Forger::new();
     let each = LIVE_SETTLE_NS / MAX_SETTLED as i64 + 1_000;
     (1..=20_000).for_each(|number| forger.collection(number, i64::from(number) * each));
@@ -161,12 +162,12 @@ fn a_storm_of_collections_waits_for_its_losses() {
     assert!(collections.iter().all(|gc| gc.is_complete() && !gc.lossy));
 }
 
-/// Scenario: parts of collections that never become whole, each made to fill one store: ends of collections that never
-/// began, in four runtimes; ends without a restart; background collections with stops without end; heaps without end;
-/// threads that stop and never restart.
-/// Guarantee: a few megabytes, and all that is reported is incomplete.
+/// Scenario: parts of collections that never become complete fill each store: ends of collections that never started,
+/// in four runtimes; ends without a restart; background collections with endless stops; endless heaps; threads that
+/// stop and never restart.
+/// Guarantee: the stream uses a few megabytes, and every reported collection is incomplete.
 #[test]
-fn what_never_becomes_whole_takes_no_memory() {
+fn incomplete_collections_use_bounded_memory() {
     type Write<'w> = &'w dyn Fn(&mut Forger, u32);
     let forge = |write: Write<'_>| {
         let mut forger = Forger::new();

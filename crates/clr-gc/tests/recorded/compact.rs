@@ -1,13 +1,13 @@
-//! Collections that are kept in few bytes.
+//! Collections packed into few bytes.
 
 use clr_gc::gc::CompactCollection;
 
 use crate::recordings::{self, Recording};
 
 /// Scenario: every collection of every recording is packed.
-/// Guarantee: it comes back exactly, from at most 450 bytes.
+/// Guarantee: unpacking returns the same collection, from at most 450 bytes.
 #[test]
-fn packed_collections_come_back() {
+fn packed_collections_round_trip() {
     let mut count = 0;
     for name in recordings::names() {
         for collection in Recording::read(&name).collections() {

@@ -1,4 +1,4 @@
-//! Recordings cut anywhere: what is whole is reported as if nothing were missing, and nothing else is.
+//! Recordings truncated at any byte: whole collections are reported as if nothing were missing, and no others are.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use nettrace::Ending;
 use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
-/// Recordings that are small enough to be cut at every byte.
+/// Recordings that are small enough to be truncated at every byte.
 const EVERY_BYTE: usize = 20_000;
 
-/// Places at which each larger one is cut.
+/// Number of positions at which each larger recording is truncated.
 const PLACES: usize = 500;
 
 fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>) -> usize {
@@ -24,11 +24,11 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
     collections.iter().for_each(|gc| assert_adds_up(gc, name));
     for claimed in collections.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
         let mut truth = truth[&claimed.number].clone();
-        // That a thread asks for a tool is known when it has done what only such a thread does.
+        // A thread is known to serve tools only after it has done what only such a thread does.
         if claimed.requested_by_tool.is_none() {
             truth.requested_by_tool = None;
         }
-        // What is lost of its time only later events show.
+        // Losses in its period become visible only through later events.
         if !truth.lossy {
             assert_eq!(*claimed, truth, "{name} cut at {cut}");
             whole += 1;
@@ -37,10 +37,11 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
     whole
 }
 
-/// Scenario: small recordings cut at every byte, others at 500 seeded places.
-/// Guarantee: no panic, no error; collections that claim to be whole are those of the whole recording.
+/// Scenario: small recordings are truncated at every byte, others at 500 seeded positions.
+/// Guarantee: there is no panic and no error, and collections that claim to be whole equal those of the whole
+/// recording.
 #[test]
-fn what_is_whole_before_the_cut_is_reported() {
+fn whole_collections_before_cut_are_reported() {
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
     let (mut cut_everywhere, mut claims) = (0, 0);
     for name in recordings::names() {
@@ -69,10 +70,10 @@ fn what_is_whole_before_the_cut_is_reported() {
     assert!(cut_everywhere >= 2 && claims > enough, "{cut_everywhere} {claims}");
 }
 
-/// Scenario: the same bytes in pieces of many sizes.
-/// Guarantee: the same collections.
+/// Scenario: the same bytes arrive in pieces of various sizes.
+/// Guarantee: the collections are the same.
 #[test]
-fn the_size_of_the_pieces_does_not_matter() {
+fn piece_size_does_not_matter() {
     for name in recordings::present(&[
         "net31-steady",
         "net10-threads-server",

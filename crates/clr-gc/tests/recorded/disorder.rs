@@ -1,4 +1,4 @@
-//! Events dropped, doubled and moved: no panic, and no incorrect value in a collection that claims to be whole.
+//! Dropped, duplicated and moved events: no panic, and no incorrect value in a collection that claims to be whole.
 
 use std::fmt::Arguments;
 
@@ -9,7 +9,7 @@ use clr_gc::stream::Scope;
 use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
-/// An event by itself.
+/// A single event.
 #[derive(Clone)]
 struct Sent {
     at: i64,
@@ -18,7 +18,8 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-/// The events that collections are made of: those that name the program and its settings change nothing here.
+/// Returns the events that collections are built from. Events that name the program and its settings have no effect
+/// here.
 fn events(name: &str) -> Vec<Sent> {
     let mut events = Vec::new();
     Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
@@ -51,9 +52,9 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection
         .collect()
 }
 
-/// Marks are events by themselves, too: without one of them less is explained, and nothing is explained by what it was
-/// not; but phase times are whole microseconds. How roots, survivors and relocation share their time depends on earlier
-/// collections, so they are compared together.
+/// Compares two accounts. Marks are also single events: without one of them, less time is explained, but no time is
+/// attributed to a wrong cause. Phase times, however, are whole microseconds. The division among roots, survivors and
+/// relocation depends on earlier collections, so these are compared together.
 fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Arguments<'_>) {
     assert_eq!(claimed.total(), ns, "{context}");
     let is_shared =
@@ -79,14 +80,14 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
     }
 }
 
-/// Of the two that claim to be whole and right, everything that the promise covers is equal. Facts that come in events
-/// of their own that no other event proves (the trigger, committed memory, what DATAS measured) may be absent, and so
-/// may what is a fact of another collection (that it was under way).
+/// Compares two collections that claim to be whole and correct in everything that the promise covers. Facts in separate
+/// events that no other event proves (the trigger, committed memory, DATAS measurements) may be absent. The same
+/// applies to facts about another collection (that it was in progress).
 fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<'_>) {
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
     }
-    // Who asked is known by the trigger, and by what its thread does elsewhere.
+    // The requester is known through the trigger and the other actions of its thread.
     claimed.trigger_thread = truth.trigger_thread;
     claimed.requested_by_tool = truth.requested_by_tool;
     claimed.background = claimed.background.or(truth.background);
@@ -96,10 +97,10 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     claimed.committed.kept = claimed.committed.kept.or(truth.committed.kept);
     claimed.committed.kept_before = claimed.committed.kept_before.or(truth.committed.kept_before);
     claimed.throughput_cost_percent = claimed.throughput_cost_percent.or(truth.throughput_cost_percent);
-    // Over which span of time it counts depends on the collections beside it; `check` compares the sums.
+    // The measured interval depends on neighbouring collections; `check` compares the sums.
     claimed.allocated = truth.allocated;
     claimed.last_event = truth.last_event;
-    // An event by itself, that few collections have: only sequence numbers prove that it is not missing.
+    // A separate event that few collections have: only sequence numbers prove that it is not missing.
     claimed.thread_created = truth.thread_created;
     for (pause, true_pause) in claimed.pauses.iter_mut().zip(&truth.pauses) {
         if let (Some(account), Some(true_account), Some(ns)) = (&pause.account, &true_pause.account, pause.pause_ns) {
@@ -107,7 +108,7 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
             pause.account = true_pause.account;
         }
         pause.handles_ns = pause.handles_ns.or(true_pause.handles_ns);
-        // RestartEEBegin is no edge that a duration needs.
+        // No duration depends on RestartEEBegin.
         pause.edges.restart_begin = pause.edges.restart_begin.or(true_pause.edges.restart_begin);
     }
     if &claimed != truth {
@@ -122,8 +123,9 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     }
 }
 
-/// `of_others`: also compare what comes from another collection (what was allocated since the previous one, which
-/// background one was under way): when several events are gone, that may be another one without a trace.
+/// `of_others`: whether to compare facts that come from another collection (the bytes allocated since the previous one,
+/// the background collection in progress). If several events are missing, they may refer to another collection without
+/// a trace.
 fn check<'e>(
     name: &str,
     truth: &[Collection],
@@ -139,8 +141,8 @@ fn check<'e>(
         sum <= true_sum + true_sum / 50 + (1 << 20),
         "{name}, {what}: {sum} bytes were allocated, and {true_sum} are true"
     );
-    // What follows a collection proves that nothing of it is missing (numbers, counts, the order of edges). Nothing
-    // follows the last ones; only sequence numbers could show it, and these events have none.
+    // The events after a collection prove that none of its events is missing (numbers, counts, the order of edges). No
+    // events follow the last collections; only sequence numbers could prove it, and these events have none.
     let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
     for mut claimed in claimed
         .into_iter()
@@ -148,7 +150,7 @@ fn check<'e>(
     {
         let number = claimed.number;
         let Some(truth) = truth.iter().find(|gc| gc.number == number) else {
-            panic!("{name}, {what}: #{number} never was");
+            panic!("{name}, {what}: #{number} never happened");
         };
         if truth.is_complete() {
             claims += 1;
@@ -173,7 +175,7 @@ const RECORDINGS: [&str; 9] = [
     "svc8-workstation",
 ];
 
-/// A generator that needs no seed file: xorshift64*.
+/// A random number generator that needs no seed file: xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -185,10 +187,10 @@ impl Random {
     }
 }
 
-/// Scenario: each event of a recording is missing once, without a sequence number that shows it.
-/// Guarantee: collections that claim to be whole are right, and only the neighbourhood of the event suffers.
+/// Scenario: each event of a recording is dropped in turn, without a sequence number that shows it.
+/// Guarantee: collections that claim to be whole are correct, and only collections near the event are affected.
 #[test]
-fn each_event_dropped_once() {
+fn dropped_event_causes_no_wrong_collection() {
     for name in recordings::present(&RECORDINGS) {
         let events = events(name);
         let truth = collections(&events);
@@ -204,10 +206,10 @@ fn each_event_dropped_once() {
     }
 }
 
-/// Scenario: each event comes twice.
-/// Guarantee: nothing is counted twice, and no collection is lost by it.
+/// Scenario: each event is duplicated in turn.
+/// Guarantee: no value is counted twice, and no collection is lost.
 #[test]
-fn each_event_doubled_once() {
+fn duplicate_event_is_not_counted_twice() {
     for name in recordings::present(&RECORDINGS) {
         let events = events(name);
         let truth = collections(&events);
@@ -222,10 +224,10 @@ fn each_event_doubled_once() {
     }
 }
 
-/// Scenario: two neighbours change places, so that one comes late.
-/// Guarantee: collections that claim to be whole are right.
+/// Scenario: two neighbouring events are swapped, so that one arrives late.
+/// Guarantee: collections that claim to be whole are correct.
 #[test]
-fn each_event_late_once() {
+fn late_event_causes_no_wrong_collection() {
     for name in recordings::present(&RECORDINGS) {
         let events = events(name);
         let truth = collections(&events);
@@ -239,11 +241,12 @@ fn each_event_late_once() {
     }
 }
 
-/// Scenario: runs of events are missing, single ones, doubled and moved ones, at random places (seeded).
-/// Guarantee: collections that claim to be whole are right. With five other seeds, 6 of 470,000 were not: of a
-/// background collection, losses can fit each other so well that only sequence numbers, which streams have, show them.
+/// Scenario: runs of events are dropped, and single events are dropped, duplicated and moved, at random positions
+/// (seeded).
+/// Guarantee: collections that claim to be whole are correct. With five other seeds, 6 of 470,000 were not: the losses
+/// of a background collection can match each other so well that only sequence numbers, which streams have, reveal them.
 #[test]
-fn many_events_dropped_doubled_and_moved() {
+fn randomly_changed_events_cause_no_wrong_collection() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut claims = 0;
     for name in recordings::present(&RECORDINGS) {
@@ -281,14 +284,14 @@ fn many_events_dropped_doubled_and_moved() {
         }
     }
     let enough = if recordings::are_all_there() { 10_000 } else { 5_000 };
-    assert!(claims > enough, "{claims} claims are no test");
+    assert!(claims > enough, "{claims} claims are too few for a test");
 }
 
-/// Scenario: events of a recording in any order, on any thread, at any time, the ends of the clock included: a stream
-/// made to harm.
-/// Guarantee: no panic, no negative length, and no collection that has more stops than are kept.
+/// Scenario: a hostile stream sends events of a recording in any order, on any thread, at any time, including the ends
+/// of the clock.
+/// Guarantee: there is no panic, no negative length, and no collection with more stops than are kept.
 #[test]
-fn hostile_events_do_no_harm() {
+fn hostile_events_are_handled() {
     let mut random = Random(0xD1B5_4A32_D192_ED03);
     let times = [i64::MIN, -1, 0, 1, i64::MAX];
     let mut reported = 0;
@@ -306,7 +309,7 @@ fn hostile_events_do_no_harm() {
                 };
                 changed.push(event);
             }
-            // One kind over and over: collections without end in one stop, stops without end in one collection.
+            // The same kind of event repeated: endless collections in one stop, endless stops in one collection.
             let again = changed[random.next(changed.len())].clone();
             changed.extend(std::iter::repeat_n(again, 500));
             for gc in collections(&changed) {
@@ -328,10 +331,10 @@ fn hostile_events_do_no_harm() {
     assert!(reported > 1_000, "{reported}");
 }
 
-/// Scenario: thousands of collections that start in one stop, and thousands of stops inside one background collection.
-/// Guarantee: what is kept is bounded, and none of them claims to be whole.
+/// Scenario: thousands of collections start in one stop, and thousands of stops occur inside one background collection.
+/// Guarantee: the kept items are bounded, and no collection claims to be whole.
 #[test]
-fn what_is_kept_is_bounded() {
+fn kept_items_are_bounded() {
     let events = events("net8-clrgc-threads");
     let of = |name: &str| events.iter().find(|event| event.layout.name() == name).unwrap().clone();
     let begin = events

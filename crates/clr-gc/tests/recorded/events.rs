@@ -1,4 +1,4 @@
-//! Every event of every recording: what real runtimes sent must decode, to the last byte.
+//! Every event of every recording: events from real runtimes must decode to the last byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -11,18 +11,18 @@ use crate::recordings;
 /// The GC keyword of the public and of the private provider.
 const GC_KEYWORD: u64 = 0x1;
 
-/// What decoding a recording gave.
+/// The result of decoding a recording.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Events by name and version.
+    /// Number of events by name and version.
     decoded: BTreeMap<(&'static str, Option<u8>), u64>,
-    /// Dynamic events by name; opaque ones with a question mark.
+    /// Number of dynamic events by name; opaque events have a question mark.
     dynamic: BTreeMap<String, u64>,
-    /// Events with the GC keyword whose layout is not known.
+    /// Events with the GC keyword and an unknown layout.
     unknown: BTreeSet<String>,
 }
 
-/// Decodes all events of a recording; each must decode whole, with and without its version.
+/// Decodes all events of a recording. Each event must decode completely, with and without its version.
 fn tally(name: &str) -> Tally {
     let mut tally = Tally::default();
     let unknown = Arc::new(Mutex::new(BTreeSet::new()));
@@ -103,14 +103,15 @@ fn tally(name: &str) -> Tally {
     tally
 }
 
-/// Scenario: all recordings of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT, with Verbose, private and rundown events.
-/// Guarantee: each event decodes and no byte of it is left over; its length alone gives the same; no event of the GC
+/// Scenario: all recordings of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT are decoded, with Verbose, private and
+/// rundown events.
+/// Guarantee: each event decodes without remaining bytes, its length determines the same result, and no event of the GC
 /// keyword and no dynamic event is unknown.
 #[test]
-fn every_event_of_every_recording_decodes() {
+fn recorded_events_decode_completely() {
     for name in recordings::names() {
         let tally = tally(&name);
-        assert!(!tally.decoded.is_empty(), "{name}: nothing was decoded");
+        assert!(!tally.decoded.is_empty(), "{name}: no event was decoded");
         assert_eq!(tally.unknown, BTreeSet::new(), "{name}");
         assert!(
             tally.dynamic.keys().all(|dynamic| !dynamic.ends_with('?')),
@@ -120,10 +121,11 @@ fn every_event_of_every_recording_decodes() {
     }
 }
 
-/// Scenario: recordings of .NET Core 3.1, of 10 at level Verbose, and of 10 with the private provider.
-/// Guarantee: as many of each event and version as another decoder finds in them.
+/// Scenario: recordings of .NET Core 3.1, of .NET 10 at level Verbose, and of .NET 10 with the private provider are
+/// decoded.
+/// Guarantee: the number of events of each kind and version equals that of another decoder.
 #[test]
-fn each_event_is_decoded_as_often_as_it_was_sent() {
+fn event_counts_equal_those_of_other_decoder() {
     let expected = |counts: &[(&'static str, u8, u64)]| {
         let count = |(name, version, count): &(&'static str, u8, u64)| ((*name, Some(*version)), *count);
         counts.iter().map(count).collect::<BTreeMap<_, _>>()

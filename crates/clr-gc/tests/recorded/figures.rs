@@ -1,16 +1,16 @@
-//! Figures of the runtime's that cannot be, and bytes allocated, in every recording.
+//! Impossible figures of the runtime, and allocated bytes, in every recording.
 
 use clr_gc::gc::{AllocatedUnknown, Figure};
 
 use crate::recordings::{self, Recording};
 
-/// Where a runtime passes memory that was never written on.
+/// Recordings in which a runtime sends uninitialized memory.
 const GARBAGE: [(&str, Figure); 1] = [("aot10-ilc-server-datas", Figure::FinalizationPromotedBytes)];
 
-/// Scenario: every recording.
-/// Guarantee: no figure is beyond its bound but those that are known to be memory that was never written.
+/// Scenario: every recording is read.
+/// Guarantee: no figure exceeds its bound except for those known to be uninitialized memory.
 #[test]
-fn figures_are_within_their_bounds() {
+fn figures_are_within_bounds() {
     for name in recordings::names() {
         let recording = Recording::read(&name);
         for gc in recording.collections() {
@@ -22,12 +22,11 @@ fn figures_are_within_their_bounds() {
     }
 }
 
-/// Scenario: every recording without loss.
-/// Guarantee: of at least 99 of 100 collections it is known how much was allocated before them; those of which it
-/// is not
-/// say why, and are the first ones, or inside of a background collection that began before the session.
+/// Scenario: every recording without loss is read.
+/// Guarantee: the allocation before a collection is known for at least 99 of 100 collections. The others state the
+/// reason, and are the first collection or inside a background collection that started before the session.
 #[test]
-fn what_was_allocated_is_known_of_nearly_all_collections() {
+fn allocation_is_known_for_nearly_all_collections() {
     let (mut all, mut unknown) = (0, 0);
     for name in recordings::names() {
         let recording = Recording::read(&name);

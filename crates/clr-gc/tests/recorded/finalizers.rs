@@ -1,10 +1,10 @@
-//! What the finalizer thread does, in recordings.
+//! Activity of the finalizer thread in recordings.
 
 use clr_gc::gc::Finalizers;
 
 use crate::recordings::{self, Recording};
 
-/// The changes of the first process of a recording; `None`: it is not there.
+/// Returns the changes of the first process of a recording, or `None` if the recording does not exist.
 fn history(name: &str) -> Option<Vec<(i64, Finalizers)>> {
     recordings::present(&[name]).next()?;
     let recording = Recording::read(name);
@@ -19,10 +19,10 @@ fn history(name: &str) -> Option<Vec<(i64, Finalizers)>> {
     )
 }
 
-/// Scenario: recordings in which every finalizer ran.
-/// Guarantee: rounds end, and nothing waits at the end.
+/// Scenario: every finalizer ran in these recordings.
+/// Guarantee: rounds end, and no object waits at the end.
 #[test]
-fn rounds_end_in_healthy_processes() {
+fn finalizer_rounds_end_in_healthy_processes() {
     for name in ["net10-steady", "net9-life-steady", "net8-leak", "svc8-workstation"] {
         let Some(history) = history(name) else { continue };
         let rounds = history.iter().filter(|(_, state)| state.begun.is_some()).count();
@@ -36,12 +36,12 @@ fn rounds_end_in_healthy_processes() {
     }
 }
 
-/// Scenario: a finalizer that never returns (.NET 10); a session that begins while the finalizer thread is at work and
-/// sees neither begin nor end of its round (.NET Core 3.1).
-/// Guarantee: the round is open from its GCFinalizersBegin, or from the first collection that woke no thread; what
-/// waits is all that collections found.
+/// Scenario: a finalizer never returns (.NET 10); a session starts while the finalizer thread is busy and observes
+/// neither the start nor the end of its round (.NET Core 3.1).
+/// Guarantee: the round is open since its GCFinalizersBegin, or since the first collection that did not wake the
+/// thread, and all objects that collections found are waiting.
 #[test]
-fn a_round_that_does_not_end_is_seen() {
+fn endless_finalizer_round_is_detected() {
     if let Some(history) = history("rules/net10-finstuck-long") {
         let (_, last) = *history.last().unwrap();
         assert_eq!((last.begun, last.waiting), (Some(1_387_978_510), Some(566_524)));
@@ -53,10 +53,10 @@ fn a_round_that_does_not_end_is_seen() {
     }
 }
 
-/// Scenario: NativeAOT 9, whose collections find objects and which reports nothing of its finalizer thread.
-/// Guarantee: nothing is known of it.
+/// Scenario: NativeAOT 9 finds objects but sends no events about its finalizer thread.
+/// Guarantee: the state of the thread is unknown.
 #[test]
-fn a_runtime_that_reports_nothing_is_unknown() {
+fn finalizers_of_silent_runtime_are_unknown() {
     for (at, state) in history("aot9-steady").into_iter().flatten() {
         assert_eq!(state, Finalizers::default(), "{at}");
     }

@@ -1,4 +1,5 @@
-//! The same collections whatever the container: real recordings written again as one-collect would have.
+//! Independence of collections from the container format: real recordings are rewritten as one-collect would write
+//! them.
 
 use std::collections::HashMap;
 
@@ -9,8 +10,8 @@ use nettrace::{Decoder, Format, Item, Metadata, Options, TraceHeader};
 
 use crate::recordings;
 
-/// A recording as one-collect writes: V6, many processes in one stream, threads by index, no version in any definition
-/// and no sequence numbers.
+/// A recording as one-collect writes it: V6, many processes in one stream, threads by index, definitions without
+/// versions, and no sequence numbers.
 struct OneCollect {
     encoder: Encoder,
     /// Index and id of each thread of each process.
@@ -18,7 +19,7 @@ struct OneCollect {
     definitions: HashMap<(u32, u32), u32>,
 }
 
-/// An event on its own.
+/// A single event.
 struct Sent {
     process: u32,
     at: i64,
@@ -101,15 +102,15 @@ fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
             collections.entry(key).or_default().push(*collection);
         }
     }
-    assert_eq!(stream.decoder().stats().lost, None, "nothing is numbered");
+    assert_eq!(stream.decoder().stats().lost, None, "events have no sequence numbers");
     collections
 }
 
-/// Scenario: three recordings of three runtimes as three processes of one V6 stream without versions.
-/// Guarantee: each process has exactly the collections of its recording: the layouts are found by the length of the
-/// payloads, and no process disturbs another.
+/// Scenario: three recordings of three runtimes become three processes of one V6 stream without versions.
+/// Guarantee: each process has exactly the collections of its recording: the layouts follow from the length of the
+/// payloads, and no process affects another.
 #[test]
-fn processes_of_a_v6_stream_are_kept_apart() {
+fn processes_of_v6_stream_are_separate() {
     let names = ["net31-steady", "net10-threads-server", "net8-clrgc-threads"];
     let mut all: Vec<Sent> = Vec::new();
     let mut header = None;

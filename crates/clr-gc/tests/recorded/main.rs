@@ -1,4 +1,5 @@
-//! What real runtimes sent: all recordings of the repository, or, in the published package, the small ones in it.
+//! Recordings of real runtimes: all recordings of the repository or, in the published package, the small ones that it
+//! contains.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

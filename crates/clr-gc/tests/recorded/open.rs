@@ -1,4 +1,4 @@
-//! What has begun and not ended, against a count that knows nothing of collections.
+//! Open operations, compared with an independent count of events.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use clr_gc::stream::{GcStream, Scope};
 
 use crate::recordings;
 
-/// Bytes of one read: so few that most collections are cut.
+/// Number of bytes per read, small enough to split most collections.
 const READ: usize = 700;
 
-/// Scenario: recordings of several runtimes, read in small pieces as from a socket; after each piece the events that
-/// came are looked at by themselves.
-/// Guarantee: a stop is open from its SuspendEEBegin to its RestartEEEnd and no longer, a collection from GCStart to
-/// GCEnd, each with the time of its beginning; after the stream nothing is.
+/// Scenario: recordings of several runtimes are read in small pieces, as from a socket; after each piece its events are
+/// counted independently.
+/// Guarantee: a stop is open exactly from SuspendEEBegin to RestartEEEnd, a collection from GCStart to GCEnd, each with
+/// its start time; after the stream no operation is open.
 #[test]
-fn what_is_open_is_reported_from_its_beginning_to_its_end() {
+fn open_operations_are_reported_from_start_to_end() {
     let mut seen = [0u32; 4];
     for name in recordings::present(&[
         "net10-steady",
@@ -60,7 +60,7 @@ fn what_is_open_is_reported_from_its_beginning_to_its_end() {
                 stop: stops.values().copied().max(),
                 collection: of(false),
                 background: of(true),
-                // The finalizer thread has tests of its own.
+                // The finalizer thread has separate tests.
                 ..stream.open()
             };
             assert_eq!(stream.open(), expected, "{name}");
@@ -79,5 +79,5 @@ fn what_is_open_is_reported_from_its_beginning_to_its_end() {
         stream.end();
         assert!(stream.open().is_nothing(), "{name}");
     }
-    assert!(seen.iter().all(|count| *count > 10), "not all was seen open: {seen:?}");
+    assert!(seen.iter().all(|count| *count > 10), "some were never open: {seen:?}");
 }

@@ -1,4 +1,4 @@
-//! The recordings, and what other witnesses have of them.
+//! The recordings and the results of other witnesses.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
 }
 
-/// Whether all recordings of the repository are there, not only those of the package.
+/// Returns whether all recordings of the repository exist, not only those of the package.
 pub(crate) fn are_all_there() -> bool {
     repository().join("net31-fin.nettrace.gz").exists()
 }
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Names of the recordings that are there, without their endings.
+/// Returns the names of the existing recordings, without their extensions.
 pub(crate) fn names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder())
         .unwrap()
@@ -44,7 +44,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// Those of these recordings that are there.
+/// Returns those of the given recordings that exist.
 pub(crate) fn present<'n>(names: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
     let is_there = |name: &&str| folder().join(format!("{name}.nettrace.gz")).exists();
     names.iter().copied().filter(is_there)
@@ -62,13 +62,13 @@ fn unpack(path: &Path) -> Vec<u8> {
     unpacked
 }
 
-/// TraceEvent's collections of a recording.
+/// Returns TraceEvent's collections of a recording.
 pub(crate) fn witness(name: &str) -> Option<Value> {
     let path = folder().join(format!("{name}.gcs.json.gz"));
     path.exists().then(|| serde_json::from_slice(&unpack(&path)).unwrap())
 }
 
-/// The process's own counters: (timestamp, gen0, gen1, gen2, total pause in microseconds or -1).
+/// Returns the process's own counters: (timestamp, gen0, gen1, gen2, total pause in microseconds or -1).
 pub(crate) fn own(name: &str) -> Option<Vec<[i64; 5]>> {
     let text = fs::read_to_string(folder().join(format!("{name}.own.txt"))).ok()?;
     let tick = |line: &str| {
@@ -94,7 +94,7 @@ impl Recording {
         Self::of(&bytes(name), Scope::Collections, |_| ())
     }
 
-    /// One of those with a known cause, which only the repository has.
+    /// Reads one of the recordings with a known cause, which exist only in the repository.
     pub(crate) fn of_account(name: &str) -> Option<Self> {
         let path = repository().join(format!("account/{name}.nettrace.gz"));
         (are_all_there() || path.exists()).then(|| Self::of(&unpack(&path), Scope::Collections, |_| ()))
@@ -104,7 +104,7 @@ impl Recording {
         Self::in_pieces(bytes, 64 * 1024, scope, observer)
     }
 
-    /// The same, that comes in pieces of so many bytes.
+    /// Reads a recording in pieces of `piece` bytes.
     pub(crate) fn in_pieces(bytes: &[u8], piece: usize, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
         for piece in bytes.chunks(piece) {
@@ -112,7 +112,7 @@ impl Recording {
             stream.advance(&mut observer).unwrap();
         }
         stream.finish();
-        // Without a byte it is not even known to be a stream.
+        // Without a byte, the input is not recognized as a stream.
         let fine = stream.advance(&mut observer);
         assert!(fine.is_ok() || bytes.is_empty(), "{fine:?}");
         stream.end();

@@ -1,13 +1,13 @@
-//! Collections reported while events still come.
+//! Collections reported while events still arrive.
 
 use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, Settling};
 use clr_gc::stream::{GcStream, Scope, StreamLimits};
 
 use crate::recordings::{self, Recording};
 
-/// What a live session reports: outcomes are taken after every piece, as they become ready. The number of those before
-/// the end. `silent`: of one process among hundreds, with a silence after every piece, and at last one in which all
-/// that was read is released.
+/// Returns the collections that a live session reports, and the number of those reported before the end. Outcomes are
+/// taken after every piece, as they become ready. `silent`: the process is one of hundreds, with a silence after every
+/// piece, and finally a silence that releases everything that was read.
 fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     let limits = if silent {
         StreamLimits::one_live_process()
@@ -28,7 +28,7 @@ fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
         stream.push(piece);
         stream.advance(|_| ()).unwrap();
         if silent {
-            // Shorter than the patience with missing facts: nothing is given up.
+            // The silence is shorter than the patience with missing facts, so no collection is abandoned.
             stream.quiet(400_000_000);
         }
         before_the_end = take(&mut stream);
@@ -48,12 +48,12 @@ fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     (reported, before_the_end)
 }
 
-/// The same collections as when the whole recording is known.
+/// Asserts that the collections equal those of the whole recording.
 fn assert_same(name: &str, reported: &[Collection]) {
     let expected = Recording::read(name);
     for (ours, expected) in reported.iter().zip(expected.collections()) {
         let mut expected = expected.clone();
-        // That a thread asks for a tool is known when it has done what only such a thread does.
+        // A thread is known to serve tools only after it has done what only such a thread does.
         if ours.requested_by_tool.is_none() {
             expected.requested_by_tool = None;
         }
@@ -62,10 +62,10 @@ fn assert_same(name: &str, reported: &[Collection]) {
     assert_eq!(reported.len(), expected.collections().len(), "{name}");
 }
 
-/// Scenario: every recording without loss, in pieces, collections taken as soon as they are ready.
-/// Guarantee: the same collections as when the whole recording is known, most of them before its end.
+/// Scenario: every recording without loss is read in pieces, and collections are taken as soon as they are ready.
+/// Guarantee: the collections equal those of the whole recording, and most of them are reported before its end.
 #[test]
-fn live_is_the_same_as_a_file() {
+fn live_collections_equal_those_of_file() {
     let (mut all, mut early) = (0, 0);
     for name in recordings::names().into_iter().filter(|name| name != "net10b-loss") {
         let (reported, before_the_end) = live(&name, false);
@@ -77,10 +77,10 @@ fn live_is_the_same_as_a_file() {
     assert!(all > enough && early * 10 > all * 7, "{early} of {all} before the end");
 }
 
-/// Scenario: a recording with lost events, live.
-/// Guarantee: what is reported as whole and without loss is the same in the whole recording.
+/// Scenario: a recording with lost events is read live.
+/// Guarantee: collections reported as whole and without loss equal those of the whole recording.
 #[test]
-fn live_losses_are_not_missed() {
+fn live_losses_are_detected() {
     let expected = Recording::read("net10b-loss");
     let (reported, _) = live("net10b-loss", false);
     let mut compared = 0;
@@ -98,12 +98,12 @@ fn live_losses_are_not_missed() {
     assert!(compared > 5, "{compared}");
 }
 
-/// Scenario: recordings without loss in pieces, with a silence after every piece, and at last a silence in which all
-/// that was read is released.
-/// Guarantee: silences change when collections are reported, not what is reported; after the last one only what is
-/// still under way is left.
+/// Scenario: recordings without loss are read in pieces, with a silence after every piece, and finally a silence that
+/// releases everything that was read.
+/// Guarantee: silences change when collections are reported, but not their contents; after the last silence only
+/// collections in progress are left.
 #[test]
-fn silences_bring_forward_and_change_nothing() {
+fn silences_only_advance_reports() {
     let mut early = 0;
     for name in ["net31-fin", "net10b-attach-in-bgc", "net8-leak", "aot9-steady"] {
         let (reported, before_the_end) = live(name, true);

@@ -1,4 +1,4 @@
-//! The time that a process was stopped, counted in ways that know nothing of collections.
+//! The stopped time of a process, computed without knowledge of collections.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use clr_gc::stream::Scope;
 
 use crate::recordings::{self, Recording, own};
 
-/// Stops as the plain events show them: thread, begin, end, of reason 1 and 6.
+/// Returns the stops with reason 1 and 6 as the plain events show them: thread, begin, end.
 fn plain_stops(name: &str) -> (Recording, Vec<(u64, i64, i64)>) {
     let mut open: HashMap<u64, i64> = HashMap::new();
     let mut stops = Vec::new();
@@ -32,11 +32,11 @@ fn is_clean(name: &str) -> bool {
     name != "net10b-loss"
 }
 
-/// Scenario: every recording without loss.
+/// Scenario: every recording without loss is read.
 /// Guarantee: the parts of all pauses and the stops without a collection add up to the time between SuspendEEBegin and
 /// RestartEEEnd, to the nanosecond.
 #[test]
-fn the_parts_add_up_to_the_time_stopped() {
+fn parts_add_up_to_stopped_time() {
     let mut total = 0;
     for name in recordings::names().into_iter().filter(|name| is_clean(name)) {
         let (recording, stops) = plain_stops(&name);
@@ -71,13 +71,13 @@ fn the_parts_add_up_to_the_time_stopped() {
     } else {
         100_000_000
     };
-    assert!(total > enough, "{total}: the recordings are gone");
+    assert!(total > enough, "{total}: recordings are missing");
 }
 
-/// Scenario: a recording with 44,806 lost events.
-/// Guarantee: no time is reported twice or made up: what is reported is less than what the process itself counted.
+/// Scenario: a recording has 44,806 lost events.
+/// Guarantee: no time is reported twice or invented: the reported time is less than that counted by the process itself.
 #[test]
-fn nothing_is_made_up_where_events_are_lost() {
+fn lost_events_cause_no_invented_time() {
     let (recording, _) = plain_stops("net10b-loss");
     assert_eq!(recording.stream.decoder().stats().lost, Some(44_806));
     let reported: i64 = recording
@@ -95,10 +95,10 @@ fn nothing_is_made_up_where_events_are_lost() {
     assert!(recording.collections().iter().any(|gc| gc.lossy) && recording.collections().iter().any(|gc| !gc.lossy));
 }
 
-/// Scenario: recordings of whole sessions without loss.
-/// Guarantee: only what was under way at the beginning or the end is incomplete.
+/// Scenario: recordings contain whole sessions without loss.
+/// Guarantee: only collections in progress at the start or the end are incomplete.
 #[test]
-fn only_the_ends_are_incomplete() {
+fn only_collections_at_ends_are_incomplete() {
     for name in recordings::names().into_iter().filter(|name| is_clean(name)) {
         let recording = Recording::read(&name);
         let collections = recording.collections();
@@ -121,15 +121,15 @@ fn only_the_ends_are_incomplete() {
                 gc.missing
             );
         }
-        assert!(!collections.iter().any(|gc| gc.lossy), "{name}: nothing was lost");
+        assert!(!collections.iter().any(|gc| gc.lossy), "{name}: no event was lost");
     }
 }
 
-/// Scenario: recordings whose process printed its own counters.
-/// Guarantee: between two prints, as many collections of each generation began or ended as the process counted, and
-/// SuspendEEBegin to RestartEEBegin is the pause that it counted, within a percent.
+/// Scenario: the process prints its own counters.
+/// Guarantee: between two prints, the number of collections of each generation that started or ended equals that of the
+/// process, and the time from SuspendEEBegin to RestartEEBegin is its pause, within 1 %.
 #[test]
-fn the_process_counts_the_same() {
+fn counts_equal_those_of_process() {
     let (mut compared, mut stopped_compared) = (0, 0);
     for name in recordings::names().into_iter().filter(|name| is_clean(name)) {
         let Some(ticks) = own(&name) else { continue };
@@ -158,7 +158,7 @@ fn the_process_counts_the_same() {
         let (Some((from, first)), Some((to, last))) = (within.first(), within.last()) else {
             continue;
         };
-        // A collection counts when it starts; CollectionCount(n) counts older ones too.
+        // A collection counts when it starts; CollectionCount(n) also counts collections of older generations.
         for generation in 0..3 {
             let started = |gc: &&Collection| {
                 gc.generation.is_some_and(|of| of >= generation)
@@ -166,7 +166,7 @@ fn the_process_counts_the_same() {
             };
             let ours = recording.collections().iter().filter(started).count() as i64;
             let theirs = last[1 + generation as usize] - first[1 + generation as usize];
-            // The prints are not atomic with the counters: a collection at the moment of one may be on either side.
+            // The prints are not atomic with the counters, so a collection at that moment can be on either side.
             assert!(
                 (ours - theirs).abs() <= 2,
                 "{name} gen{generation}: {ours} started, the process counted {theirs}"
@@ -201,15 +201,15 @@ fn the_process_counts_the_same() {
     }
     assert!(
         !recordings::are_all_there() || (compared > 1_500 && stopped_compared >= 8),
-        "{compared} {stopped_compared}: the recordings are gone"
+        "{compared} {stopped_compared}: recordings are missing"
     );
 }
 
-/// Scenario: .NET Core 3.1 switches its events on one after another: a session began, and four collections came without
-/// GCStart but with everything else.
-/// Guarantee: each is reported with its stop, its sizes and its histories, and only its start is missing.
+/// Scenario: .NET Core 3.1 enables its events one after another: a session started, and four collections arrived
+/// without GCStart but with all other events.
+/// Guarantee: each collection is reported with its stop, its sizes and its histories, and only its start is missing.
 #[test]
-fn collections_without_a_start_keep_what_was_seen() {
+fn collections_without_start_keep_observed_facts() {
     let recording = Recording::read("net31-attach-race");
     let collections = recording.collections();
     assert_eq!(collections.len(), 4);

@@ -1,4 +1,4 @@
-//! Collections that a tool asked for, for a heap dump.
+//! Collections requested by a tool for a heap dump.
 
 use clr_gc::event::GcReason;
 use clr_gc::gc::{Machine, Settling};
@@ -6,12 +6,12 @@ use clr_gc::stream::Scope;
 
 use crate::recordings::{self, Recording};
 
-/// Scenario: a plain session beside which another tool takes a heap dump, of a program that asks for no collection; the
-/// stream of such a dump itself; programs that ask for collections, without any tool.
-/// Guarantee: the dump's collection is the tool's, by the thread that asked or by the dump; nothing is made up of the
-/// others, and only of requests anything is said.
+/// Scenario: during a plain session, another tool takes a heap dump of a program that requests no collection; the
+/// stream of such a dump itself is read; other programs request collections without any tool.
+/// Guarantee: the dump's collection is attributed to the tool, through the requesting thread or the dump; other
+/// collections are not attributed to a tool, and only requested collections have the attribute.
 #[test]
-fn a_heap_dump_is_the_tools() {
+fn heap_dump_is_attributed_to_tool() {
     for name in recordings::present(&["net11-dump-beside", "net11-dump"]) {
         let recording = Recording::read(name);
         let of_tool = recording
@@ -44,12 +44,11 @@ fn a_heap_dump_is_the_tools() {
     }
 }
 
-/// Scenario: the plain session beside a dump, event by event.
-/// Guarantee: from the begin of the dump's stop to the end of its collection, the thread that asked for it is
-/// named, and
-/// before and after no other stop is its.
+/// Scenario: the plain session during a dump is read event by event.
+/// Guarantee: from the start of the dump's stop to the end of its collection, the requesting thread is known, and no
+/// earlier or later stop names that thread.
 #[test]
-fn who_asked_is_known_while_it_goes_on() {
+fn requester_is_known_during_collection() {
     for name in recordings::present(&["net11-dump-beside"]) {
         let whole = Recording::read(name);
         let dump = whole

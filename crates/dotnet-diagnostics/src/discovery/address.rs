@@ -1,4 +1,4 @@
-//! Where a socket is, and how to reach it without leaving its process's root.
+//! The address of a socket, and functions to open it without leaving the root directory of its process.
 
 use std::fmt;
 use std::fs::File;
@@ -10,21 +10,22 @@ use rustix::io::Errno;
 
 use crate::text::shown;
 
-/// How often an open is repeated that lost a race against a rename in the directory.
+/// Maximum number of retries for an open that lost a race against a rename in the directory.
 const MAX_RACES: u32 = 8;
 
-/// Where a socket is: a path, and the root in which the path holds.
+/// The location of a socket: a path, and the root directory for the path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SocketAddress {
-    /// Root of the process's mount namespace (`/proc/PID/root`) when it is not ours.
+    /// Root of the process's mount namespace (`/proc/PID/root`), if it differs from the root of this process.
     root: Option<PathBuf>,
     path: PathBuf,
-    /// Whether the last component may be a symbolic link.
+    /// Whether the last component can be a symbolic link.
     follow: bool,
 }
 
 impl SocketAddress {
-    /// A path in our own root that the operator chose: it may be a symbolic link.
+    /// Creates an address for a path that the operator chose, in the root of this process. The path can be a symbolic
+    /// link.
     pub fn chosen(path: impl Into<PathBuf>) -> Self {
         Self {
             root: None,
@@ -33,7 +34,8 @@ impl SocketAddress {
         }
     }
 
-    /// A path that was found: a link in place of the socket is not followed, and with a root no link leads out of it.
+    /// Creates an address for a path that was found. A link in place of the socket is not followed and, with a root, no
+    /// link leads outside the root.
     pub fn found(root: Option<PathBuf>, path: impl Into<PathBuf>) -> Self {
         Self {
             root,
@@ -42,13 +44,13 @@ impl SocketAddress {
         }
     }
 
-    /// The path as the process itself sees it.
+    /// Returns the path from the perspective of the owning process.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path as we see it. It may be longer than a socket address can be, and its links are the process's own: use
-    /// [`SocketAddress::open`] to reach it.
+    /// Returns the path from the perspective of this process. The path can exceed the length of a socket address, and
+    /// its links belong to the other process; use [`SocketAddress::open`] to access it.
     pub fn host_path(&self) -> PathBuf {
         match &self.root {
             Some(root) => root.join(below_root(&self.path)),
@@ -56,12 +58,12 @@ impl SocketAddress {
         }
     }
 
-    /// Opens the socket's file without connecting: the descriptor is connected to by `/proc/self/fd/N`, which has no
-    /// limit of length and cannot be exchanged for another file between look and use.
+    /// Opens the socket file without connecting. Clients connect through `/proc/self/fd/N`, which has no length limit
+    /// and cannot be replaced by another file between check and use.
     ///
     /// # Errors
-    /// `ENOTSOCK` when it is something else than a socket, `ELOOP` when it is a link that is not followed; else what
-    /// the system says.
+    /// Returns `ENOTSOCK` if the file is not a socket, `ELOOP` if it is a link that is not followed, or the error of
+    /// the system.
     pub fn open(&self) -> Result<OwnedFd, Errno> {
         let nofollow = if self.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let socket = open_in(self.root.as_deref(), &self.path, OFlags::PATH | nofollow)?;
@@ -73,16 +75,17 @@ impl SocketAddress {
         }
     }
 
-    /// Opens the directory that holds the socket, as a place only (`O_PATH`): to be watched or compared, not read.
+    /// Opens the parent directory of the socket as a location (`O_PATH`), to watch or compare it. The descriptor cannot
+    /// be read.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the error of the system.
     pub fn open_parent(&self) -> Result<OwnedFd, Errno> {
         let parent = self.path.parent().ok_or(Errno::NOENT)?;
         open_in(self.root.as_deref(), parent, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// Opens the directory that holds the socket, for reading its names.
+    /// Opens the directory that contains the socket, to read its entries.
     pub(super) fn open_directory(root: Option<&Path>, directory: &Path) -> Result<File, Errno> {
         open_in(root, directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK).map(File::from)
     }
@@ -90,12 +93,12 @@ impl SocketAddress {
 
 impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path may come from another process's environment.
+        // The path can come from the environment of another process.
         f.write_str(&shown(&self.host_path().to_string_lossy()))
     }
 }
 
-/// Whether we may connect to a socket that was opened: that needs the right to write to it.
+/// Returns whether this process may connect to an open socket, which requires write permission.
 pub(super) fn may_connect(socket: &OwnedFd) -> Result<bool, Errno> {
     match rustix::fs::accessat(CWD, descriptor_path(socket), Access::WRITE_OK, AtFlags::EACCESS) {
         Ok(()) => Ok(true),
@@ -104,7 +107,7 @@ pub(super) fn may_connect(socket: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// A path by which an open descriptor can be reached.
+/// Returns a path that refers to an open descriptor.
 pub(crate) fn descriptor_path(socket: &OwnedFd) -> PathBuf {
     use std::os::fd::AsRawFd;
     PathBuf::from(format!("/proc/self/fd/{}", socket.as_raw_fd()))
@@ -131,14 +134,14 @@ fn open_in(root: Option<&Path>, path: &Path, flags: OFlags) -> Result<OwnedFd, E
     loop {
         match rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
             Err(Errno::AGAIN) if races < MAX_RACES => races += 1,
-            // Before Linux 5.6, or under a seccomp profile that does not know the call.
+            // The kernel is older than Linux 5.6, or a seccomp profile does not allow the call.
             Err(Errno::NOSYS | Errno::PERM) => return open_by_steps(root, path, flags),
             result => return result,
         }
     }
 }
 
-/// Opens a path below a directory one component at a time and follows no links at all.
+/// Opens a path below a directory one component at a time without following links.
 fn open_by_steps(root: OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = root;
@@ -165,11 +168,11 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: inside a process's root, `/link` is an absolute link to a directory that exists in that root and in
-    /// ours.
-    /// Guarantee: the link leads to the root's own directory, never to ours.
+    /// Scenario: in the root of a process, `/link` is an absolute link to a directory that exists both in that root and
+    /// in the root of this process.
+    /// Guarantee: the link resolves to the directory in the root of the process.
     #[test]
-    fn absolute_links_stay_inside_the_root() {
+    fn absolute_link_stays_inside_root() {
         let ours = tempfile::tempdir().unwrap();
         let root = ours.path().join("root");
         let elsewhere = ours.path().join("elsewhere");
@@ -179,7 +182,7 @@ mod tests {
         let _outside = UnixListener::bind(elsewhere.join("s")).unwrap();
         symlink(&elsewhere, root.join("link")).unwrap();
         let address = SocketAddress::found(Some(root.clone()), "/link/s");
-        assert!(address.host_path().exists(), "a plain path walks out of the root");
+        assert!(address.host_path().exists(), "a plain path leads outside the root");
         assert_eq!(address.open().unwrap_err(), Errno::NOENT);
 
         let mirror = root.join(below_root(&elsewhere));
@@ -191,10 +194,10 @@ mod tests {
         assert_eq!(inode(rustix::fs::fstat(&opened).unwrap()), expected);
     }
 
-    /// Scenario: the socket's name is a link to another socket; a file; a directory.
-    /// Guarantee: each is refused for what it is, unless the operator chose the link.
+    /// Scenario: the path of a socket is a link to another socket, a file, or a directory.
+    /// Guarantee: each path is refused with its specific error, unless the operator chose the link.
     #[test]
-    fn only_sockets_are_opened() {
+    fn non_socket_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let _listener = UnixListener::bind(at("socket")).unwrap();
@@ -212,11 +215,10 @@ mod tests {
         assert_eq!(rooted.open().unwrap_err(), Errno::LOOP);
     }
 
-    /// Scenario: between the open and the connection another socket is renamed to the path, and then the path is a
-    /// link.
+    /// Scenario: between open and connect, another socket is renamed to the path, and then the path becomes a link.
     /// Guarantee: the connection reaches the socket that was opened.
     #[test]
-    fn what_was_opened_is_connected_to() {
+    fn connection_reaches_opened_socket() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let first = UnixListener::bind(at("socket")).unwrap();
@@ -235,11 +237,12 @@ mod tests {
         assert!(other.accept().is_err());
     }
 
-    /// Scenario: in a process's root, each component of the path in turn is a link to our own root's directory:
-    /// absolute, by many `..`, by `/proc/self/root` and by an open descriptor; then `..` stands in the path itself.
-    /// Guarantee: none leads to the socket outside; `..` stays at the root.
+    /// Scenario: in the root of a process, each component of the path in turn is a link to a directory outside that
+    /// root: absolute, through many `..`, through `/proc/self/root` and through an open descriptor; then the path
+    /// itself contains `..`.
+    /// Guarantee: no path leads to the socket outside the root; `..` stays at the root.
     #[test]
-    fn no_component_leads_out() {
+    fn path_component_stays_inside_root() {
         let ours = tempfile::tempdir().unwrap();
         let root = ours.path().join("root");
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -274,10 +277,10 @@ mod tests {
         assert_eq!(dots.open().unwrap_err(), Errno::NOENT);
     }
 
-    /// Scenario: a kernel without `openat2`; the path holds a link and a `..`.
-    /// Guarantee: the stepwise open reaches plain paths and refuses the others.
+    /// Scenario: the kernel has no `openat2`; the path contains a link or a `..`.
+    /// Guarantee: the stepwise open reaches plain paths and refuses the other paths.
     #[test]
-    fn steps_follow_no_links() {
+    fn stepwise_open_follows_no_links() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("a")).unwrap();
         let _listener = UnixListener::bind(directory.path().join("a/s")).unwrap();

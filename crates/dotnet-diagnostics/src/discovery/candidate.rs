@@ -1,4 +1,4 @@
-//! What the files of one process say, before it is known whether it runs .NET.
+//! Facts from the files of a process, before it is known to run .NET.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,12 +18,12 @@ const MAX_CMDLINE_BYTES: u64 = 16 << 10;
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_UPTIME_BYTES: u64 = 256;
-/// As much of a program's file as says what it is made for.
+/// Size of an ELF header, which contains the machine of a program.
 const ELF_HEADER_BYTES: u64 = 64;
-/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs have neither.
+/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map neither.
 const LIBRARIES: [&str; 2] = ["/libcoreclr.so", "/libclrjit.so"];
 
-/// A process before it is known to be one of .NET.
+/// A process that may run .NET.
 #[derive(Debug)]
 pub(super) struct Candidate<'a> {
     pub(super) host: &'a Host,
@@ -35,7 +35,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Reads who the process is. `None` for a process without user memory: a kernel thread, or one that has ended.
+    /// Reads the identity of a process. Returns `None` for a process without user memory: a kernel thread, or an exited
+    /// process.
     pub(super) fn read(host: &'a Host, pid: u32) -> io::Result<Option<Self>> {
         let directory = host.proc_root().join(pid.to_string());
         let stat = Self::stat(host, pid)?;
@@ -53,13 +54,13 @@ impl<'a> Candidate<'a> {
         }))
     }
 
-    /// What `stat` says of a pid.
+    /// Reads the `stat` file of a process.
     pub(super) fn stat(host: &Host, pid: u32) -> io::Result<Stat> {
         let path = host.proc_root().join(pid.to_string()).join("stat");
         parse_stat(&read_bounded(&path, MAX_STAT_BYTES)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The name that its socket has.
+    /// Returns the name of the process's socket.
     pub(super) fn socket_name(&self) -> SocketName {
         SocketName {
             pid: self.ns_pid,
@@ -67,7 +68,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// What its environment says of its socket. `None`: it may not be read.
+    /// Returns the settings of the diagnostics socket in the environment, or `None` if the environment cannot be read.
     pub(super) fn environ(&self) -> Option<Environ> {
         let environ = read_bounded(&self.directory.join("environ"), MAX_ENVIRON_BYTES);
         environ.ok().map(|text| parse_environ(&text))
@@ -94,26 +95,28 @@ impl<'a> Candidate<'a> {
             .map_or_else(|| "its user".to_owned(), |uid| format!("uid {uid}"))
     }
 
-    /// What to do where its user's files may not be read.
+    /// Returns a remedy for missing permissions to the files of the process's user.
     pub(super) fn remedy(&self) -> String {
         self.host.credentials().remedy(self.status.uid)
     }
 
-    /// `/proc/PID/root` when the process's paths are not ours: another mount namespace, or a changed root.
+    /// Returns `/proc/PID/root` if the paths of the process differ from the paths of this process: because of another
+    /// mount namespace or another root directory.
     pub(super) fn foreign_root(&self) -> Option<PathBuf> {
         let root = self.directory.join("root");
         let changed = std::fs::read_link(&root).is_ok_and(|link| link != Path::new("/"));
         (changed || self.in_other_namespace("mnt")).then_some(root)
     }
 
-    /// False also when it may not be asked: then nothing below the other root could be read either.
+    /// Returns whether the process is in another namespace; `false` if this cannot be determined, because files below
+    /// the other root could not be read in that case.
     pub(super) fn in_other_namespace(&self, kind: &str) -> bool {
         let theirs = std::fs::read_link(self.directory.join("ns").join(kind));
         let ours = std::fs::read_link(self.host.proc_root().join("self/ns").join(kind));
         matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs != ours)
     }
 
-    /// The directory of the socket, as the process sees it.
+    /// Returns the directory of the socket from the perspective of the process.
     pub(super) fn tmpdir(&self, environ: Option<&Environ>) -> PathBuf {
         match environ.and_then(|environ| environ.tmpdir.as_ref()) {
             None => PathBuf::from("/tmp"),
@@ -125,40 +128,40 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// What its program is made for. `None`: it may not be read.
+    /// Returns the architecture of the process's program, or `None` if the program cannot be read.
     pub(super) fn program(&self) -> Option<Program> {
         let exe = self.directory.join("exe");
         let header = read_bounded(&exe, ELF_HEADER_BYTES).ok()?;
         Some(Program::new(std::fs::read_link(&exe).ok().as_deref(), &header))
     }
 
-    /// The runtime's library among the mapped files. An error when they may not be read.
+    /// Returns the runtime library among the mapped files, or an error if the mapped files cannot be read.
     pub(super) fn runtime_library(&self) -> io::Result<Option<PathBuf>> {
         let maps = File::open(self.directory.join("maps"))?.take(MAX_MAPS_BYTES);
         library_in(BufReader::new(maps))
     }
 
-    /// Whether its mapped files may be read.
+    /// Returns whether the mapped files can be read.
     pub(super) fn shows_its_maps(&self) -> bool {
         File::open(self.directory.join("maps")).is_ok()
     }
 
-    /// The little that can be seen of another user's process: a shell whose argument is a `.dll` does not
-    /// count.
+    /// Checks the few facts that are visible about a process of another user. A shell with a `.dll` argument does not
+    /// match.
     pub(super) fn looks_like_dotnet(&self) -> bool {
         let cmdline = read_bounded(&self.directory.join("cmdline"), MAX_CMDLINE_BYTES).unwrap_or_default();
         let program = cmdline.split(|&byte| byte == 0).next().unwrap_or_default();
         self.stat.comm == "dotnet" || program == b"dotnet" || program.ends_with(b"/dotnet")
     }
 
-    /// Since when it runs, in clock ticks.
+    /// Returns the age of the process, in clock ticks.
     pub(super) fn age(&self) -> Option<u64> {
         let uptime = read_bounded(&self.host.proc_root().join("uptime"), MAX_UPTIME_BYTES).ok()?;
         parse_uptime(&uptime)?.checked_sub(self.stat.start_time)
     }
 }
 
-/// The first mapped library of a runtime in a `maps` file.
+/// Returns the first mapped runtime library in a `maps` file.
 fn library_in(mut maps: impl BufRead) -> io::Result<Option<PathBuf>> {
     let mut line = Vec::new();
     loop {
@@ -182,11 +185,11 @@ mod tests {
     use super::super::process::Evidence;
     use super::*;
 
-    /// Scenario: the mapped files of a framework-dependent program, a self-contained one, and a program without .NET
-    /// whose file names come close.
-    /// Guarantee: the library is found by its exact file name, its version by the framework's directory.
+    /// Scenario: the mapped files are of a framework-dependent program, a self-contained program, and a program without
+    /// .NET but with similar file names.
+    /// Guarantee: the library is identified by its exact file name, and its version by the directory of the framework.
     #[test]
-    fn the_library_and_its_version_are_found_in_maps() {
+    fn library_and_version_are_found_in_maps() {
         let library = |text: &str| library_in(text.as_bytes()).unwrap().map(Evidence::Library);
         let shared = "55d0-55d1 r--p 00000000 08:01 77 /usr/bin/dotnet\n\
             7f00-7f01 r-xp 00000000 08:01 99                 /usr/share/dotnet/shared/Microsoft.NETCore.App/3.1.23/libcoreclr.so\n";

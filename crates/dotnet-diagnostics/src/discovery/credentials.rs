@@ -1,8 +1,9 @@
-//! The rights of this process, and those that it lacks.
+//! The permissions of this process, and missing permissions.
 
 use std::fmt;
 
-/// The rights of this process, from `/proc/self/status` and `/proc/self/uid_map`. `None`: the kernel does not say.
+/// The permissions of this process, from `/proc/self/status` and `/proc/self/uid_map`. Values are `None` if the kernel
+/// does not report them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Credentials {
@@ -10,39 +11,40 @@ pub struct Credentials {
     pub uid: Option<u32>,
     /// Effective group id.
     pub gid: Option<u32>,
-    /// Capabilities in effect now.
+    /// Effective capabilities.
     pub effective: Option<Capabilities>,
-    /// The most capabilities that it can ever get.
+    /// Maximum set of capabilities that the process can acquire.
     pub bounding: Option<Capabilities>,
-    /// Whether programs that it executes never get more rights.
+    /// Whether programs that the process executes cannot gain privileges.
     pub no_new_privileges: Option<bool>,
-    /// 0 no seccomp, 1 strict, 2 a filter.
+    /// Seccomp mode: 0 disabled, 1 strict, 2 filter.
     pub seccomp: Option<u8>,
-    /// Whether it is in the host's own user namespace: only there its capabilities count for all processes.
+    /// Whether the process is in the host's initial user namespace. Only there, its capabilities apply to all
+    /// processes.
     pub initial_user_namespace: Option<bool>,
 }
 
-/// A set of capabilities, as the kernel writes it.
+/// A set of capabilities in the format of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(
-    /// A bit for each capability's number.
+    /// One bit for the number of each capability.
     pub u64,
 );
 
-/// A capability that is needed to reach other users' processes.
+/// A capability that is required to access processes of other users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
-    /// To write to sockets (which connecting is) and to open files that are another user's.
+    /// Write to sockets (required to connect) and open files of other users.
     DacOverride,
-    /// To read `environ`, `maps`, `exe` and `root` of another user's process.
+    /// Read `environ`, `maps`, `exe` and `root` of processes of other users.
     SysPtrace,
 }
 
 impl Capability {
-    /// All that reaching the processes of all users takes.
+    /// The capabilities that are required to access the processes of all users.
     pub const ALL: [Self; 2] = [Self::SysPtrace, Self::DacOverride];
 
-    /// Its number in `linux/capability.h`.
+    /// Returns the number in `linux/capability.h`.
     const fn bit(self) -> u32 {
         match self {
             Self::DacOverride => 1,
@@ -50,7 +52,7 @@ impl Capability {
         }
     }
 
-    /// Its name, as Kubernetes writes it: without `CAP_`.
+    /// Returns the name without `CAP_`, as in Kubernetes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DacOverride => "DAC_OVERRIDE",
@@ -66,14 +68,14 @@ impl fmt::Display for Capability {
 }
 
 impl Capabilities {
-    /// Whether the set holds this capability.
+    /// Returns whether the set contains this capability.
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability.bit()) != 0
     }
 }
 
 impl Credentials {
-    /// Reads the texts of `/proc/self/status` and `/proc/self/uid_map`.
+    /// Parses the contents of `/proc/self/status` and `/proc/self/uid_map`.
     pub fn parse(status: &[u8], uid_map: Option<&[u8]>) -> Self {
         let status = String::from_utf8_lossy(status);
         let field = |name: &str| {
@@ -96,8 +98,8 @@ impl Credentials {
         }
     }
 
-    /// The capabilities that reaching other users' processes takes and that are missing. `None`: the kernel does not
-    /// say what we have.
+    /// Returns the capabilities that are required to access processes of other users and that are missing, or `None` if
+    /// the kernel does not report the effective capabilities.
     pub fn missing(&self) -> Option<Vec<Capability>> {
         let effective = self.effective?;
         Some(
@@ -108,24 +110,24 @@ impl Credentials {
         )
     }
 
-    /// What to do so that a process of this user (`None`: not known) can be reached, to which these rights were not
-    /// enough.
+    /// Returns a remedy for a process of user `owner` (`None` if unknown) that these permissions were not sufficient to
+    /// access.
     pub fn remedy(&self, owner: Option<u32>) -> String {
         let owner_is = owner.map_or_else(
             || "its user and group".to_owned(),
             |uid| format!("uid {uid} and its group"),
         );
         let Some(missing) = self.missing() else {
-            return format!("run as {owner_is}, or with sudo, as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE");
+            return format!("run it as {owner_is}, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE");
         };
         if missing.is_empty() {
             if self.initial_user_namespace == Some(false) {
-                return "this program is in a user namespace, and its capabilities do not count outside: run it in the \
-                        host's (Kubernetes: hostUsers not false; no rootless container)"
+                return "this program is in a user namespace, so its capabilities do not apply outside; run it in the \
+                        host's user namespace (Kubernetes: hostUsers not false; no rootless container)"
                     .to_owned();
             }
-            return "this program has the capabilities: most likely a security module refuses (see its log: AppArmor, \
-                    SELinux); on Kubernetes give it appArmorProfile type Unconfined, or seLinuxOptions type spc_t"
+            return "this program has the required capabilities; a security module probably denies access (see \
+                    its log: AppArmor, SELinux); on Kubernetes, set appArmorProfile type Unconfined or seLinuxOptions type spc_t"
                 .to_owned();
         }
         let names: Vec<String> = missing.iter().map(Capability::to_string).collect();
@@ -135,8 +137,8 @@ impl Credentials {
         let in_bounds = |capability: &Capability| self.bounding.is_some_and(|bounding| bounding.has(*capability));
         if self.uid != Some(0) && missing.iter().all(in_bounds) {
             return format!(
-                "run it with sudo, or as {owner_is}: it is not root and lacks {names} (Kubernetes: runAsUser 0; systemd: \
-                 AmbientCapabilities=)"
+                "run it with sudo, or as {owner_is}: this program is not root and lacks {names} (Kubernetes: runAsUser 0; \
+                 systemd: AmbientCapabilities=)"
             );
         }
         format!(
@@ -159,8 +161,9 @@ mod tests {
 
     const HOST: &str = "         0          0 4294967295\n";
 
-    /// Scenario: status and map of a host's root, of a container's user, of a user namespace, and an old kernel's.
-    /// Guarantee: the effective ids and sets are read; what is not there is unknown.
+    /// Scenario: status and map are of the host's root user, of a container user, of a user namespace, and of an old
+    /// kernel.
+    /// Guarantee: the effective ids and sets are parsed, and missing values are unknown.
     #[test]
     fn credentials_are_read() {
         let own = credentials(0, "0000000000080002", "00000000a80425fb", HOST);
@@ -178,11 +181,11 @@ mod tests {
         assert_eq!(Credentials::default().missing(), None);
     }
 
-    /// Scenario: the rows of the measured matrix: nothing, one of the two, both; a user that only has them in bounds; a
-    /// user namespace.
-    /// Guarantee: the remedy names exactly what is missing, or that capabilities are not what is.
+    /// Scenario: the process has the capabilities of the measured matrix: none, each of the two, both, both only in its
+    /// bounding set, and both in a user namespace.
+    /// Guarantee: the remedy names exactly the missing capabilities, or another cause if no capability is missing.
     #[test]
-    fn the_remedy_names_what_is_missing() {
+    fn remedy_names_missing_capabilities() {
         let remedy = |own: Credentials| own.remedy(Some(12345));
         let none = remedy(credentials(0, "0", "0", HOST));
         assert!(

@@ -7,10 +7,10 @@ use rustix::fs::Dir;
 use super::address::SocketAddress;
 use super::socket_name::SocketName;
 
-/// Most names that are read of a directory with sockets.
+/// Maximum number of entries read from a directory with sockets.
 const MAX_DIRECTORY_NAMES: usize = 1 << 16;
 
-/// The sockets of one pid in a directory, oldest first. Empty when the directory cannot be read.
+/// Returns the sockets of one pid in a directory, oldest first. Empty if the directory cannot be read.
 pub(super) fn sockets_of(root: Option<&Path>, directory: &Path, pid: u32) -> Vec<SocketName> {
     let mut names: Vec<_> = socket_names(root, directory)
         .into_iter()
@@ -20,7 +20,7 @@ pub(super) fn sockets_of(root: Option<&Path>, directory: &Path, pid: u32) -> Vec
     names
 }
 
-/// The names of all runtimes' sockets in a directory. Empty when the directory cannot be read.
+/// Returns the names of all runtime sockets in a directory. Empty if the directory cannot be read.
 pub(super) fn socket_names(root: Option<&Path>, directory: &Path) -> Vec<SocketName> {
     let opened = SocketAddress::open_directory(root, directory).and_then(|file| Dir::read_from(&file));
     let Ok(entries) = opened else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Looks for a process's socket and, when there is none, for the reason.
+//! Finds the socket of a process or the reason why there is no socket.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use super::proc_files::Environ;
 use super::process::{Evidence, Process};
 use crate::obstacle::{Obstacle, Reason};
 
-/// Where a process's socket was looked for.
+/// The search for the socket of a process.
 #[derive(Debug)]
 struct Search {
-    /// What its environment says, where that can be read.
+    /// Settings in the environment; `None` if it cannot be read.
     environ: Option<Environ>,
     root: Option<PathBuf>,
-    /// Where the socket must be.
+    /// Expected location of the socket.
     expected: SocketAddress,
-    /// Why it cannot be opened there.
+    /// Error of the open at the expected location.
     error: Errno,
 }
 
@@ -32,7 +32,7 @@ impl Search {
 }
 
 impl Candidate<'_> {
-    /// Looks for the socket and, when there is none, for the reason.
+    /// Finds the socket, or the reason why there is no socket.
     pub(super) fn examine(&self) -> Process {
         let environ = self.environ();
         let root = self.foreign_root();
@@ -57,22 +57,22 @@ impl Candidate<'_> {
 
     fn with_socket(&self, process: &mut Process, address: SocketAddress, socket: &OwnedFd) {
         process.evidence = Some(Evidence::Socket);
-        // An error here says nothing about the right to connect; connecting will.
+        // An error of this check does not determine the permission to connect. The connection will.
         if !may_connect(socket).unwrap_or(true) {
             process.obstacle = Some(Obstacle::new(
                 Reason::Permission,
-                format!("{address} is open to {} alone", self.owner()),
+                format!("{address} is accessible only to {}", self.owner()),
                 self.remedy(),
             ));
         }
         process.socket = Some(address);
     }
 
-    /// The socket is not where it must be: looks elsewhere. Whoever listens on what is found is compared with the
-    /// process when it is connected to.
+    /// Searches other locations because the socket is not at the expected one. The listener of a socket is compared
+    /// with the process when a client connects.
     fn search_on(&self, process: &mut Process, search: &Search) {
         let name = self.socket_name();
-        // Where the operator named sockets.
+        // Check the sockets that the operator configured.
         if let Some(given) = self.host.given(name)
             && let Ok(socket) = given.open()
         {
@@ -84,7 +84,7 @@ impl Candidate<'_> {
             Err(_) if self.looks_like_dotnet() => process.evidence = Some(Evidence::CommandLine),
             _ => {}
         }
-        // The kernel knows where it listens: a TMPDIR that cannot be read, or was changed after the start.
+        // The kernel's table contains the path even if TMPDIR cannot be read or was changed after the start.
         let listens_at = if process.evidence.is_some() || search.environ.is_none() {
             self.host.listens_at(&self.directory.join("net/unix"), name)
         } else {
@@ -104,8 +104,8 @@ impl Candidate<'_> {
         }
         let directory = search.directory();
         let others = sockets_of(search.root.as_deref(), directory, self.ns_pid);
-        // In another time namespace the runtime's start time is not ours: the newest socket is taken. One that could
-        // not read its start time (some emulators do not show it) has 0.
+        // In another time namespace, the runtime sees a different start time, so the newest socket is used. If the
+        // runtime could not read its start time (some emulators do not provide it), the key is 0.
         let other = if time_shifted {
             others.last()
         } else {

@@ -1,4 +1,5 @@
-//! What a look at any process needs of the host: its `/proc`, the sockets that the operator named, our own rights.
+//! Facts about the host for the examination of processes: its `/proc`, the sockets that the operator configured, and
+//! the permissions of this process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,24 +12,23 @@ use super::credentials::Credentials;
 use super::proc_files::ListeningSockets;
 use super::socket_name::SocketName;
 
-/// Longest file of our own in `/proc` that is read.
+/// Maximum size of own files in `/proc` that are read, in bytes.
 const MAX_OWN_BYTES: u64 = 64 << 10;
 const MAX_NET_UNIX_BYTES: u64 = 8 << 20;
 
-/// A `/proc`, and what is read of it once for all processes.
+/// A `/proc` with values that are read once for all processes.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     proc_root: PathBuf,
-    /// Sockets that the operator named.
+    /// Sockets that the operator configured.
     given: BTreeMap<SocketName, SocketAddress>,
     seen: Arc<Seen>,
 }
 
-/// What is read once per scan, when it is needed.
+/// Values that are read once per scan, on demand.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Where runtimes listen, by network namespace: one file of `/proc` for all processes in one, by whichever it is
-    /// reached.
+    /// Paths on which runtimes listen, by network namespace. All processes of a namespace share one table in `/proc`.
     listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
     credentials: OnceLock<Credentials>,
 }
@@ -45,7 +45,7 @@ impl Host {
         }
     }
 
-    /// Reads another `/proc` from now on.
+    /// Switches to another `/proc`.
     pub(super) fn move_to(&mut self, proc_root: PathBuf) {
         self.proc_root = proc_root;
         self.seen = Arc::default();
@@ -55,22 +55,22 @@ impl Host {
         &self.proc_root
     }
 
-    /// Takes this socket as that of the process in its name.
+    /// Adds a configured socket for the process in its name.
     pub(super) fn give(&mut self, name: SocketName, address: SocketAddress) {
         self.given.insert(name, address);
     }
 
-    /// The socket that the operator named for this process.
+    /// Returns the configured socket for this process.
     pub(super) fn given(&self, name: SocketName) -> Option<&SocketAddress> {
         self.given.get(&name)
     }
 
-    /// All sockets that the operator named.
+    /// Returns all configured sockets.
     pub(super) fn all_given(&self) -> &BTreeMap<SocketName, SocketAddress> {
         &self.given
     }
 
-    /// Our own rights.
+    /// Returns the permissions of this process.
     pub(super) fn credentials(&self) -> &Credentials {
         self.seen.credentials.get_or_init(|| {
             let read = |name: &str| read_bounded(&self.proc_root.join("self").join(name), MAX_OWN_BYTES);
@@ -82,8 +82,8 @@ impl Host {
         })
     }
 
-    /// Where a runtime with this name listens, in the table of a process's network namespace (`/proc/PID/net/unix`),
-    /// which is read once. It may be read without any rights.
+    /// Returns the path on which the runtime with this name listens, from the table of a process's network namespace
+    /// (`/proc/PID/net/unix`). The table is read once and requires no permissions.
     pub(super) fn listens_at(&self, table: &Path, name: SocketName) -> Option<PathBuf> {
         let file = rustix::fs::stat(table).ok()?;
         let namespace = (file.st_dev, file.st_ino);

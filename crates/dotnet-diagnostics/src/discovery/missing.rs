@@ -1,4 +1,4 @@
-//! Why a process that runs .NET has no socket.
+//! Determines the reason why a process that runs .NET has no socket.
 
 use std::io;
 use std::path::Path;
@@ -13,34 +13,34 @@ use super::socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
 use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
-/// A process younger than this may still be about to make its socket (clock ticks: 10 s).
+/// Maximum age of a process that may not have created its socket yet, in clock ticks (10 s).
 const STARTING_TICKS: u64 = 1000;
 /// First major version whose runtime listens.
 const FIRST_VERSION: u32 = 3;
-/// The remedy where the reason is not known.
-const START_ANEW: &str = "start it with a writable TMPDIR and without DOTNET_EnableDiagnostics=0";
+/// Remedy if the reason is unknown.
+const START_ANEW: &str = "restart it with a writable TMPDIR and without DOTNET_EnableDiagnostics=0";
 
-/// A socket that is missing, and what is known of it.
+/// A missing socket, and the facts about it.
 #[derive(Debug)]
 pub(super) struct Missing<'a> {
     pub(super) candidate: &'a Candidate<'a>,
-    /// `None`: it cannot be read.
+    /// Settings in the environment; `None` if it cannot be read.
     pub(super) environ: Option<&'a Environ>,
     pub(super) root: Option<&'a Path>,
-    /// Where the socket must be.
+    /// Expected location of the socket.
     pub(super) expected: &'a SocketAddress,
-    /// Why it cannot be opened there.
+    /// Error of the open at the expected location.
     pub(super) error: Errno,
-    /// Sockets of its pid in the same directory, oldest first.
+    /// Sockets with the same pid in the same directory, oldest first.
     pub(super) others: &'a [SocketName],
-    /// Where it listens by the kernel's table, and why that cannot be opened.
+    /// Path in the kernel's table, and the error of opening it.
     pub(super) listens_at: Option<(&'a Path, Errno)>,
-    /// The runtime's version, from the path of its library.
+    /// Version of the runtime, from the path of its library.
     pub(super) version: Option<&'a str>,
 }
 
 impl Missing<'_> {
-    /// The reason, the most certain one first.
+    /// Returns the reason. The most certain reasons are checked first.
     pub(super) fn obstacle(&self) -> Obstacle {
         if let Some(variable) = self.environ.and_then(|environ| environ.switched_off.as_ref()) {
             return Obstacle::new(
@@ -58,18 +58,18 @@ impl Missing<'_> {
             .unwrap_or_else(|| self.unexplained())
     }
 
-    /// Its environment, and with it its TMPDIR, cannot be read.
+    /// The environment, and therefore TMPDIR, cannot be read.
     fn rights(&self) -> Option<Obstacle> {
         if self.environ.is_some() {
             return None;
         }
         let tried = match self.listens_at {
             Some((path, _)) => format!(
-                "it listens on {}, which cannot be opened, and its environment cannot be read",
+                "the process listens on {}, which cannot be opened, and its environment cannot be read",
                 shown(&path.to_string_lossy())
             ),
             None => format!(
-                "its environment cannot be read; without its TMPDIR, {} and the kernel's table of listening sockets \
+                "the environment, and therefore TMPDIR, cannot be read; {} and the kernel's table of listening sockets \
                  were searched, and no socket was found",
                 self.expected
             ),
@@ -77,20 +77,20 @@ impl Missing<'_> {
         Some(Obstacle::new(Reason::Permission, tried, self.candidate.remedy()))
     }
 
-    /// There is something, and it cannot be opened.
+    /// A file exists at the expected location but cannot be opened.
     fn refused(&self) -> Option<Obstacle> {
         let expected = self.expected;
         let found = match self.error {
-            // An overlong name ends up with the length of its path.
+            // The length of the path is checked separately.
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => return None,
             Errno::ACCESS | Errno::PERM => {
                 let error = io::Error::from(self.error);
                 let detail = format!("{expected} cannot be opened: {error}");
                 return Some(Obstacle::new(Reason::Permission, detail, self.candidate.remedy()));
             }
-            Errno::NOTSOCK => "is no socket but a file, a directory or a device",
-            Errno::LOOP => "is a symbolic link, or its path is a circle of them",
-            Errno::XDEV => "leads out of the process's root",
+            Errno::NOTSOCK => "is a file, a directory or a device instead of a socket",
+            Errno::LOOP => "is a symbolic link, or its path contains a loop of symbolic links",
+            Errno::XDEV => "leads outside the root directory of the process",
             other => {
                 let error = io::Error::from(other);
                 return Some(Obstacle::new(
@@ -102,8 +102,8 @@ impl Missing<'_> {
         };
         Some(Obstacle::new(
             Reason::NotASocket,
-            format!("{expected} {found}; it was not followed"),
-            "find out who put it there, delete it, and start the process again",
+            format!("{expected} {found}; the path was not followed"),
+            "find out which program created it, delete it, and restart the process",
         ))
     }
 
@@ -113,7 +113,10 @@ impl Missing<'_> {
         (major < FIRST_VERSION).then(|| {
             Obstacle::new(
                 Reason::TooOld,
-                format!("it runs .NET Core {}, which has no diagnostics socket", shown(version)),
+                format!(
+                    "the process runs .NET Core {}, which has no diagnostics socket",
+                    shown(version)
+                ),
                 "update it to .NET Core 3.1 or later",
             )
         })
@@ -123,16 +126,16 @@ impl Missing<'_> {
         let (path, error) = self.listens_at?;
         if !matches!(error, Errno::NOENT | Errno::NOTDIR) {
             let (path, error) = (shown(&path.to_string_lossy()), io::Error::from(error));
-            let detail = format!("it listens on {path}, which cannot be opened: {error}");
+            let detail = format!("the process listens on {path}, which cannot be opened: {error}");
             return Some(Obstacle::new(Reason::Failed, detail, ""));
         }
         Some(Obstacle::new(
             Reason::SocketRemoved,
             format!(
-                "it listens on {}, but that file was deleted",
+                "the process listens on {}, but that file was deleted",
                 shown(&path.to_string_lossy())
             ),
-            "restart it, and keep whatever cleans the directory away from dotnet-diagnostic-*",
+            "restart it, and exclude dotnet-diagnostic-* from the cleanup of the directory",
         ))
     }
 
@@ -142,8 +145,8 @@ impl Missing<'_> {
             Obstacle::new(
                 Reason::NoSocket,
                 format!(
-                    "its TMPDIR is too long: the socket's path would have {length} bytes and the runtime can use \
-                     {MAX_SOCKET_PATH_BYTES}"
+                    "its TMPDIR is too long: the path of the socket would have {length} bytes, and the runtime \
+                     supports at most {MAX_SOCKET_PATH_BYTES}"
                 ),
                 "start it with a shorter TMPDIR",
             )
@@ -155,19 +158,19 @@ impl Missing<'_> {
         young.then(|| {
             Obstacle::new(
                 Reason::Starting,
-                "it was started less than 10 seconds ago and has no socket yet",
-                "wait for it",
+                "the process started less than 10 seconds ago and has no socket yet",
+                "try again in a few seconds",
             )
         })
     }
 
-    /// The directory is not one that it could make a socket in.
+    /// The process cannot create a socket in the directory.
     fn unwritable(&self) -> Option<Obstacle> {
         let path = self.expected.path().parent()?;
         let shown_path = shown(&path.to_string_lossy());
         let found = match self.expected.open_parent() {
-            Err(Errno::NOENT) => format!("the directory of its socket, {shown_path}, is not there"),
-            Err(Errno::NOTDIR) => format!("the directory of its socket, {shown_path}, is no directory"),
+            Err(Errno::NOENT) => format!("the socket directory {shown_path} does not exist"),
+            Err(Errno::NOTDIR) => format!("the socket directory {shown_path} is not a directory"),
             Err(_) => return None,
             Ok(directory) => {
                 let mount = rustix::fs::fstatvfs(&directory).ok()?;
@@ -175,10 +178,10 @@ impl Missing<'_> {
                 let mode = metadata.st_mode;
                 let uid = self.candidate.status.uid?;
                 if mount.f_flag.contains(StatVfsMountFlags::RDONLY) {
-                    format!("the directory of its socket, {shown_path}, is on a read-only file system")
-                // A group's right may be its own: only what is surely not writable counts.
+                    format!("the socket directory {shown_path} is on a read-only file system")
+                // The process can be a member of the group, so only a directory that is certainly not writable counts.
                 } else if uid != 0 && metadata.st_uid != uid && mode & 0o022 == 0 {
-                    format!("uid {uid}, as which it runs, cannot write to the directory of its socket, {shown_path}")
+                    format!("uid {uid}, the user of the process, cannot write to the socket directory {shown_path}")
                 } else {
                     return None;
                 }
@@ -187,8 +190,8 @@ impl Missing<'_> {
         Some(Obstacle::new(
             Reason::UnwritableDirectory,
             found,
-            "give it a writable directory there, or one that TMPDIR names (Kubernetes: an emptyDir mounted at /tmp), \
-             and start it again",
+            "make this directory writable or set TMPDIR to a writable one (Kubernetes: mount an emptyDir at /tmp), \
+             and restart the process",
         ))
     }
 
@@ -196,8 +199,8 @@ impl Missing<'_> {
         let foreign = self.candidate.program()?.foreign()?;
         Some(Obstacle::new(
             Reason::OtherArchitecture,
-            format!("{foreign}; there is no {}", self.expected),
-            "run it as a program of this machine",
+            format!("{foreign}; {} does not exist", self.expected),
+            "run it as a native program",
         ))
     }
 
@@ -207,7 +210,7 @@ impl Missing<'_> {
         Some(Obstacle::new(
             Reason::StaleSocket,
             format!(
-                "{other} in {} was left behind by an earlier process with pid {}; this one has no socket",
+                "{other} in {} was left behind by an earlier process with pid {}; this process has no socket",
                 shown(&directory.to_string_lossy()),
                 self.candidate.ns_pid
             ),
@@ -216,12 +219,12 @@ impl Missing<'_> {
     }
 
     fn unexplained(&self) -> Obstacle {
-        let root = self.root.map_or("", |_| ", seen in its own root");
+        let root = self.root.map_or("", |_| " in the root directory of the process");
         Obstacle::new(
             Reason::NoSocket,
             format!(
-                "there is no {}{root}; the runtime makes it at its start unless diagnostics are off (also in \
-                 runtimeconfig.json) or the directory cannot be written",
+                "{}{root} does not exist; the runtime creates it at startup unless diagnostics are off (also in \
+                 runtimeconfig.json) or the directory is not writable",
                 self.expected
             ),
             START_ANEW,

@@ -1,6 +1,6 @@
-//! Parsers of the files of `/proc/PID`: pure functions.
+//! Parsers for the files of `/proc/PID`, as pure functions.
 //!
-//! Names, arguments and variables are the process's own and may hold any bytes.
+//! Names, arguments and variables are under the control of the process and can contain any bytes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,39 +12,39 @@ use crate::text::is_plain;
 
 /// Kernel thread flag (`PF_KTHREAD`) in the flags of `stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Longest name that is made of a command line, in characters.
+/// Maximum length of a name from a command line, in characters.
 const MAX_NAME_CHARS: usize = 128;
 
-/// What `/proc/PID/stat` says, by proc(5).
+/// The contents of `/proc/PID/stat`, see proc(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
     /// Field 1: process id in the pid namespace of the `/proc` that was read.
     pub pid: u32,
-    /// Field 2: name of the main thread, at most 15 bytes, which may hold spaces and parentheses. It is the process's
-    /// own: show it with [`shown`](crate::text::shown).
+    /// Field 2: name of the main thread, at most 15 bytes, which can contain spaces and parentheses. The process
+    /// controls it: display it with [`shown`](crate::text::shown).
     pub comm: String,
     /// Field 3: `R`, `S`, `D`, `T` (stopped), `Z` (exited, not reaped), ...
     pub state: char,
-    /// Field 4: process id of the parent; 0 when it is outside of the pid namespace.
+    /// Field 4: process id of the parent; 0 if the parent is outside the pid namespace.
     pub parent: u32,
-    /// Field 9 has the flag of the kernel's own threads.
+    /// Field 9: whether the process is a kernel thread.
     pub kernel_thread: bool,
-    /// Field 14: time in user mode, clock ticks.
+    /// Field 14: time in user mode, in clock ticks.
     pub user_ticks: u64,
-    /// Field 15: time in kernel mode, clock ticks.
+    /// Field 15: time in kernel mode, in clock ticks.
     pub system_ticks: u64,
     /// Field 20: number of threads.
     pub threads: u64,
-    /// Field 22: start time in clock ticks since boot, the key in the socket's name.
+    /// Field 22: start time in clock ticks since boot, which is the key in the socket name.
     pub start_time: u64,
-    /// Field 24: resident memory in pages; `None` when the text ends before.
+    /// Field 24: resident memory, in pages; `None` if the text ends earlier.
     pub resident_pages: Option<u64>,
 }
 
-/// Reads `/proc/PID/stat`. `None` when it is malformed, or cut before the start time.
+/// Parses `/proc/PID/stat`. Returns `None` if the text is malformed, or truncated before the start time.
 ///
-/// The name may hold spaces and parentheses: fields are counted after the last `)`.
+/// The name can contain spaces and parentheses, so fields are counted after the last `)`.
 pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let stat = String::from_utf8_lossy(stat);
     let (head, tail) = stat.rsplit_once(')')?;
@@ -53,7 +53,7 @@ pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
     for (slot, field) in fields.iter_mut().zip(tail.split_ascii_whitespace()) {
         *slot = field;
     }
-    // Field 3 is the first after the name. What is cut is empty, and no number.
+    // Field 3 is the first after the name. Truncated fields are empty and do not parse as numbers.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |number| field(number)?.parse::<u64>().ok();
     Some(Stat {
@@ -73,13 +73,13 @@ pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
 /// The ids in `/proc/PID/status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The process id in the innermost pid namespace (last number of `NSpid`); `None` before Linux 4.1.
+    /// Process id in the innermost pid namespace (last number of `NSpid`); `None` before Linux 4.1.
     pub ns_pid: Option<u32>,
     /// Effective user id.
     pub uid: Option<u32>,
 }
 
-/// Reads `/proc/PID/status`.
+/// Parses `/proc/PID/status`.
 pub fn parse_status(status: &[u8]) -> Status {
     let status = String::from_utf8_lossy(status);
     let mut parsed = Status::default();
@@ -96,16 +96,17 @@ pub fn parse_status(status: &[u8]) -> Status {
     parsed
 }
 
-/// What `/proc/PID/environ`, the environment that the process was started with, says of the diagnostics socket.
+/// Settings of the diagnostics socket in `/proc/PID/environ`, the environment at the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environ {
-    /// `TMPDIR`, where the runtime puts its socket; `None` when unset or empty: `/tmp`.
+    /// `TMPDIR`, the directory of the runtime's socket; `None` if unset or empty, in which case the directory is
+    /// `/tmp`.
     pub tmpdir: Option<PathBuf>,
-    /// The variable that switches the diagnostics socket off, as it was found (`DOTNET_EnableDiagnostics=0`).
+    /// The variable that disables the diagnostics socket, as found (`DOTNET_EnableDiagnostics=0`).
     pub switched_off: Option<String>,
 }
 
-/// Reads `/proc/PID/environ`. The first of two variables with one name counts, as for `getenv`.
+/// Parses `/proc/PID/environ`. If a name occurs twice, the first variable counts, as for `getenv`.
 pub fn parse_environ(environ: &[u8]) -> Environ {
     let mut parsed = Environ::default();
     let mut tmpdir_seen = false;
@@ -122,8 +123,8 @@ pub fn parse_environ(environ: &[u8]) -> Environ {
     parsed
 }
 
-/// `DOTNET_` (from .NET 6) or `COMPlus_`, `EnableDiagnostics` or (from .NET 8) `EnableDiagnostics_IPC`, a hexadecimal
-/// zero.
+/// Returns whether a variable disables diagnostics: `DOTNET_` (since .NET 6) or `COMPlus_`, then `EnableDiagnostics` or
+/// (since .NET 8) `EnableDiagnostics_IPC`, with a hexadecimal zero.
 fn switches_off(variable: &[u8]) -> bool {
     let Some(rest) = variable
         .strip_prefix(b"DOTNET_")
@@ -144,7 +145,7 @@ fn switches_off(variable: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(|&digit| digit == b'0')
 }
 
-/// The seconds since boot in `/proc/uptime`, in clock ticks (100 per second, fixed in Linux's interface).
+/// Returns the time since boot from `/proc/uptime`, in clock ticks (100 per second, a constant of Linux's interface).
 pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
     let uptime = std::str::from_utf8(uptime).ok()?;
     let (seconds, hundredths) = uptime.split_ascii_whitespace().next()?.split_once('.')?;
@@ -152,8 +153,8 @@ pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
     seconds.checked_mul(100)?.checked_add(hundredths)
 }
 
-/// The display name of a process: the first argument that is a `.dll` (of `dotnet app.dll`), else the program's file
-/// name, else the name of its main thread. Control characters are replaced: it can be shown.
+/// Returns the display name of a process: the first argument that is a `.dll` (for `dotnet app.dll`), the file name of
+/// the program, or the name of its main thread. Control characters are replaced, so the name is safe to display.
 pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     let file_name = |argument: &[u8]| {
         let name = argument.rsplit(|&byte| byte == b'/').next().unwrap_or(argument);
@@ -161,7 +162,7 @@ pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     };
     let mut arguments = cmdline.split(|&byte| byte == 0).filter(|argument| !argument.is_empty());
     let program = arguments.next().map(file_name).filter(|name| !name.is_empty());
-    // A host's own options come before the assembly; arguments of the program come after it.
+    // Options of the host precede the assembly, and arguments of the program follow it.
     let assembly = arguments
         .take(8)
         .find(|argument| argument.ends_with(b".dll"))
@@ -173,16 +174,16 @@ pub fn display_name(cmdline: &[u8], comm: &str) -> String {
         .collect()
 }
 
-/// The paths in `/proc/PID/net/unix` on which a process listens, also those whose file was deleted.
+/// The paths in `/proc/PID/net/unix` on which processes listen, including paths whose file was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct ListeningSockets<'a>(
-    /// The file's text.
+    /// Contents of the file.
     pub &'a [u8],
 );
 
 impl ListeningSockets<'_> {
-    /// Each absolute path on which a runtime might listen, by its file name. Any process may listen on such a path:
-    /// only a connection shows which one does.
+    /// Returns each absolute path on which a runtime may listen, judged by its file name. Any process can listen on
+    /// such a path: only a connection reveals the listener.
     pub fn runtimes(self) -> impl Iterator<Item = (SocketName, PathBuf)> {
         self.0.split(|&byte| byte == b'\n').filter_map(|line| {
             let line = Line::parse(line).filter(Line::listens)?;
@@ -197,11 +198,11 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: a thread name with spaces and parentheses, a kernel thread, and a cut file.
-    /// Guarantee: fields are counted after the last parenthesis; what is cut before the start time is `None`, else what
-    /// is cut.
+    /// Scenario: a thread name contains spaces and parentheses; a process is a kernel thread; a file is truncated.
+    /// Guarantee: fields are counted after the last parenthesis; a file that is truncated before the start time is
+    /// rejected, and a missing later field is `None`.
     #[test]
-    fn stat_is_read_after_the_last_parenthesis() {
+    fn stat_fields_are_counted_after_last_parenthesis() {
         let line =
             b"4321 (a) b (c) S 17 4321 4321 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 7 0 123456 278 99 18446744073709551615";
         let stat = parse_stat(line).unwrap();
@@ -227,10 +228,10 @@ mod tests {
         assert_eq!(parse_stat(b""), None);
     }
 
-    /// Scenario: a process in a container, one on the host, and an old kernel without `NSpid`.
-    /// Guarantee: the innermost pid and the effective uid.
+    /// Scenario: a process is in a container, another is on the host, and an old kernel has no `NSpid`.
+    /// Guarantee: the innermost pid and the effective uid are returned.
     #[test]
-    fn status_gives_the_inner_pid() {
+    fn status_contains_inner_pid() {
         let status = b"Name:\tdotnet\nPid:\t4321\nUid:\t1000\t1654\t1000\t1000\nNSpid:\t4321\t88\t1\n";
         assert_eq!(
             parse_status(status),
@@ -249,10 +250,10 @@ mod tests {
         assert_eq!(parse_status(b"Name:\tx\n"), Status::default());
     }
 
-    /// Scenario: environments with TMPDIR set, empty and twice, and with each spelling of the switch.
-    /// Guarantee: the runtime's own reading of them.
+    /// Scenario: environments contain TMPDIR once, empty and twice, and each spelling of the switch.
+    /// Guarantee: the values are interpreted like in the runtime.
     #[test]
-    fn environ_gives_directory_and_switch() {
+    fn environ_contains_directory_and_switch() {
         let tmpdir = |environ: &[u8]| parse_environ(environ).tmpdir;
         assert_eq!(
             tmpdir(b"A=1\0TMPDIR=/var/t\0B=2\0").as_deref(),
@@ -281,10 +282,11 @@ mod tests {
         }
     }
 
-    /// Scenario: command lines of a framework-dependent program, an own host, a bare thread and a hostile one.
-    /// Guarantee: the name that a person would use, without control characters.
+    /// Scenario: command lines are of a framework-dependent program, a custom host, a thread without arguments and a
+    /// hostile program.
+    /// Guarantee: the name is human-readable, without control characters.
     #[test]
-    fn names_are_what_people_call_the_process() {
+    fn display_name_is_human_readable() {
         assert_eq!(
             display_name(
                 b"/usr/bin/dotnet\0exec\0--depsfile\0x.json\0/srv/app.dll\0arg\0",
@@ -298,19 +300,19 @@ mod tests {
         assert_eq!(display_name(&[b'n'; 5000], "n").len(), MAX_NAME_CHARS);
     }
 
-    /// Scenario: uptimes as the kernel writes them, and an invalid one.
-    /// Guarantee: ticks of a hundredth of a second.
+    /// Scenario: an uptime has the format of the kernel, and another is invalid.
+    /// Guarantee: the valid uptime is in ticks of 1/100 s, and the invalid uptime is rejected.
     #[test]
     fn uptime_is_in_ticks() {
         assert_eq!(parse_uptime(b"1234.56 99.99\n"), Some(123_456));
         assert_eq!(parse_uptime(b"x"), None);
     }
 
-    /// Scenario: `net/unix` with listening sockets (one in a directory whose name has blanks, one abstract), a
-    /// connected one, others' and a cut line.
-    /// Guarantee: the listening ones with a runtime's name are found with their whole paths, and no others.
+    /// Scenario: `net/unix` contains listening sockets (one in a directory with blanks in its name, one abstract), a
+    /// connected socket, sockets of other programs and a truncated line.
+    /// Guarantee: only the listening socket with a runtime's name is found, with its complete path.
     #[test]
-    fn listening_sockets_are_found_by_name() {
+    fn listening_socket_is_found_by_name() {
         let text = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000000000000000: 00000002 00000000 00010000 0001 01    30 /tmp/a  b/dotnet-diagnostic-1-2-socket\n\
             0000000000000000: 00000003 00000000 00000000 0001 03    31 /tmp/dotnet-diagnostic-3-4-socket\n\

@@ -1,9 +1,10 @@
-//! What a process's program is made for, from the first bytes of its file.
+//! Determines the architecture of a process's program from the first bytes of its file.
 
 use std::fmt;
 use std::path::Path;
 
-/// Programs that run those of other machines: the process is theirs, the program in it another one.
+/// Emulators, which run programs of other architectures. The process is the emulator, and the program in it is another
+/// one.
 const EMULATORS: [&str; 3] = ["qemu-", "rosetta", "box64"];
 
 /// The machine in the header of an ELF file.
@@ -14,7 +15,7 @@ pub struct Machine(
 );
 
 impl Machine {
-    /// The one that this program is made for; `None`: not in the list.
+    /// Returns the machine of this program, or `None` if it is not in the list.
     pub fn own() -> Option<Self> {
         let number = match std::env::consts::ARCH {
             "x86_64" => 62,
@@ -27,7 +28,7 @@ impl Machine {
         Some(Self(number))
     }
 
-    /// Reads the beginning of a file; `None` for anything but a little-endian or big-endian ELF.
+    /// Parses the start of a file. Returns `None` if it is not a little-endian or big-endian ELF file.
     pub fn parse(header: &[u8]) -> Option<Self> {
         let bytes: [u8; 2] = header.get(18..20)?.try_into().ok()?;
         if !header.starts_with(b"\x7fELF") {
@@ -62,9 +63,9 @@ impl fmt::Display for Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Program {
-    /// What its file is made for.
+    /// Machine for which the file is built.
     pub machine: Option<Machine>,
-    /// It is an emulator with this file name, and runs a program of another machine.
+    /// File name of the emulator, if the process is an emulator that runs a program of another architecture.
     pub emulator: Option<String>,
 }
 
@@ -77,7 +78,8 @@ impl Program {
         }
     }
 
-    /// In words, when it is made for another machine than this program: for which, or by what it is emulated.
+    /// Returns a description if the program is built for another architecture than this program, or runs in an
+    /// emulator.
     pub fn foreign(&self) -> Option<String> {
         self.foreign_to(Machine::own())
     }
@@ -85,12 +87,12 @@ impl Program {
     fn foreign_to(&self, ours: Option<Machine>) -> Option<String> {
         if let Some(emulator) = &self.emulator {
             return Some(format!(
-                "its program is of another architecture and runs in {}",
+                "the program is built for another architecture and runs in {}",
                 crate::text::shown(emulator)
             ));
         }
         let (theirs, ours) = (self.machine?, ours?);
-        (theirs != ours).then(|| format!("its program is made for {theirs}, this one for {ours}"))
+        (theirs != ours).then(|| format!("the program is built for {theirs}, this one for {ours}"))
     }
 }
 
@@ -106,25 +108,25 @@ mod tests {
         header
     }
 
-    /// Scenario: programs for x86_64 and aarch64, seen from either machine, and from one that is in no list.
-    /// Guarantee: a program is foreign on the other machine alone; where the own machine is unknown, nothing is.
+    /// Scenario: programs are built for x86_64 and aarch64, and this machine is either, or unknown.
+    /// Guarantee: a program is foreign only on the other machine; if this machine is unknown, no program is foreign.
     #[test]
-    fn each_machine_knows_its_own() {
+    fn program_is_foreign_only_on_other_machine() {
         let (x86, arm) = (Machine(62), Machine(183));
         for (program, ours, theirs) in [([62, 0], x86, arm), ([183, 0], arm, x86)] {
             let program = Program::new(None, &header(1, program));
             assert_eq!(program.foreign_to(Some(ours)), None);
             let text = program.foreign_to(Some(theirs)).unwrap();
-            assert_eq!(text, format!("its program is made for {ours}, this one for {theirs}"));
+            assert_eq!(text, format!("the program is built for {ours}, this one for {theirs}"));
             assert_eq!(program.foreign_to(None), None);
         }
     }
 
-    /// Scenario: this very program, headers of other machines in both byte orders, a script, a cut file, and an
-    /// emulator.
-    /// Guarantee: only what is another machine's is called foreign.
+    /// Scenario: the files are this program, headers of other machines in both byte orders, a script, a truncated file,
+    /// and an emulator.
+    /// Guarantee: only programs of other machines are foreign.
     #[test]
-    fn other_machines_are_known() {
+    fn program_of_other_machine_is_recognized() {
         let own = std::fs::read("/proc/self/exe").unwrap();
         assert_eq!(Machine::parse(&own), Machine::own());
         assert_eq!(Machine::parse(&header(1, [183, 0])), Some(Machine(183)));

@@ -1,4 +1,4 @@
-//! All processes of this host, and the sockets whose process has exited.
+//! Scans the processes on this host, and finds sockets whose process has exited.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,34 +19,34 @@ use super::socket_name::SocketName;
 use crate::error::Error;
 use crate::obstacle::{Obstacle, Reason};
 
-/// Looks through a `/proc`.
+/// Scans a `/proc`.
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: Host,
     socket_directories: Vec<PathBuf>,
 }
 
-/// What a look through `/proc` found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The processes that run .NET, by pid. Those without a socket and without the runtime's library are not
-    /// recognized: NativeAOT and single-file programs with diagnostics switched off.
+    /// Processes that run .NET, by pid. Processes without a socket and without the runtime library are not recognized:
+    /// NativeAOT and single-file programs with diagnostics disabled.
     pub processes: Vec<Process>,
     /// Socket files without a process.
     pub stale: Vec<StaleSocket>,
 }
 
-/// A socket file whose process has exited. It is never deleted: it may not be ours.
+/// A socket file whose process has exited. This crate never deletes it, because it can belong to another program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleSocket {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The process that its name names.
+    /// Process in the file name.
     pub name: SocketName,
-    /// Whether a connection was refused, which proves that no process listens. Otherwise it could not be tried (another
-    /// user's file), and processes hidden from us (`hidepid`) may own it.
+    /// Whether a connection was refused, which proves that no process listens. Otherwise, the connection could not be
+    /// tried (file of another user), and a hidden process (`hidepid`) may own the socket.
     pub refused: bool,
 }
 
@@ -58,14 +58,14 @@ impl fmt::Display for StaleSocket {
         } else {
             write!(
                 f,
-                "{path}: no process {pid} with this start time is visible to us, and the socket is another user's"
+                "{path}: no process {pid} with this start time is visible, and the socket belongs to another user"
             )
         }
     }
 }
 
 impl Scan {
-    /// This host: `/proc`, and stale sockets in `/tmp` and our own `TMPDIR`.
+    /// Creates a scan of this host: `/proc`, and stale sockets in `/tmp` and in this process's own `TMPDIR`.
     pub fn host() -> Self {
         let mut socket_directories = vec![PathBuf::from("/tmp")];
         if let Some(own) = std::env::var_os("TMPDIR")
@@ -83,31 +83,31 @@ impl Scan {
         }
     }
 
-    /// Reads another `/proc`: the host's, mounted elsewhere in a container, or a made-up one in a test.
+    /// Reads another `/proc`: the host's, mounted elsewhere in a container, or a synthetic one in a test.
     #[must_use]
     pub fn with_proc_root(mut self, proc_root: impl Into<PathBuf>) -> Self {
         self.host.move_to(proc_root.into());
         self
     }
 
-    /// Looks for stale sockets in these directories.
+    /// Searches these directories for stale sockets.
     #[must_use]
     pub fn with_socket_directories(mut self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
         self.socket_directories = directories.into_iter().collect();
         self
     }
 
-    /// Takes sockets at these paths, which the operator names: of a runtime's socket, or of a directory of such. One
-    /// that is named like a process of our `/proc` is that process's, wherever that says its own is; the others are of
-    /// processes that are not visible to us ([`Process::visible`]), as in a sidecar that shares nothing with them but
-    /// the directory. Reads the directories.
+    /// Adds the sockets at paths configured by the operator. A path is a runtime socket, or a directory of runtime
+    /// sockets, which is read. A socket with the name of a process in `/proc` is assigned to that process, wherever its
+    /// own socket is. The other sockets belong to processes that are not visible to this program
+    /// ([`Process::visible`]), for example in a sidecar that shares only the directory with them.
     #[must_use]
     pub fn with_sockets<'p>(self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
         let found: Vec<_> = paths.into_iter().flat_map(Self::sockets_at).collect();
         self.with_found_sockets(found)
     }
 
-    /// The same for sockets that [`Scan::sockets_at`] found. Reads nothing.
+    /// Like [`Scan::with_sockets`], but for sockets that [`Scan::sockets_at`] found. Performs no I/O.
     #[must_use]
     pub fn with_found_sockets(mut self, found: impl IntoIterator<Item = (SocketName, SocketAddress)>) -> Self {
         for (name, address) in found {
@@ -116,8 +116,8 @@ impl Scan {
         self
     }
 
-    /// The runtimes' sockets at a path that the operator names: one socket, or those in a directory, which is read;
-    /// blocking. Empty when it cannot be read.
+    /// Returns the runtime sockets at a path configured by the operator: one socket, or the sockets in a directory,
+    /// which is read. Empty if the directory cannot be read. Blocks the calling thread.
     pub fn sockets_at(path: &Path) -> Vec<(SocketName, SocketAddress)> {
         let file_name = path.file_name().and_then(|name| SocketName::parse(name.to_str()?));
         if let Some(name) = file_name {
@@ -128,8 +128,8 @@ impl Scan {
         names.map(|name| (name, address(name))).collect()
     }
 
-    /// Whether this run of a process is still there; true also where that cannot be seen. Reads its `stat` alone, which
-    /// the kernel answers without waiting for the process or for a disk.
+    /// Returns whether this run of a process still exists, or `true` if that cannot be determined. Reads only its
+    /// `stat` file, which the kernel provides without waiting for the process or a disk.
     pub fn is_there(&self, pid: u32, start_time: u64) -> bool {
         match Candidate::stat(&self.host, pid) {
             Ok(stat) => stat.start_time == start_time && !matches!(stat.state, 'Z' | 'X'),
@@ -137,15 +137,15 @@ impl Scan {
         }
     }
 
-    /// The processes of the sockets that were named ([`Scan::with_sockets`]) and that are not in our `/proc`; blocking.
-    /// `visible` holds the names that processes of our `/proc` have.
+    /// Returns the processes of configured sockets ([`Scan::with_sockets`]) that are not in `/proc`. `visible` contains
+    /// the socket names of the processes in `/proc`. Blocks the calling thread.
     fn invisible(&self, visible: &HashSet<SocketName>) -> Vec<Process> {
         let others = self.host.all_given().iter().filter(|(name, _)| !visible.contains(name));
         others.filter_map(|(name, address)| behind(*name, address)).collect()
     }
 
-    /// The process of a named socket that is not in our `/proc`, see [`Process::visible`]. `None`: there is no such
-    /// socket, or it is a visible process's; blocking.
+    /// Returns the process of a configured socket that is not in `/proc`, see [`Process::visible`]. Returns `None` if
+    /// the socket does not exist or belongs to a visible process. Blocks the calling thread.
     pub fn inspect_named(&self, name: SocketName) -> Option<Process> {
         let address = self.host.given(name)?;
         let visible = self.pids().ok()?.into_iter().any(|pid| {
@@ -155,21 +155,21 @@ impl Scan {
         if visible { None } else { behind(name, address) }
     }
 
-    /// Our own rights.
+    /// Returns the permissions of this process.
     pub fn credentials(&self) -> &Credentials {
         self.host.credentials()
     }
 
-    /// What the program of a process is made for. `None`: there is no such process, or its program may not be read;
-    /// blocking.
+    /// Returns the architecture of a process's program, or `None` if the process does not exist or its program is not
+    /// readable. Blocks the calling thread.
     pub fn program(&self, pid: u32) -> Option<Program> {
         Candidate::read(&self.host, pid).ok().flatten()?.program()
     }
 
-    /// Every process, .NET or not, in ascending order.
+    /// Returns the pids of all processes in ascending order, including processes that do not run .NET.
     ///
     /// # Errors
-    /// [`Error::Proc`] when `/proc` itself cannot be read.
+    /// Returns [`Error::Proc`] if `/proc` itself cannot be read.
     pub fn pids(&self) -> Result<Vec<u32>, Error> {
         let mut pids = Vec::new();
         let entries = std::fs::read_dir(self.host.proc_root()).map_err(|source| Error::Proc {
@@ -177,7 +177,7 @@ impl Scan {
             source,
         })?;
         for entry in entries {
-            // An entry that cannot be read is a process that has gone.
+            // An entry that cannot be read belongs to a process that has exited.
             let pid = entry
                 .ok()
                 .and_then(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -187,7 +187,7 @@ impl Scan {
         Ok(pids)
     }
 
-    /// The processes of named sockets that are not among these, which were looked at, and not in our `/proc`; blocking.
+    /// Returns the processes of configured sockets that are not in `/proc`. Blocks the calling thread.
     pub fn list_named(&self) -> Vec<Process> {
         if self.host.all_given().is_empty() {
             return Vec::new();
@@ -199,11 +199,11 @@ impl Scan {
         self.invisible(&visible.collect())
     }
 
-    /// Every .NET process, and the stale sockets; blocking, for as long as the file system of any process does not respond.
-    /// To skip such a process, inspect each of [`Self::pids`] with a time limit.
+    /// Returns every .NET process and the stale sockets. Blocks the calling thread while the file system of any process
+    /// does not respond. To skip such a process, inspect each of [`Self::pids`] with a time limit.
     ///
     /// # Errors
-    /// [`Error::Proc`] when `/proc` itself cannot be read. A process that cannot be read is left out or has an
+    /// Returns [`Error::Proc`] if `/proc` itself cannot be read. A process that cannot be read is omitted or has an
     /// obstacle.
     pub fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
@@ -224,11 +224,11 @@ impl Scan {
         Ok(listing)
     }
 
-    /// Sockets of no process in the directories of this scan, by path; blocking. `used`: those of processes that were
-    /// found.
+    /// Returns the sockets without a process in the directories of this scan, by path. `used` contains the sockets of
+    /// the processes found. Blocks the calling thread.
     ///
     /// # Errors
-    /// [`Error::Proc`] when `/proc` itself cannot be read.
+    /// Returns [`Error::Proc`] if `/proc` itself cannot be read.
     pub fn stale(&self, used: &HashSet<PathBuf>) -> Result<Vec<StaleSocket>, Error> {
         let alive: HashSet<_> = self
             .pids()?
@@ -250,10 +250,11 @@ impl Scan {
         Ok(all)
     }
 
-    /// One process, also when nothing shows that it runs .NET ([`Reason::NotDotnet`]).
+    /// Returns one process, even if there is no evidence that it runs .NET ([`Reason::NotDotnet`]). Blocks the calling
+    /// thread.
     ///
     /// # Errors
-    /// [`Error::NoProcess`] when there is none with this pid, [`Error::Proc`] when its entry cannot be read.
+    /// Returns [`Error::NoProcess`] if no process has this pid, or [`Error::Proc`] if its entry cannot be read.
     pub fn inspect(&self, pid: u32) -> Result<Process, Error> {
         let path = self.host.proc_root().join(pid.to_string());
         let candidate = match Candidate::read(&self.host, pid) {
@@ -266,24 +267,24 @@ impl Scan {
         if process.evidence.is_none() && !candidate.shows_its_maps() {
             process.obstacle = Some(Obstacle::new(
                 Reason::Permission,
-                "whether it runs .NET cannot be seen: neither its environment nor its mapped files may be read, and \
-                 it listens on no diagnostics socket",
+                "cannot determine whether the process runs .NET: its environment and mapped files are not readable, \
+                 and it listens on no diagnostics socket",
                 candidate.remedy(),
             ));
         } else if process.evidence.is_none() {
             process.obstacle = Some(Obstacle::new(
                 Reason::NotDotnet,
-                "it has neither a diagnostics socket nor a .NET runtime's library mapped",
-                "if it is a NativeAOT or single-file .NET program, its diagnostics are switched off: start it without \
-                 DOTNET_EnableDiagnostics=0 and with a writable TMPDIR (NativeAOT: built with EventSourceSupport)",
+                "the process has no diagnostics socket and no mapped .NET runtime library",
+                "if it is a NativeAOT or single-file .NET program, its diagnostics are disabled: start it without \
+                 DOTNET_EnableDiagnostics=0 and with a writable TMPDIR (NativeAOT: build it with EventSourceSupport)",
             ));
         }
         Ok(process)
     }
 
-    /// The runtime's library that a process has mapped. .NET Core 3.x cannot be asked for its version; the library's
-    /// folder names it ([`Evidence::version`]). `None` when there is none, as in single-file and NativeAOT programs, or
-    /// when it may not be seen.
+    /// Returns the runtime library that a process has mapped. .NET Core 3.x does not report its version, but the
+    /// directory of the library contains it ([`Evidence::version`]). Returns `None` if there is no such library, as in
+    /// single-file and NativeAOT programs, or if the mapped files are not readable.
     pub fn runtime_library(&self, pid: u32) -> Option<Evidence> {
         let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
         candidate.runtime_library().ok().flatten().map(Evidence::Library)
@@ -294,14 +295,14 @@ fn has_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
-/// The process behind a socket, of which nothing else can be seen. `None`: there is no socket.
+/// Returns the process of a socket about which nothing else is visible, or `None` if the socket does not exist.
 fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     let (socket, obstacle) = match address.open() {
         Ok(socket) => (Some(socket), None),
         Err(Errno::NOENT | Errno::NOTDIR) => return None,
         Err(Errno::ACCESS | Errno::PERM) => (
             None,
-            Some((Reason::Permission, "no permission to look into the directory")),
+            Some((Reason::Permission, "no permission to search the directory")),
         ),
         Err(_) => (None, Some((Reason::NotASocket, "it is not a socket"))),
     };
@@ -314,7 +315,7 @@ fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     if let Some(socket) = &socket
         && !may_connect(socket).unwrap_or(true)
     {
-        let detail = format!("{address} is open to {owner} alone");
+        let detail = format!("{address} is accessible only to {owner}");
         obstacle = Some(Obstacle::new(Reason::Permission, detail, remedy));
     }
     Some(Process {
@@ -330,7 +331,7 @@ fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     })
 }
 
-/// `None` when a process listens on the socket, or it was deleted meanwhile.
+/// Returns `None` if a process listens on the socket, or if the socket was deleted in the meantime.
 fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
     match try_connect(&path) {
         Err(Errno::CONNREFUSED) => Some(StaleSocket {
@@ -350,7 +351,7 @@ fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
 fn try_connect(path: &Path) -> Result<(), Errno> {
     let file = SocketAddress::found(None, path).open()?;
     let address = SocketAddrUnix::new(descriptor_path(&file))?;
-    // Not blocking: a full queue of connections means that a process listens.
+    // The socket is non-blocking. A full connection queue means that a process listens.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &address)

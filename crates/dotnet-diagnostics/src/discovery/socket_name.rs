@@ -2,26 +2,25 @@
 
 use std::fmt;
 
-/// Longest path in bytes that a runtime can listen on: `sun_path` has 108 bytes with the final NUL. (A client can reach
-/// longer ones through a file descriptor.)
+/// Maximum length of the path of a listening socket, in bytes: `sun_path` has 108 bytes including the final NUL. A
+/// client can connect to longer paths through a file descriptor.
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 const PREFIX: &str = "dotnet-diagnostic-";
 const SUFFIX: &str = "-socket";
 
-/// The parts of a socket's file name: `dotnet-diagnostic-{pid}-{key}-socket`.
+/// The parts of a socket file name: `dotnet-diagnostic-{pid}-{key}-socket`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketName {
-    /// Process id in the runtime's own pid namespace.
+    /// Process id in the pid namespace of the runtime.
     pub pid: u32,
-    /// Start time of the process in clock ticks since boot (field 22 of its `stat`); 0 when the runtime could not read
-    /// it.
+    /// Start time of the process in clock ticks since boot (field 22 of `stat`); 0 if the runtime could not read it.
     pub key: u64,
 }
 
 impl SocketName {
-    /// Reads a file name. `None` for anything else, the sockets of dotnet-dsrouter (`dotnet-diagnostic-dsrouter-...`)
-    /// included: no runtime listens on those.
+    /// Parses a file name. Returns `None` for any other name, including the sockets of dotnet-dsrouter
+    /// (`dotnet-diagnostic-dsrouter-...`), on which no runtime listens.
     pub fn parse(name: &str) -> Option<Self> {
         let (pid, key) = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once('-')?;
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -45,10 +44,10 @@ impl fmt::Display for SocketName {
 mod tests {
     use super::*;
 
-    /// Scenario: names as runtimes, dsrouter and others make them.
-    /// Guarantee: only a runtime's is read, and it is written the same way.
+    /// Scenario: names are created by runtimes, dsrouter and other programs.
+    /// Guarantee: only the name of a runtime's socket is parsed, and it round-trips.
     #[test]
-    fn only_runtimes_names_are_read() {
+    fn only_runtime_socket_name_is_parsed() {
         let name = "dotnet-diagnostic-1234-9876543-socket";
         assert_eq!(
             SocketName::parse(name),

@@ -1,4 +1,4 @@
-//! A parser of `/proc/PID/net/unix`, the kernel's table of Unix sockets: a pure function of its bytes.
+//! A parser for `/proc/PID/net/unix`, the kernel's table of Unix sockets, as a pure function.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,24 +8,23 @@ use super::socket_name::SocketName;
 
 /// Listening flag (`__SO_ACCEPTCON`).
 const LISTENING: u32 = 0x0001_0000;
-/// State of a connection that was accepted (`SS_CONNECTED`). One that still waits in the queue is `SS_CONNECTING`, 2.
+/// State of an accepted connection (`SS_CONNECTED`). A connection that is still queued is `SS_CONNECTING`, 2.
 const CONNECTED: u32 = 3;
-/// Longest line that is read: seven short fields, and a path of at most 108 bytes.
+/// Maximum length of a line, in bytes: seven short fields, and a path of at most 108 bytes.
 const MAX_LINE: usize = 512;
 
-/// The fields of a line that are used, as `unix_seq_show` writes them: `Num RefCount Protocol Flags Type St Inode
-/// Path`.
+/// The relevant fields of a line in the format of `unix_seq_show`: `Num RefCount Protocol Flags Type St Inode Path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     flags: u32,
     state: u32,
     inode: u64,
-    /// As it was bound, by whom it was bound; `@...` is abstract. A path may hold blanks.
+    /// Path as passed to `bind` by the listener; `@...` is abstract. A path can contain blanks.
     pub(super) path: &'a [u8],
 }
 
 impl<'a> Line<'a> {
-    /// `None`: the socket has no path, or the line is cut.
+    /// Parses a line. Returns `None` if the socket has no path, or if the line is truncated.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let mut rest = line;
         let mut fields = [b"".as_slice(); 7];
@@ -48,7 +47,7 @@ impl<'a> Line<'a> {
         self.flags & LISTENING != 0
     }
 
-    /// The runtime that the path's file name is of.
+    /// Returns the runtime in the file name of the path.
     pub(super) fn runtime(&self) -> Option<SocketName> {
         if !self.path.starts_with(b"/") {
             return None;
@@ -62,32 +61,32 @@ impl<'a> Line<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcceptedConnection<'a> {
-    /// The name in the socket's path.
+    /// Name in the path of the socket.
     pub name: SocketName,
-    /// The path, as whoever listens bound it: in its own mount namespace.
+    /// Path as bound by the listener, in its own mount namespace.
     pub path: &'a Path,
-    /// The runtime's end of the connection: no other socket of the host has this number as long as it is open.
+    /// Inode of the runtime's end of the connection. It is unique on the host while the connection is open.
     pub inode: u64,
 }
 
-/// Finds the accepted connections to runtimes in `/proc/PID/net/unix`, piece by piece: the table of a host may be long.
+/// Finds accepted connections to runtimes in `/proc/PID/net/unix`, in chunks because the table of a host can be long.
 ///
-/// The kernel lists the runtime's end of a connection in the network namespace of whoever *connected*
-/// (`unix_stream_connect`): a process's table has the connections of tools in its own pod, and those of tools on the
-/// host are in the host's.
+/// The kernel lists the runtime's end of a connection in the network namespace of the process that *connected*
+/// (`unix_stream_connect`). The table of a process contains the connections of tools in its own pod, and the table of
+/// the host contains the connections of tools on the host.
 ///
-/// Anybody may bind any path in a mount namespace of its own, so that an entry proves nothing. A connection that the
-/// runtime has not accepted yet is left out, as no command of it has been read.
+/// Any process can bind any path in its own mount namespace, so an entry proves nothing. A connection that the runtime
+/// has not accepted yet is omitted, because no command of it has been read.
 #[derive(Clone, Debug, Default)]
 pub struct AcceptedConnections {
-    /// The beginning of a line whose end has not come.
+    /// The start of a line whose end has not been received.
     line: Vec<u8>,
-    /// It is too long, and left out.
+    /// Whether the current line is too long and is skipped.
     skips: bool,
 }
 
 impl AcceptedConnections {
-    /// Takes the next piece of the table. What follows the last line feed waits for the next piece.
+    /// Consumes the next chunk of the table. Bytes after the last line feed are retained for the next chunk.
     pub fn take(&mut self, piece: &[u8], mut found: impl FnMut(AcceptedConnection<'_>)) {
         let mut lines = piece.split(|&byte| byte == b'\n');
         let rest = lines.next_back().unwrap_or_default();
@@ -151,11 +150,11 @@ mod tests {
         found
     }
 
-    /// Scenario: a table as Linux 6.18 wrote it: a listener, a connection that waits to be accepted, accepted ones,
-    /// one without a path, one on an abstract name, others' and a cut line.
-    /// Guarantee: the accepted connections to paths of runtimes are found, and no others.
+    /// Scenario: the table is from Linux 6.18: a listener, a queued connection, accepted connections, a connection
+    /// without a path, a connection with an abstract name, sockets of other programs and a truncated line.
+    /// Guarantee: only the accepted connections to runtime paths are found.
     #[test]
-    fn accepted_connections_are_found() {
+    fn accepted_connection_is_found() {
         let name = |pid, key| SocketName { pid, key };
         let expected = [
             (name(3, 4), "/tmp/dotnet-diagnostic-3-4-socket".to_owned(), 477_654),
@@ -164,10 +163,10 @@ mod tests {
         assert_eq!(found_in(&[TABLE]), expected);
     }
 
-    /// Scenario: the same table in two pieces, cut at every byte, and in pieces of one byte.
-    /// Guarantee: the same connections.
+    /// Scenario: the table arrives in two chunks, cut at every byte, and in chunks of one byte.
+    /// Guarantee: the same connections are found.
     #[test]
-    fn pieces_make_no_difference() {
+    fn chunk_size_does_not_change_result() {
         let whole = found_in(&[TABLE]);
         for cut in 0..TABLE.len() {
             let (a, b) = TABLE.split_at(cut);
@@ -177,10 +176,10 @@ mod tests {
         assert_eq!(found_in(&bytes), whole);
     }
 
-    /// Scenario: a line that never ends, in many pieces, and the table after it.
-    /// Guarantee: at most one line's bytes are kept, and the lines after it are found.
+    /// Scenario: a line is very long and arrives in many chunks; the table follows.
+    /// Guarantee: at most one line is retained, and the lines after it are found.
     #[test]
-    fn a_line_without_an_end_is_bounded() {
+    fn endless_line_is_bounded() {
         let (mut table, mut found) = (AcceptedConnections::default(), 0);
         for _ in 0..10_000 {
             table.take(&[b'x'; 100], |_| found += 1);

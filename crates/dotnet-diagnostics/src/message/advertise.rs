@@ -1,4 +1,4 @@
-//! What a runtime sends first when it connects to us.
+//! The first message of a runtime that connects to a tool.
 
 use super::error::MessageError;
 use super::primitive::{Fields, Payload};
@@ -6,30 +6,32 @@ use super::process_info::Cookie;
 
 /// First bytes of an advertise message.
 pub const ADVERTISE_MAGIC: [u8; 8] = *b"ADVR_V1\0";
-/// Size of an advertise message in bytes: magic, cookie (16), pid (u64), reserved (u16).
+/// Size of an advertise message, in bytes: magic, cookie (16), pid (u64), reserved (u16).
 pub const ADVERTISE_BYTES: usize = 34;
 
-/// A runtime that connected to a reverse port. Nothing is sent back; the connection then waits for one command.
+/// An advertise message of a runtime that connected to a reverse port. The tool sends no reply; the connection then
+/// waits for one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertise {
-    /// Identifies this runtime for its whole life, over all of its connections.
+    /// Identity of the runtime, which is the same for all its connections.
     pub cookie: Cookie,
-    /// Process id in the runtime's own pid namespace.
+    /// Process id in the pid namespace of the runtime.
     pub pid: u64,
 }
 
 impl Advertise {
-    /// The message on the wire.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut message = Payload::default();
         message.raw(&ADVERTISE_MAGIC).raw(&self.cookie.0).u64(self.pid).u16(0);
         message.bytes
     }
 
-    /// Reads the first [`ADVERTISE_BYTES`] bytes of a connection.
+    /// Decodes the first [`ADVERTISE_BYTES`] bytes of a connection.
     ///
     /// # Errors
-    /// [`MessageError::Magic`] when it is something else, [`MessageError::Short`] when bytes are missing.
+    /// Returns [`MessageError::Magic`] if the bytes are not an advertise message, or [`MessageError::Short`] if bytes
+    /// are missing.
     pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
         for (offset, (&found, &expected)) in bytes.iter().zip(&ADVERTISE_MAGIC).enumerate() {
             if found != expected {
@@ -56,8 +58,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: any advertise message, cut anywhere.
-        /// Guarantee: whole it comes back, cut it is an error.
+        /// Scenario: any advertise message is encoded, and cut at every position.
+        /// Guarantee: the complete message round-trips, and a truncated message is an error.
         #[test]
         fn advertise_round_trips(cookie: [u8; 16], pid: u64) {
             let advertise = Advertise { cookie: Cookie(cookie), pid };
@@ -71,10 +73,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a client that speaks the other direction's protocol connects.
-    /// Guarantee: refused at the first byte that differs.
+    /// Scenario: a client connects that sends messages of the opposite direction.
+    /// Guarantee: the message is refused at the first byte that differs.
     #[test]
-    fn a_command_is_no_advertise() {
+    fn command_is_not_an_advertise_message() {
         let error = Advertise::decode(b"DOTNET_IPC_V1\0").unwrap_err();
         assert_eq!(
             error,

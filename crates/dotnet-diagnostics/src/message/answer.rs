@@ -1,64 +1,65 @@
-//! What a runtime answers.
+//! Responses of a runtime.
 
 use super::error::MessageError;
 use super::frame::{Frame, encode_frame};
 use super::primitive::{Fields, Payload};
 use super::runtime_error::RuntimeError;
 
-/// Command set of answers.
+/// Command set of responses.
 const ANSWER_SET: u8 = 0xff;
 const ANSWER_OK: u8 = 0x00;
 const ANSWER_ERROR: u8 = 0xff;
 
-/// Largest environment block that is read, in bytes. Linux gives a process at most 6 MB of arguments and environment at
-/// its start; in UTF-16 that doubles.
+/// Maximum size of an environment block, in bytes. Linux limits arguments and environment of a process to 6 MB at its
+/// start, which doubles in UTF-16.
 pub const MAX_ENVIRONMENT_BYTES: u32 = 16 << 20;
-/// Most variables that are read: an empty one takes 4 bytes on the wire and twelve times that in memory.
+/// Maximum number of variables. An empty variable takes 4 bytes in the message and twelve times that in memory.
 pub const MAX_ENVIRONMENT_VARIABLES: u32 = 1 << 17;
 
-/// A runtime's answer to a command.
+/// A runtime's response to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// Done; the payload's layout is the command's.
+    /// The command succeeded. The layout of the payload depends on the command.
     Ok(&'a [u8]),
-    /// Refused, with the runtime's reason.
+    /// The command was refused, with the runtime's reason.
     Error(RuntimeError),
 }
 
-/// One variable of a process. Both strings are the target's: escape them before showing them.
+/// An environment variable of a process. Both strings are under the control of the target: escape them before
+/// displaying them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentVariable {
-    /// Before the first `=`.
+    /// Text before the first `=`.
     pub name: String,
-    /// After it; `None` when there is none.
+    /// Text after the first `=`; `None` if there is no `=`.
     pub value: Option<String>,
 }
 
 impl<'a> Answer<'a> {
-    /// Reads an answer.
+    /// Decodes a response.
     ///
     /// # Errors
-    /// [`MessageError::UnexpectedCommand`] when the frame is a command, [`MessageError::Short`] when an error has no
-    /// code.
+    /// Returns [`MessageError::UnexpectedCommand`] if the frame is a command, or [`MessageError::Short`] if an error
+    /// response has no code.
     pub fn decode(frame: Frame<'a>) -> Result<Self, MessageError> {
         match (frame.set, frame.id) {
             (ANSWER_SET, ANSWER_OK) => Ok(Self::Ok(frame.payload)),
             (ANSWER_SET, ANSWER_ERROR) => {
-                let hresult = Fields::new(frame.payload).u32("the HRESULT of an error answer")?;
+                let hresult = Fields::new(frame.payload).u32("the HRESULT of an error response")?;
                 Ok(Self::Error(RuntimeError::from_hresult(hresult)))
             }
             (set, id) => Err(MessageError::UnexpectedCommand {
                 set,
                 id,
-                expected: "an answer (set 0xff, id 0x00 or 0xff)",
+                expected: "a response (set 0xff, id 0x00 or 0xff)",
             }),
         }
     }
 
-    /// The whole frame, as a runtime sends it (for simulated runtimes).
+    /// Encodes the complete frame, as a runtime sends it (for simulated runtimes).
     ///
     /// # Errors
-    /// [`MessageError::Limit`] when the payload is too large.
+    /// Returns [`MessageError::Limit`] if the payload is too large.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
         match self {
             Self::Ok(payload) => encode_frame(ANSWER_SET, ANSWER_OK, payload),
@@ -67,18 +68,19 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The session id in the OK answer to CollectTracing and StopTracing.
+/// Decodes the session id from the OK response to CollectTracing and StopTracing.
 ///
 /// # Errors
-/// [`MessageError::Short`] when it is missing.
+/// Returns [`MessageError::Short`] if the id is missing.
 pub fn decode_session_id(payload: &[u8]) -> Result<u64, MessageError> {
     Fields::new(payload).u64("the session id")
 }
 
-/// The length in bytes of the environment block that follows the OK answer to ProcessEnvironment.
+/// Decodes the length, in bytes, of the environment block that follows the OK response to ProcessEnvironment.
 ///
 /// # Errors
-/// [`MessageError::Short`] when it is missing, [`MessageError::Limit`] above [`MAX_ENVIRONMENT_BYTES`].
+/// Returns [`MessageError::Short`] if the length is missing, or [`MessageError::Limit`] if it exceeds
+/// [`MAX_ENVIRONMENT_BYTES`].
 pub fn decode_environment_header(payload: &[u8]) -> Result<u32, MessageError> {
     const READING: &str = "the length of the environment block in bytes";
     let length = Fields::new(payload).u32(READING)?;
@@ -92,11 +94,11 @@ pub fn decode_environment_header(payload: &[u8]) -> Result<u32, MessageError> {
     Ok(length)
 }
 
-/// Reads an environment block: a count, then that many strings `NAME=value`.
+/// Decodes an environment block: a count, followed by that number of `NAME=value` strings.
 ///
 /// # Errors
-/// [`MessageError::Short`] when the block ends inside a variable, [`MessageError::Limit`] above
-/// [`MAX_ENVIRONMENT_VARIABLES`].
+/// Returns [`MessageError::Short`] if the block ends inside a variable, or [`MessageError::Limit`] if it has more than
+/// [`MAX_ENVIRONMENT_VARIABLES`] variables.
 pub fn decode_environment(block: &[u8]) -> Result<Vec<EnvironmentVariable>, MessageError> {
     const COUNT: &str = "the number of environment variables";
     let mut fields = Fields::new(block);
@@ -125,10 +127,10 @@ pub fn decode_environment(block: &[u8]) -> Result<Vec<EnvironmentVariable>, Mess
     Ok(variables)
 }
 
-/// Writes the answer to ProcessEnvironment with its block, as a runtime does (for simulated runtimes).
+/// Encodes the response to ProcessEnvironment with its block, as a runtime does (for simulated runtimes).
 ///
 /// # Errors
-/// [`MessageError::NulInString`] when a string holds a NUL.
+/// Returns [`MessageError::NulInString`] if a string contains a NUL.
 pub fn encode_environment(variables: &[EnvironmentVariable]) -> Result<Vec<u8>, MessageError> {
     let mut block = Payload::default();
     block.count("the number of environment variables", variables.len())?;
@@ -151,10 +153,10 @@ mod tests {
     use super::super::frame::{Progress, decode_frame};
     use super::*;
 
-    /// Scenario: the 24-byte error that a runtime sends for a command that it does not know.
-    /// Guarantee: read as that error; one without its code is refused.
+    /// Scenario: a runtime sends the 24-byte error for an unknown command.
+    /// Guarantee: the error is decoded; an error without its code and a command are refused.
     #[test]
-    fn errors_are_24_bytes() {
+    fn error_response_has_24_bytes() {
         let bytes = Answer::Error(RuntimeError::UnknownCommand).encode().unwrap();
         assert_eq!(bytes.len(), 24);
         let Progress::Complete { frame, .. } = decode_frame(&bytes).unwrap() else {
@@ -173,10 +175,10 @@ mod tests {
         ));
     }
 
-    /// Scenario: an environment block of 4 GB is announced, and one whose count is larger than its bytes.
-    /// Guarantee: both are errors, before anything of that size is allocated.
+    /// Scenario: an environment block of 4 GB is announced, and a block has a count larger than its size.
+    /// Guarantee: both are errors, before memory of that size is allocated.
     #[test]
-    fn lengths_are_not_believed() {
+    fn claimed_length_is_checked() {
         let huge = [0xff, 0xff, 0xff, 0xff, 0, 0];
         assert!(matches!(
             decode_environment_header(&huge),
@@ -193,10 +195,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any environment, with and without values.
-        /// Guarantee: it comes back, and a cut block is an error.
+        /// Scenario: any environment has variables with and without values.
+        /// Guarantee: the environment round-trips, and a truncated block is an error.
         #[test]
-        fn environments_round_trip(pairs in proptest::collection::vec(("[^\0=]{1,9}", proptest::option::of("[^\0]{0,9}")), 0..9)) {
+        fn environment_round_trips(pairs in proptest::collection::vec(("[^\0=]{1,9}", proptest::option::of("[^\0]{0,9}")), 0..9)) {
             let variables: Vec<_> =
                 pairs.into_iter().map(|(name, value)| EnvironmentVariable { name, value }).collect();
             let bytes = encode_environment(&variables).unwrap();

@@ -1,43 +1,43 @@
-//! The commands of the protocol, with their numbers on the wire.
+//! The commands of the protocol with their numbers.
 
 use std::fmt;
 
 /// A command of the protocol.
 ///
-/// Only commands that leave the target as it is (or resume it) are known here: dumps, profilers, start-up hooks and
-/// changes of its environment are left out on purpose.
+/// Only commands that do not change the target (or resume it) are included. Dumps, profilers, startup hooks and changes
+/// to the environment are deliberately omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Command {
-    /// Ends an event session (.NET Core 3.0 and later).
+    /// Stops an event session (.NET Core 3.0 and later).
     StopTracing,
     /// Starts an event session, see [`CollectVersion`].
     CollectTracing(CollectVersion),
     /// Identifies the process, see [`InfoVersion`].
     ProcessInfo(InfoVersion),
-    /// Resumes a runtime that was suspended at its start (.NET 5 and later).
+    /// Resumes a runtime that was suspended at startup (.NET 5 and later).
     ResumeRuntime,
-    /// Reads the environment that the process has now (.NET 5 and later).
+    /// Reads the current environment of the process (.NET 5 and later).
     ProcessEnvironment,
 }
 
-/// Which form of CollectTracing: later ones can ask for more.
+/// A variant of CollectTracing. Later variants have more options.
 ///
-/// The first form (command 0x0202) always collects a rundown and is never used.
+/// The first variant (command 0x0202) always collects a rundown and is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CollectVersion {
     /// CollectTracing2, .NET Core 3.0 and later: rundown on or off; stacks are always collected.
     V2,
     /// CollectTracing3, .NET 9 and later (8.0.33 refuses it): stacks on or off.
     V3,
-    /// CollectTracing4, .NET 9 and later: the rundown's keyword.
+    /// CollectTracing4, .NET 9 and later: keyword of the rundown.
     V4,
     /// CollectTracing5, .NET 10 and later: event ids per provider.
     V5,
-    /// CollectTracing6, .NET 11 and later: what happens while the buffers are full.
+    /// CollectTracing6, .NET 11 and later: behaviour while the buffers are full.
     V6,
 }
 
-/// Which form of ProcessInfo: later ones have more fields.
+/// A variant of ProcessInfo. Later variants have more fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum InfoVersion {
     /// ProcessInfo, .NET 5 and later.
@@ -49,7 +49,7 @@ pub enum InfoVersion {
 }
 
 impl Command {
-    /// Every command that this crate implements, in the order of their numbers.
+    /// Every command that this crate implements, ordered by number.
     pub const ALL: [Self; 11] = [
         Self::StopTracing,
         Self::CollectTracing(CollectVersion::V2),
@@ -64,7 +64,7 @@ impl Command {
         Self::ProcessInfo(InfoVersion::V3),
     ];
 
-    /// Command set on the wire: 2 EventPipe, 4 process.
+    /// Returns the number of the command set: 2 EventPipe, 4 process.
     pub const fn set(self) -> u8 {
         match self {
             Self::StopTracing | Self::CollectTracing(_) => 0x02,
@@ -72,7 +72,7 @@ impl Command {
         }
     }
 
-    /// Command id on the wire.
+    /// Returns the command id.
     pub const fn id(self) -> u8 {
         match self {
             Self::StopTracing => 0x01,
@@ -89,14 +89,14 @@ impl Command {
         }
     }
 
-    /// The command with these numbers, if it is one of [`Command::ALL`].
+    /// Returns the command with these numbers, or `None` if it is not one of [`Command::ALL`].
     pub fn from_wire(set: u8, id: u8) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|command| command.set() == set && command.id() == id)
     }
 
-    /// The command's name in the protocol's document.
+    /// Returns the name of the command in the protocol documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Self::StopTracing => "StopTracing",
@@ -113,7 +113,7 @@ impl Command {
         }
     }
 
-    /// The command's bit in a set of commands.
+    /// Returns the bit of the command in a set of commands.
     pub(crate) fn bit(self) -> u32 {
         Self::ALL
             .iter()
@@ -144,10 +144,10 @@ impl fmt::Display for Command {
 mod tests {
     use super::*;
 
-    /// Scenario: every command through its numbers.
-    /// Guarantee: each has numbers of its own, those of the protocol's table.
+    /// Scenario: every command is converted to its numbers and back.
+    /// Guarantee: the numbers are unique and match the table of the protocol.
     #[test]
-    fn numbers_are_the_protocols() {
+    fn numbers_match_the_protocol() {
         let wire: Vec<_> = Command::ALL.iter().map(|c| (c.name(), c.set(), c.id())).collect();
         let table = [
             ("StopTracing", 2, 1),
@@ -166,6 +166,10 @@ mod tests {
         for command in Command::ALL {
             assert_eq!(Command::from_wire(command.set(), command.id()), Some(command));
         }
-        assert_eq!(Command::from_wire(0x01, 0x01), None, "dumps are not spoken");
+        assert_eq!(
+            Command::from_wire(0x01, 0x01),
+            None,
+            "dump commands are not implemented"
+        );
     }
 }

@@ -1,101 +1,101 @@
-//! Why bytes are no message, or why a request cannot become one.
+//! Errors of messages that cannot be decoded or encoded.
 
-/// Why bytes are no message, or why a request cannot become one.
+/// Error returned if bytes are not a valid message, or if a request cannot be encoded.
 ///
-/// It knows the message alone. Which process sent it and in answer to which command is added by [`crate::Error`].
+/// The error describes only the message. [`crate::Error`] adds the process and the command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
     /// The bytes do not start with the protocol's magic.
-    #[error("byte {offset} of the {expected} magic is 0x{found:02x}: it is not a .NET runtime that listens there")]
+    #[error("byte {offset} of the {expected} magic is 0x{found:02x}: the listener is not a .NET runtime")]
     Magic {
-        /// Name of the magic that was expected: `DOTNET_IPC_V1` or `ADVR_V1`.
+        /// Name of the expected magic: `DOTNET_IPC_V1` or `ADVR_V1`.
         expected: &'static str,
         /// Offset of the first byte that differs.
         offset: usize,
-        /// That byte.
+        /// Value of that byte.
         found: u8,
     },
     /// The size field of a header is smaller than the header.
-    #[error("the size field (offset 14) says {size} bytes, fewer than the 20 of the header itself")]
+    #[error("the size field (offset 14) is {size} bytes, less than the header of 20 bytes")]
     FrameSize {
-        /// The size field.
+        /// Value of the size field.
         size: u16,
     },
     /// The payload ends inside a field.
-    #[error("{reading} at offset {offset} of the payload needs {needed} bytes, {left} are left")]
+    #[error("{reading} at offset {offset} of the payload needs {needed} bytes, but only {left} are left")]
     Short {
-        /// The field.
+        /// Name of the field.
         reading: &'static str,
-        /// Where it starts in the payload.
+        /// Offset of the field in the payload.
         offset: usize,
-        /// How many bytes it needs.
+        /// Number of bytes required.
         needed: usize,
-        /// How many there are.
+        /// Number of bytes available.
         left: usize,
     },
-    /// A number is outside of what the protocol allows or of what this library accepts.
-    #[error("{reading} is {value}; {limit} is the limit")]
+    /// A number exceeds a limit of the protocol or of this crate.
+    #[error("{reading} is {value}; the limit is {limit}")]
     Limit {
-        /// The number.
+        /// Name of the number.
         reading: &'static str,
-        /// Its value.
+        /// Value of the number.
         value: u64,
-        /// The largest value that is accepted.
+        /// Maximum accepted value.
         limit: u64,
     },
-    /// The command set and id are none that is expected here.
-    #[error("command set 0x{set:02x}, id 0x{id:02x} came where {expected} was expected")]
+    /// The command set and id are not expected here.
+    #[error("received command set 0x{set:02x}, id 0x{id:02x}; expected {expected}")]
     UnexpectedCommand {
         /// Command set.
         set: u8,
         /// Command id.
         id: u8,
-        /// What was expected.
+        /// The expected message.
         expected: &'static str,
     },
-    /// A string of a request holds a NUL, which would end it early in the runtime.
-    #[error("{writing} holds a NUL character at character {at}")]
+    /// A string of a request contains a NUL, which would terminate it in the runtime.
+    #[error("{writing} contains a NUL at character {at}")]
     NulInString {
-        /// The string.
+        /// Name of the string.
         writing: &'static str,
         /// Index of the character.
         at: usize,
     },
-    /// The session asks for no provider, or for more than the runtime takes.
-    #[error("a session needs 1 to {limit} providers, this one has {count}")]
+    /// The session has no providers, or more than the runtime accepts.
+    #[error("a session needs 1 to {limit} providers; this session has {count}")]
     ProviderCount {
-        /// Providers asked for.
+        /// Number of providers in the session.
         count: usize,
-        /// The runtime's limit.
+        /// Limit of the runtime.
         limit: usize,
     },
-    /// A provider without a name.
+    /// A provider has no name.
     #[error("provider {index} has no name")]
     ProviderName {
         /// Index in the list of providers.
         index: usize,
     },
-    /// A level above 5 (verbose).
-    #[error("provider {provider} asks for level {level}; levels are 0 (always) to 5 (verbose)")]
+    /// A level is above 5 (verbose).
+    #[error("provider {provider} has level {level}; valid levels are 0 (always) to 5 (verbose)")]
     Level {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
-        /// The level asked for.
+        /// Level of the provider.
         level: u32,
     },
-    /// A buffer of no size.
+    /// The buffer size is zero.
     #[error("a session needs a buffer of at least 1 MB")]
     NoBuffer,
-    /// Keywords that would make the target collect garbage or walk its heap.
+    /// The keywords would cause the target to collect garbage or to walk its heap.
     #[error(
-        "keywords 0x{keywords:x} of {provider} make the target run garbage collections or walk its heap; leave them \
-         out, or set allow_inducing_keywords if that is wanted"
+        "keywords 0x{keywords:x} of {provider} make the target run garbage collections or walk its heap; remove \
+         them, or set allow_inducing_keywords if this is intended"
     )]
     InducingKeywords {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
-        /// The offending bits.
+        /// The keywords in question.
         keywords: u64,
     },
 }

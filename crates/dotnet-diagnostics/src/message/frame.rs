@@ -1,49 +1,49 @@
-//! The frame around every request and answer.
+//! The frame of every request and response.
 
 use super::error::MessageError;
 
 /// First bytes of every frame.
 pub const MAGIC: [u8; 14] = *b"DOTNET_IPC_V1\0";
-/// Size of the header in bytes: magic, size (u16), command set (u8), command id (u8), reserved (u16).
+/// Size of the header, in bytes: magic, size (u16), command set (u8), command id (u8), reserved (u16).
 pub const HEADER_BYTES: usize = 20;
-/// Largest frame in bytes, header included: the size field has 16 bits.
+/// Maximum size of a frame including its header, in bytes. The size field has 16 bits.
 pub const MAX_FRAME_BYTES: usize = u16::MAX as usize;
-/// Largest payload in bytes.
+/// Maximum size of a payload, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_FRAME_BYTES - HEADER_BYTES;
 
-/// A whole frame, borrowed from the buffer that it was read into.
+/// A complete frame, borrowed from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Command set; 0xFF for answers.
+    /// Command set; 0xFF for responses.
     pub set: u8,
     /// Command id in the set.
     pub id: u8,
-    /// What follows the header.
+    /// Bytes after the header.
     pub payload: &'a [u8],
 }
 
-/// What a buffer holds so far.
+/// The result of decoding the buffered bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// Not a whole frame yet.
+    /// The frame is incomplete.
     Incomplete {
-        /// Length in bytes that the buffer must have before it is worth asking again: the header's, then the frame's.
-        /// A reader that never reads past it leaves the bytes behind the frame in the socket.
+        /// Buffer length required before the next attempt, in bytes: first for the header, then for the frame. A reader
+        /// that never reads beyond this length leaves the bytes after the frame in the socket.
         needed: usize,
     },
-    /// A whole frame. Bytes behind it belong to what follows (an event stream, an environment block).
+    /// The frame is complete. Bytes after it belong to the following data (an event stream, an environment block).
     Complete {
         /// The frame.
         frame: Frame<'a>,
-        /// How many bytes of the buffer it took.
+        /// Length of the frame in the buffer, in bytes.
         consumed: usize,
     },
 }
 
-/// Writes a frame.
+/// Encodes a frame.
 ///
 /// # Errors
-/// [`MessageError::Limit`] when the payload is larger than [`MAX_PAYLOAD_BYTES`].
+/// Returns [`MessageError::Limit`] if the payload is larger than [`MAX_PAYLOAD_BYTES`].
 pub fn encode_frame(set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, MessageError> {
     let length = HEADER_BYTES + payload.len();
     let size = u16::try_from(length).map_err(|_| MessageError::Limit {
@@ -59,13 +59,13 @@ pub fn encode_frame(set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, MessageE
     Ok(frame)
 }
 
-/// Reads a frame from the start of a buffer that may still be incomplete.
+/// Decodes a frame from the start of a buffer that can still be incomplete.
 ///
-/// Invalid magic is reported by its first invalid byte, before the header is whole: a foreign protocol need not send 20
-/// bytes.
+/// An invalid magic is reported at its first invalid byte, before the header is complete, because a peer with a foreign
+/// protocol may never send 20 bytes.
 ///
 /// # Errors
-/// [`MessageError::Magic`] and [`MessageError::FrameSize`]: no later byte can make a frame of this buffer.
+/// Returns [`MessageError::Magic`] or [`MessageError::FrameSize`] if no further bytes can turn the buffer into a frame.
 pub fn decode_frame(buffer: &[u8]) -> Result<Progress<'_>, MessageError> {
     for (offset, (&found, &expected)) in buffer.iter().zip(&MAGIC).enumerate() {
         if found != expected {
@@ -101,19 +101,19 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: a frame whose size field is 19, one less than the header.
-    /// Guarantee: an error with that size, not an underflow.
+    /// Scenario: the size field of a frame is 19, one less than the header.
+    /// Guarantee: the frame is an error with that size, not an underflow.
     #[test]
-    fn a_size_below_the_header_is_refused() {
+    fn size_below_header_is_refused() {
         let mut frame = encode_frame(1, 2, &[]).unwrap();
         frame[14] = 19;
         assert_eq!(decode_frame(&frame), Err(MessageError::FrameSize { size: 19 }));
     }
 
-    /// Scenario: an HTTP server answers.
-    /// Guarantee: the first byte is enough to refuse it.
+    /// Scenario: an HTTP server responds.
+    /// Guarantee: the response is refused at its first byte.
     #[test]
-    fn foreign_bytes_are_refused_at_once() {
+    fn foreign_bytes_are_refused_at_first_byte() {
         let error = decode_frame(b"H").unwrap_err();
         assert_eq!(
             error,
@@ -125,10 +125,10 @@ mod tests {
         );
     }
 
-    /// Scenario: payloads of the largest size and of one byte more.
-    /// Guarantee: the first round-trips, the second is refused with the limit.
+    /// Scenario: payloads have the maximum size, and one byte more.
+    /// Guarantee: the first payload round-trips, and the second is refused with the limit.
     #[test]
-    fn the_largest_payload_is_65515_bytes() {
+    fn largest_payload_has_65515_bytes() {
         let payload = vec![7; MAX_PAYLOAD_BYTES];
         let bytes = encode_frame(4, 0, &payload).unwrap();
         let Progress::Complete { frame, consumed } = decode_frame(&bytes).unwrap() else {
@@ -142,11 +142,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any frame, followed by bytes of a stream, cut anywhere.
-        /// Guarantee: a cut frame asks for more than it has and never for more than the frame; a whole one comes back
-        /// and leaves the stream's bytes alone.
+        /// Scenario: any frame is followed by bytes of a stream, and cut at every position.
+        /// Guarantee: a truncated frame requests more bytes than it has and not more than the frame; a complete frame
+        /// round-trips without the bytes of the stream.
         #[test]
-        fn frames_round_trip_at_every_cut(set: u8, id: u8, payload: Vec<u8>, stream: Vec<u8>) {
+        fn frame_round_trips_at_every_cut(set: u8, id: u8, payload: Vec<u8>, stream: Vec<u8>) {
             let bytes = encode_frame(set, id, &payload).unwrap();
             for cut in 0..bytes.len() {
                 match decode_frame(&bytes[..cut]).unwrap() {

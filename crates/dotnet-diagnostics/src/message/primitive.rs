@@ -1,8 +1,8 @@
-//! Fields of a payload: little-endian integers, counted UTF-16 strings, GUIDs.
+//! The fields of a payload: little-endian integers, counted UTF-16 strings, GUIDs.
 
 use super::error::MessageError;
 
-/// Reads the fields of a payload one after the other.
+/// Reads the fields of a payload in order.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     payload: &'a [u8],
@@ -52,14 +52,15 @@ impl<'a> Fields<'a> {
         self.array(reading).map(u64::from_le_bytes)
     }
 
-    /// One byte: 0 is false, everything else is true, as in the runtime.
+    /// Reads one byte: 0 is false, all other values are true, as in the runtime.
     pub(super) fn bool(&mut self, reading: &'static str) -> Result<bool, MessageError> {
         self.array::<1>(reading).map(|byte| byte != [0])
     }
 
-    /// A count of UTF-16 units with the terminating NUL, then the units. A count of 0 is the empty string.
+    /// Reads a count of UTF-16 units including the terminating NUL, followed by the units. A count of 0 is the empty
+    /// string.
     ///
-    /// Lone surrogates become U+FFFD: command lines and variables are whatever the process was given.
+    /// Lone surrogates become U+FFFD, because command lines and variables can contain any units.
     pub(super) fn string(&mut self, reading: &'static str) -> Result<String, MessageError> {
         let units = self.u32(reading)? as usize;
         let bytes = self.bytes(units.saturating_mul(2), reading)?;
@@ -74,7 +75,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Writes the fields of a payload one after the other.
+/// Writes the fields of a payload in order.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) bytes: Vec<u8>,
@@ -102,7 +103,7 @@ impl Payload {
         self
     }
 
-    /// The number of elements of a list, each of which takes at least four bytes of a frame.
+    /// Writes the number of elements of a list. Each element takes at least four bytes of a frame.
     pub(super) fn count(&mut self, writing: &'static str, count: usize) -> Result<&mut Self, MessageError> {
         let limit = super::MAX_PAYLOAD_BYTES / 4;
         match u32::try_from(count) {
@@ -115,7 +116,7 @@ impl Payload {
         }
     }
 
-    /// The empty string is written as a count of 0, which the runtime reads as null.
+    /// Writes a string. The empty string is written as a count of 0, which the runtime interprets as null.
     pub(super) fn string(&mut self, writing: &'static str, text: &str) -> Result<&mut Self, MessageError> {
         if let Some(at) = text.chars().position(|character| character == '\0') {
             return Err(MessageError::NulInString { writing, at });
@@ -141,10 +142,10 @@ impl Payload {
 mod tests {
     use super::*;
 
-    /// Scenario: a string field says that 2^32 - 1 units follow, and three bytes do.
-    /// Guarantee: an error that names the field and its place; nothing is allocated for the claimed length.
+    /// Scenario: a string field claims 2^32 - 1 units, and three bytes follow.
+    /// Guarantee: the error contains the field and its offset, and no memory is allocated for the claim.
     #[test]
-    fn a_string_longer_than_its_payload_is_an_error() {
+    fn string_longer_than_payload_is_refused() {
         let payload = [0xff, 0xff, 0xff, 0xff, 1, 2, 3];
         let error = Fields::new(&payload).string("command line").unwrap_err();
         assert_eq!(
@@ -158,10 +159,10 @@ mod tests {
         );
     }
 
-    /// Scenario: a string with a lone surrogate, one without the final NUL, and an empty one.
-    /// Guarantee: all three are read; the surrogate becomes the replacement character.
+    /// Scenario: strings have a lone surrogate, no final NUL, or no characters.
+    /// Guarantee: all three strings are read; the surrogate becomes the replacement character.
     #[test]
-    fn odd_strings_are_read() {
+    fn unusual_string_is_read() {
         let lone = [2, 0, 0, 0, 0x00, 0xd8, 0, 0];
         assert_eq!(Fields::new(&lone).string("s").unwrap(), "\u{fffd}");
         let open = [1, 0, 0, 0, b'a', 0];

@@ -1,4 +1,4 @@
-//! The identity of a process, as its runtime reports it.
+//! The identity of a process as reported by its runtime.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::command::InfoVersion;
 use super::error::MessageError;
 use super::primitive::{Fields, Payload};
 
-/// A runtime's identity: a random GUID, made at its start. Shown in the usual form of a GUID.
+/// Identity of a runtime: a random GUID created at its start. Displayed in the usual format of a GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cookie(pub [u8; 16]);
 
@@ -26,42 +26,43 @@ impl fmt::Display for Cookie {
     }
 }
 
-/// The answer to ProcessInfo, ProcessInfo2 or ProcessInfo3.
+/// The response to ProcessInfo, ProcessInfo2 or ProcessInfo3.
 ///
-/// The strings are the target's and may hold anything, control characters included: escape them before showing them.
+/// The strings are under the control of the target and can contain anything, including control characters. Escape them
+/// before displaying them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
-    /// Which form of the command was answered.
+    /// Variant of the command that was used.
     pub version: InfoVersion,
     /// Process id in the target's own pid namespace.
     pub pid: u64,
-    /// The runtime's identity.
+    /// Identity of the runtime.
     pub cookie: Cookie,
-    /// Command line with the quoting of arguments lost; CoreCLR: `HOST HOST.dll ARGS`, NativeAOT: the first argument
-    /// only.
+    /// Command line without the quoting of arguments. CoreCLR: `HOST HOST.dll ARGS`. NativeAOT: only the first
+    /// argument.
     pub command_line: String,
     /// `Linux`, `macOS`, `Windows` or `Unknown`.
     pub os: String,
     /// `x64`, `arm64`, `x86`, `arm32`, ...
     pub arch: String,
-    /// Name of the assembly with the entry point. From version 2; may be empty while the runtime is suspended at its
-    /// start.
+    /// Name of the assembly with the entry point. Available since version 2; can be empty while the runtime is
+    /// suspended at startup.
     pub entry_assembly: Option<String>,
-    /// Version of the runtime as its makers write it, for example `10.0.14`. From version 2.
+    /// Version of the runtime, for example `10.0.14`. Available since version 2.
     pub runtime_version: Option<String>,
-    /// Portable runtime identifier, for example `linux_musl_x64`. From version 3.
+    /// Portable runtime identifier, for example `linux_musl_x64`. Available since version 3.
     pub runtime_identifier: Option<String>,
 }
 
 impl ProcessInfo {
-    /// Reads the payload of an OK answer. Surplus bytes are those of a newer form and are ignored.
+    /// Decodes the payload of an OK response. Surplus bytes belong to a newer variant and are ignored.
     ///
-    /// Layout: `ds-process-protocol.c`; the cookie comes second (the protocol's document has it after the
+    /// Layout: `ds-process-protocol.c`. The cookie is the second field (the protocol documentation lists it after the
     /// architecture).
     ///
     /// # Errors
-    /// [`MessageError::Short`] when the payload ends inside a field.
+    /// Returns [`MessageError::Short`] if the payload ends inside a field.
     pub fn decode(version: InfoVersion, payload: &[u8]) -> Result<Self, MessageError> {
         let mut fields = Fields::new(payload);
         let layout = match version {
@@ -94,10 +95,10 @@ impl ProcessInfo {
         })
     }
 
-    /// Writes the payload of an OK answer, as a runtime does (for simulated runtimes).
+    /// Encodes the payload of an OK response, as a runtime does (for simulated runtimes).
     ///
     /// # Errors
-    /// [`MessageError::NulInString`] when a string holds a NUL.
+    /// Returns [`MessageError::NulInString`] if a string contains a NUL.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
         let mut payload = Payload::default();
         if self.version == InfoVersion::V3 {
@@ -127,10 +128,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: a GUID with every byte different.
-    /// Guarantee: shown in .NET's order: the first three groups are little-endian.
+    /// Scenario: all bytes of a GUID differ.
+    /// Guarantee: the GUID has .NET's byte order: the first three groups are little-endian.
     #[test]
-    fn cookies_are_shown_as_guids() {
+    fn cookie_is_displayed_as_guid() {
         let bytes = std::array::from_fn(|index| index as u8);
         assert_eq!(Cookie(bytes).to_string(), "03020100-0504-0706-0809-0a0b0c0d0e0f");
     }
@@ -140,8 +141,9 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any ProcessInfo in each version, cut anywhere, and with bytes of a newer form behind it.
-        /// Guarantee: whole it comes back, longer it comes back the same, cut it is an error.
+        /// Scenario: any ProcessInfo is encoded in each version, cut at every position, and followed by bytes of a
+        /// newer variant.
+        /// Guarantee: the complete payload round-trips, surplus bytes are ignored, and a truncated payload is an error.
         #[test]
         fn process_info_round_trips(
             version in prop_oneof![Just(InfoVersion::V1), Just(InfoVersion::V2), Just(InfoVersion::V3)],

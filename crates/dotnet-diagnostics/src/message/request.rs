@@ -11,18 +11,18 @@ use super::session_config::SessionConfig;
 pub enum Request {
     /// Identifies the process.
     ProcessInfo(InfoVersion),
-    /// Reads the environment that the process has now.
+    /// Reads the current environment of the process.
     ProcessEnvironment,
     /// Resumes a suspended runtime.
     ResumeRuntime,
-    /// Ends an event session.
+    /// Stops an event session.
     StopTracing {
-        /// The id that the runtime gave the session. It is opaque.
+        /// Opaque id of the session, assigned by the runtime.
         session_id: u64,
     },
     /// Starts an event session.
     CollectTracing {
-        /// Which form of the command.
+        /// Variant of the command.
         version: CollectVersion,
         /// Providers, buffer, rundown, stacks.
         config: SessionConfig,
@@ -30,7 +30,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The command without its arguments.
+    /// Returns the command without its arguments.
     pub const fn command(&self) -> Command {
         match self {
             Self::ProcessInfo(version) => Command::ProcessInfo(*version),
@@ -41,10 +41,10 @@ impl Request {
         }
     }
 
-    /// The whole frame.
+    /// Encodes the complete frame.
     ///
     /// # Errors
-    /// [`SessionConfig::check`]'s, and [`MessageError::Limit`] when the frame would be too large.
+    /// Returns the errors of [`SessionConfig::check`], and [`MessageError::Limit`] if the frame would be too large.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
         let payload = match self {
             Self::ProcessInfo(_) | Self::ProcessEnvironment | Self::ResumeRuntime => Vec::new(),
@@ -59,11 +59,11 @@ impl Request {
         encode_frame(command.set(), command.id(), &payload)
     }
 
-    /// Reads a request, as a runtime does (for simulated runtimes). What a form of CollectTracing cannot express is
-    /// what the runtime takes it for.
+    /// Decodes a request, as a runtime does (for simulated runtimes). Settings that a variant of CollectTracing cannot
+    /// express have the values that the runtime assumes.
     ///
     /// # Errors
-    /// [`MessageError::UnexpectedCommand`] for a command that is not implemented, and errors of the payload.
+    /// Returns [`MessageError::UnexpectedCommand`] for a command that is not implemented, and errors of the payload.
     pub fn decode(frame: Frame<'_>) -> Result<Self, MessageError> {
         let Some(command) = Command::from_wire(frame.set, frame.id) else {
             return Err(MessageError::UnexpectedCommand {
@@ -115,10 +115,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any session in the newest form, which can express all of it, cut anywhere in its payload.
-        /// Guarantee: whole it comes back, cut it is an error.
+        /// Scenario: any session is encoded in the newest variant, which can express every setting, and cut at every
+        /// position in its payload.
+        /// Guarantee: the complete request round-trips, and a truncated request is an error.
         #[test]
-        fn sessions_round_trip(
+        fn session_round_trips(
             buffer_mb in 1u32.., keyword: u64, stacks: bool, blocks: bool,
             providers in proptest::collection::vec(provider(), 1..4),
         ) {
@@ -136,18 +137,20 @@ mod tests {
             }
         }
 
-        /// Scenario: any bytes as the payload of any command.
-        /// Guarantee: a request or an error, never a panic, and no allocation beyond the payload's own size.
+        /// Scenario: arbitrary bytes are the payload of any command.
+        /// Guarantee: the result is a request or an error, without a panic or an allocation beyond the size of the
+        /// payload.
         #[test]
-        fn any_payload_is_answered(set in 0u8..6, id in 0u8..10, payload: Vec<u8>) {
+        fn arbitrary_payload_does_not_panic(set in 0u8..6, id in 0u8..10, payload: Vec<u8>) {
             let _ = Request::decode(Frame { set, id, payload: &payload });
         }
     }
 
-    /// Scenario: one session in each of the older forms.
-    /// Guarantee: what the form can say comes back, the rest is what the runtime makes of it.
+    /// Scenario: a session is encoded in each of the older variants.
+    /// Guarantee: settings that the variant can express round-trip, and the other settings have the values that the
+    /// runtime assumes.
     #[test]
-    fn older_forms_say_less() {
+    fn older_variant_has_default_settings() {
         let mut config = SessionConfig::garbage_collection();
         config.rundown = Rundown::Keyword(0x10);
         for (version, rundown, stacks) in [
@@ -173,10 +176,10 @@ mod tests {
         }
     }
 
-    /// Scenario: StopTracing with an id that uses all 64 bits.
-    /// Guarantee: 28 bytes on the wire, and the id comes back.
+    /// Scenario: the id in a StopTracing command uses all 64 bits.
+    /// Guarantee: the request has 28 bytes, and the id round-trips.
     #[test]
-    fn stop_tracing_carries_the_session() {
+    fn stop_tracing_contains_session_id() {
         let request = Request::StopTracing {
             session_id: 0xfedc_ba98_7654_3210,
         };

@@ -1,20 +1,20 @@
-//! What a runtime answers when it refuses a command.
+//! Error codes with which a runtime refuses a command.
 
 use std::fmt;
 
-/// The HRESULT of an error answer.
+/// The HRESULT of an error response.
 ///
 /// Names from `ds-types.h` and `ds-protocol.c` of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RuntimeError {
-    /// 0x80131384: the payload did not parse.
+    /// 0x80131384: the payload could not be parsed.
     BadEncoding,
-    /// 0x80131385: the runtime does not know the command; an older form may do.
+    /// 0x80131385: the runtime does not support the command; it may support an older variant.
     UnknownCommand,
-    /// 0x80131386: the magic is not one that the runtime knows.
+    /// 0x80131386: the runtime does not support the magic.
     UnknownMagic,
-    /// 0x80131387: the runtime's own "unknown error".
+    /// 0x80131387: the runtime reported an unknown error.
     UnknownError,
     /// 0x80131515: not supported on this platform or in this build.
     NotSupported,
@@ -22,13 +22,13 @@ pub enum RuntimeError {
     Fail,
     /// 0x8013135B: not available yet.
     NotYetAvailable,
-    /// 0x80131371: the runtime is still suspended at its start and cannot do this now.
+    /// 0x80131371: the runtime is still suspended at startup and cannot execute the command now.
     RuntimeUninitialized,
-    /// 0x80070057: an argument is outside of what the runtime allows.
+    /// 0x80070057: an argument is out of range.
     InvalidArgument,
     /// 0x8007007A: a buffer was too small.
     InsufficientBuffer,
-    /// 0x800000CB: there is no such environment variable.
+    /// 0x800000CB: the environment variable does not exist.
     EnvironmentVariableNotFound,
     /// 0x8013136A: another profiler is active.
     ProfilerAlreadyActive,
@@ -52,7 +52,7 @@ impl RuntimeError {
         (0x8013_136A, Self::ProfilerAlreadyActive),
     ];
 
-    /// The error with this HRESULT.
+    /// Returns the error with this HRESULT.
     pub fn from_hresult(hresult: u32) -> Self {
         Self::NAMED
             .iter()
@@ -60,7 +60,7 @@ impl RuntimeError {
             .map_or(Self::Unknown(hresult), |(_, error)| *error)
     }
 
-    /// The HRESULT on the wire.
+    /// Returns the HRESULT.
     pub fn hresult(self) -> u32 {
         match self {
             Self::Unknown(hresult) => hresult,
@@ -73,19 +73,19 @@ impl RuntimeError {
 
     const fn meaning(self) -> &'static str {
         match self {
-            Self::BadEncoding => "it could not parse the command",
-            Self::UnknownCommand => "it does not know the command (an older .NET)",
-            Self::UnknownMagic => "it does not know the protocol's magic",
-            Self::UnknownError => "it met an error that it does not name",
-            Self::NotSupported => "it does not support the command on this platform or in this build",
-            Self::Fail => "it failed (as when a session cannot be created: 64 run already, or memory is short)",
-            Self::NotYetAvailable => "it is not ready for the command yet; try again later",
-            Self::RuntimeUninitialized => "it is still suspended at its start; resume it first",
-            Self::InvalidArgument => "it does not allow an argument of the command",
+            Self::BadEncoding => "the runtime could not parse the command",
+            Self::UnknownCommand => "the runtime does not support the command (an older .NET)",
+            Self::UnknownMagic => "the runtime does not support the protocol's magic",
+            Self::UnknownError => "the runtime reported an unknown error",
+            Self::NotSupported => "the runtime does not support the command on this platform or in this build",
+            Self::Fail => "the command failed (for example because 64 sessions are running, or memory is insufficient)",
+            Self::NotYetAvailable => "the runtime is not ready for the command; try again later",
+            Self::RuntimeUninitialized => "the runtime is still suspended at startup; resume it first",
+            Self::InvalidArgument => "an argument of the command is invalid",
             Self::InsufficientBuffer => "a buffer was too small",
-            Self::EnvironmentVariableNotFound => "it has no such environment variable",
-            Self::ProfilerAlreadyActive => "another profiler is active in it",
-            Self::Unknown(_) => "it answered with an HRESULT that is not in the protocol",
+            Self::EnvironmentVariableNotFound => "the environment variable does not exist",
+            Self::ProfilerAlreadyActive => "another profiler is active",
+            Self::Unknown(_) => "the HRESULT is not defined by the protocol",
         }
     }
 }
@@ -100,10 +100,10 @@ impl fmt::Display for RuntimeError {
 mod tests {
     use super::*;
 
-    /// Scenario: every named HRESULT and one that has no name.
-    /// Guarantee: the number survives, and the unknown one is shown.
+    /// Scenario: HRESULTs are named, and one is unknown.
+    /// Guarantee: the numbers round-trip, and the message contains the unknown number.
     #[test]
-    fn hresults_keep_their_number() {
+    fn hresult_round_trips() {
         for (code, error) in RuntimeError::NAMED {
             assert_eq!(RuntimeError::from_hresult(code), error);
             assert_eq!(error.hresult(), code);

@@ -1,103 +1,104 @@
-//! What an event session is asked for, and which forms of CollectTracing can express it.
+//! The settings of an event session, and the variants of CollectTracing that can express them.
 
 mod layout;
 
 use super::command::CollectVersion;
 use super::error::MessageError;
 
-/// The provider of the runtime's own events.
+/// Provider of the runtime's events.
 pub const RUNTIME_PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 /// Keywords of [`RUNTIME_PROVIDER`] that disturb the target: 0x800000 (GCHeapCollect) forces a full collection when the
-/// session starts, 0x100000 (GCHeapDump) and 0x400000 (GCHeapSurvivalAndMovement) make every collection walk the heap.
+/// session starts; 0x100000 (GCHeapDump) and 0x400000 (GCHeapSurvivalAndMovement) make every collection walk the heap.
 pub const INDUCING_KEYWORDS: u64 = 0x80_0000 | 0x10_0000 | 0x40_0000;
-/// The keyword of a default rundown, which CollectTracing2 and 3 mean by "true".
+/// Keyword of the default rundown, which "true" means in CollectTracing2 and 3.
 pub const DEFAULT_RUNDOWN_KEYWORD: u64 = 0x8002_0139;
-/// Most providers that a runtime takes in one session.
+/// Maximum number of providers that a runtime accepts in a session.
 pub const MAX_PROVIDERS: usize = 1000;
-/// Default upper limit of the target's event buffers in megabytes. It is the target's memory; garbage collection events
-/// at Informational level need far less.
+/// Default maximum size of the target's event buffers, in megabytes. The buffers are in the target's memory; garbage
+/// collection events at Informational level need far less.
 pub const DEFAULT_BUFFER_MB: u32 = 8;
 
-/// An event session to ask a runtime for.
+/// Settings of an event session.
 ///
-/// The defaults are those that disturb the target least: no rundown, no stacks, a small buffer.
+/// The defaults disturb the target least: no rundown, no stacks, a small buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
-    /// Upper limit of the event buffers in the target's memory, in megabytes. A full buffer drops new events.
+    /// Maximum size of the event buffers in the target's memory, in megabytes. By default, new events are dropped while
+    /// the buffers are full.
     pub buffer_mb: u32,
-    /// What the runtime sends about loaded code when the session ends.
+    /// Information about loaded code that the runtime sends when the session ends.
     pub rundown: Rundown,
-    /// Whether each event carries a call stack. Off is possible from .NET 9; older runtimes always collect them
-    /// ([`Compromise::StacksIncluded`]).
+    /// Whether each event contains a call stack. Stacks can be disabled since .NET 9; older runtimes always collect
+    /// them ([`Compromise::StacksIncluded`]).
     pub stacks: bool,
-    /// Whose events, which groups of them, in which detail.
+    /// Providers with their groups of events and levels.
     pub providers: Vec<Provider>,
-    /// What the runtime does while the buffers are full.
+    /// Behaviour of the runtime while the buffers are full.
     pub when_full: WhenFull,
-    /// Lets the [`INDUCING_KEYWORDS`] through. False unless a full collection in the target is what is wanted.
+    /// Whether [`INDUCING_KEYWORDS`] are allowed. Set this only if a full collection in the target is intended.
     pub allow_inducing_keywords: bool,
 }
 
-/// What the runtime does while the buffers of a session are full.
+/// Behaviour of the runtime while the buffers of a session are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It drops new events.
+    /// The runtime drops new events.
     #[default]
     Drop,
-    /// The thread that writes waits until the session is read, and in a collection so do all threads: whoever asks for
-    /// this must read without a rest. Possible from .NET 11; older runtimes drop ([`Compromise::Drops`]). Never for a
-    /// standing session.
+    /// The writing thread blocks until the session is read, and during a collection all threads block. The reader must
+    /// therefore read continuously. Supported since .NET 11; older runtimes drop events ([`Compromise::Drops`]).
+    /// Unsuitable for permanent sessions.
     Block,
 }
 
-/// What the runtime sends about loaded code when a session ends.
+/// Information about loaded code that the runtime sends when a session ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rundown {
-    /// Nothing: the session ends quickly and the stream stays small. Garbage collection events need no rundown.
+    /// No information: the session ends quickly and the stream stays small. Garbage collection events need no rundown.
     #[default]
     None,
-    /// The default one, [`DEFAULT_RUNDOWN_KEYWORD`]: 100-300 KB for a small program.
+    /// The default rundown, [`DEFAULT_RUNDOWN_KEYWORD`]: 100 to 300 KB for a small program.
     Default,
-    /// This keyword of the rundown provider. Possible from .NET 9; older runtimes get the default one
-    /// ([`Compromise::DefaultRundown`]). Keyword 0 is no rundown.
+    /// A rundown with this keyword of the rundown provider. Supported since .NET 9; older runtimes send the default
+    /// rundown ([`Compromise::DefaultRundown`]). Keyword 0 means no rundown.
     Keyword(u64),
 }
 
-/// One provider of a session.
+/// A provider of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// Its name, for example [`RUNTIME_PROVIDER`].
+    /// Name of the provider, for example [`RUNTIME_PROVIDER`].
     pub name: String,
-    /// Bits that choose groups of events.
+    /// Bits that select groups of events.
     pub keywords: u64,
-    /// 0 (always) to 5 (verbose); 4 is informational.
+    /// Level from 0 (always) to 5 (verbose); 4 is informational.
     pub level: u32,
     /// Provider-specific `key=value` pairs, separated by `;`.
     pub arguments: Option<String>,
-    /// Which event ids, out of those that keywords and level let through. Possible from .NET 10; older runtimes send
-    /// all ([`Compromise::NoEventFilter`]).
+    /// Filter by event id, in addition to keywords and level. Supported since .NET 10; older runtimes send all events
+    /// ([`Compromise::NoEventFilter`]).
     pub filter: Option<EventFilter>,
 }
 
-/// A choice of event ids.
+/// A selection of event ids.
 ///
-/// Seen on 10.0.14: without GCStart and GCEnd (`Except(vec![1, 2])`) the runtime also leaves out HeapStats, the
-/// histories and the marks of the same collections; leaving out MarkWithType (202) touches nothing else.
+/// Measured with 10.0.14: without GCStart and GCEnd (`Except(vec![1, 2])`), the runtime also omits HeapStats, the
+/// histories and the marks of the same collections. Excluding MarkWithType (202) has no side effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventFilter {
-    /// These ids and no others.
+    /// Include only these ids.
     Only(Vec<u32>),
-    /// All but these ids.
+    /// Include all ids except these.
     Except(Vec<u32>),
 }
 
-/// What a session gives other than what was asked for, because the runtime is too old to be asked.
+/// A difference between the requested and the actual session, because the runtime is too old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compromise {
-    /// Stacks are collected although they were not wanted.
+    /// Stacks are collected although they were disabled.
     StacksIncluded,
-    /// The default rundown is sent in place of the chosen one.
+    /// The default rundown is sent instead of the requested one.
     DefaultRundown,
     /// Events are not filtered by id.
     NoEventFilter,
@@ -119,7 +120,7 @@ impl Default for SessionConfig {
 }
 
 impl Provider {
-    /// A provider with keywords and level, all event ids and no arguments.
+    /// Creates a provider with keywords and level, all event ids and no arguments.
     pub fn new(name: impl Into<String>, keywords: u64, level: u32) -> Self {
         Self {
             name: name.into(),
@@ -132,7 +133,7 @@ impl Provider {
 }
 
 impl Rundown {
-    /// The keyword that the runtime is asked for; 0 is no rundown.
+    /// Returns the keyword of the rundown; 0 means no rundown.
     pub const fn keyword(self) -> u64 {
         match self {
             Self::None => 0,
@@ -151,8 +152,8 @@ impl Rundown {
 }
 
 impl SessionConfig {
-    /// Garbage collection events (keyword 0x1) at Informational level: the cheapest session that has every
-    /// collection.
+    /// Returns a session with garbage collection events (keyword 0x1) at Informational level: the cheapest session that
+    /// contains every collection.
     pub fn garbage_collection() -> Self {
         Self {
             providers: vec![Provider::new(RUNTIME_PROVIDER, 0x1, 4)],
@@ -160,10 +161,11 @@ impl SessionConfig {
         }
     }
 
-    /// Whether a runtime may be asked for this.
+    /// Checks whether the session is valid and harmless.
     ///
     /// # Errors
-    /// What the runtime would refuse (no provider, no name, level, buffer), and [`MessageError::InducingKeywords`].
+    /// Returns an error for settings that the runtime would refuse (providers, names, levels, buffer), and
+    /// [`MessageError::InducingKeywords`].
     pub fn check(&self) -> Result<(), MessageError> {
         if self.buffer_mb == 0 {
             return Err(MessageError::NoBuffer);
@@ -196,8 +198,9 @@ impl SessionConfig {
         Ok(())
     }
 
-    /// The forms of the command to try, best first: the oldest that can express everything, then older ones, which can
-    /// express less. An older form than needed is never tried first: plain sessions work on every runtime at once.
+    /// Returns the variants of the command to try, in order: the oldest that can express every setting, then older
+    /// variants, which can express fewer settings. A newer variant than necessary is never tried first, so that simple
+    /// sessions work on every runtime immediately.
     pub fn versions(&self) -> &'static [CollectVersion] {
         use CollectVersion::{V2, V3, V4, V5, V6};
         let all = &[V6, V5, V4, V3, V2];
@@ -207,7 +210,7 @@ impl SessionConfig {
         all.get(from..).unwrap_or(all)
     }
 
-    /// What this form of the command cannot express of the configuration.
+    /// Returns the settings that this variant of the command cannot express.
     pub fn compromises(&self, version: CollectVersion) -> Vec<Compromise> {
         let mut compromises = Vec::new();
         if version < CollectVersion::V3 && !self.stacks {
@@ -231,11 +234,11 @@ impl SessionConfig {
 mod tests {
     use super::*;
 
-    /// Scenario: sessions that need ever newer forms.
-    /// Guarantee: the first form tried is the oldest that can express the session; older ones follow and say what is
-    /// lost.
+    /// Scenario: sessions require increasingly new variants.
+    /// Guarantee: the first variant is the oldest that can express the session; older variants follow and list the
+    /// settings that they lose.
     #[test]
-    fn the_oldest_sufficient_form_comes_first() {
+    fn oldest_sufficient_variant_is_first() {
         use CollectVersion::{V2, V3, V4, V5, V6};
         let mut config = SessionConfig::garbage_collection();
         assert_eq!(config.versions(), [V3, V2]);
@@ -243,7 +246,7 @@ mod tests {
         config.stacks = true;
         assert_eq!(config.versions(), [V2]);
         config.rundown = Rundown::Keyword(DEFAULT_RUNDOWN_KEYWORD);
-        assert_eq!(config.versions(), [V2], "the default rundown, spelt out");
+        assert_eq!(config.versions(), [V2], "an explicit default rundown");
         config.rundown = Rundown::Keyword(0x10);
         assert_eq!(config.versions(), [V4, V3, V2]);
         assert_eq!(config.compromises(V3), [Compromise::DefaultRundown]);
@@ -257,10 +260,11 @@ mod tests {
         assert_eq!(config.compromises(V6), []);
     }
 
-    /// Scenario: each keyword that induces collections, on the runtime's provider and on another one.
-    /// Guarantee: refused on the runtime's provider unless allowed, whatever the case of its name; harmless elsewhere.
+    /// Scenario: the keywords that induce collections are set on the runtime's provider and on another provider.
+    /// Guarantee: the keywords are refused on the runtime's provider unless allowed, regardless of the case of its
+    /// name; they are accepted on other providers.
     #[test]
-    fn keywords_that_induce_collections_are_refused() {
+    fn inducing_keyword_is_refused() {
         for keyword in [0x80_0000, 0x10_0000, 0x40_0000] {
             let mut config = SessionConfig::garbage_collection();
             config.providers[0].keywords |= keyword;
@@ -280,10 +284,10 @@ mod tests {
         }
     }
 
-    /// Scenario: what the runtime would refuse.
-    /// Guarantee: refused here, with the number that is out of range.
+    /// Scenario: sessions have settings that the runtime would refuse.
+    /// Guarantee: the sessions are refused with the value that is out of range.
     #[test]
-    fn sessions_that_no_runtime_takes_are_refused() {
+    fn invalid_session_is_refused() {
         let good = SessionConfig::garbage_collection();
         let none = SessionConfig {
             providers: vec![],

@@ -1,4 +1,4 @@
-//! A listening socket whose file is created and deleted by us alone.
+//! A listening socket whose file is created and deleted only by its owner.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdListener;
@@ -12,14 +12,15 @@ use tokio::net::UnixListener;
 use crate::discovery::MAX_SOCKET_PATH_BYTES;
 use crate::error::Error;
 
-/// Connections that may wait to be accepted, as many as a runtime's own socket takes.
+/// Maximum number of connections that wait to be accepted, as for a runtime's own socket.
 const BACKLOG: i32 = 255;
 
-/// The file of a listening socket. It is deleted at the end, if it is still the one that was made.
+/// The file of a listening socket. It is deleted on drop if it is still the same file.
 #[derive(Debug)]
 pub(super) struct BoundSocket {
     path: PathBuf,
-    /// Held open (without reading it), so that no other file can get its number before ours is compared.
+    /// Open descriptor of the file, which is not read. It keeps the inode number from being reused before the
+    /// comparison.
     file: OwnedFd,
 }
 
@@ -32,14 +33,14 @@ impl BoundSocket {
         let length = path.as_os_str().len();
         if length > MAX_SOCKET_PATH_BYTES {
             return Err(port(format!(
-                "the path has {length} bytes, and a runtime can connect to {MAX_SOCKET_PATH_BYTES}; choose a shorter \
-                 one"
+                "the path has {length} bytes, and a runtime can connect to at most {MAX_SOCKET_PATH_BYTES}; choose a \
+                 shorter path"
             )));
         }
         let system = |errno: Errno| port(format!("{}; choose another path", std::io::Error::from(errno)));
         let address = SocketAddrUnix::new(path).map_err(system)?;
         let socket = stream_socket().map_err(system)?;
-        // The mode of the unbound socket becomes that of the file: there is no moment in which others may connect.
+        // The file inherits the mode of the unbound socket, so other users can never connect.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(system)?;
         match rustix::net::bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
@@ -67,7 +68,7 @@ impl Drop for BoundSocket {
             _ => false,
         };
         if ours {
-            // Not reported: the file is stale from now on, and the next one to listen here replaces it.
+            // The error is ignored: the file is now stale, and the next listener on this path replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -78,21 +79,21 @@ fn stream_socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Deletes a socket file on which no process listens; anything else is left alone, with the reason.
+/// Deletes a socket file on which no process listens. Any other file is kept, and the reason is returned.
 fn remove_dead(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
     let stat = rustix::fs::lstat(path).map_err(|errno| std::io::Error::from(errno).to_string())?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Socket {
-        return Err("it exists and is no socket; choose another path".to_owned());
+        return Err("the file exists and is not a socket; choose another path".to_owned());
     }
     let probe = stream_socket().map_err(|errno| std::io::Error::from(errno).to_string())?;
     match rustix::net::connect(&probe, address) {
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path)
-            .map_err(|error| format!("nobody listens on it and it cannot be deleted: {error}")),
+            .map_err(|error| format!("no process listens on the socket, and its file cannot be deleted: {error}")),
         Ok(()) | Err(Errno::AGAIN) => {
-            Err("another process listens on it; end that process or choose another path".to_owned())
+            Err("another process listens on the path; stop that process or choose another path".to_owned())
         }
         Err(errno) => Err(format!(
-            "it exists and cannot be tried: {}",
+            "the socket exists, and connecting to it failed: {}",
             std::io::Error::from(errno)
         )),
     }
@@ -111,11 +112,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a path is bound, bound again while live, left stale, taken by a file, and too long.
-    /// Guarantee: mode 0600; a live socket and a foreign file are refused untouched; a stale one is replaced; ours is
-    /// deleted.
+    /// Scenario: a path is bound, bound again while the socket is live, left stale, occupied by a file, and too long.
+    /// Guarantee: the file has mode 0600; a live socket and a foreign file are kept and reported; a stale socket is
+    /// replaced; the listener deletes its own file.
     #[tokio::test]
-    async fn only_dead_sockets_are_replaced() {
+    async fn stale_socket_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("port");
         let (bound, listener) = BoundSocket::bind(&path).unwrap();
@@ -125,15 +126,12 @@ mod tests {
         drop(listener);
         let (second, _listener) = BoundSocket::bind(&path).expect("the stale file is replaced");
         drop(bound);
-        assert!(
-            path.exists(),
-            "the file of the second socket is not the first one's to delete"
-        );
+        assert!(path.exists(), "the first owner keeps the file of the second socket");
         drop(second);
         assert!(!path.exists());
 
         std::fs::write(&path, b"precious").unwrap();
-        assert!(problem(&path).contains("no socket"));
+        assert!(problem(&path).contains("not a socket"));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         assert!(problem(&directory.path().join("x".repeat(120))).contains("107"));
     }

@@ -16,29 +16,29 @@ pub(super) struct Parked {
     runtimes: HashMap<Cookie, Runtime>,
 }
 
-/// A runtime that was seen, with its connection unless a command has it.
+/// A known runtime with its connection, unless a command uses it.
 #[derive(Debug)]
 struct Runtime {
     advertised: Advertised,
     waiting: Option<UnixStream>,
 }
 
-/// What became of a connection.
+/// The result of inserting a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// Its runtime was not known.
+    /// The runtime was unknown.
     First,
-    /// It replaces an older connection of its runtime, or the one that a command took.
+    /// The connection replaces an older connection of the runtime, or a connection that a command took.
     Again,
-    /// There are too many runtimes; it was closed.
+    /// There are too many runtimes, or another process uses the cookie. The connection was closed.
     Refused,
 }
 
 impl Parked {
     pub(super) fn insert(&mut self, advertised: Advertised, stream: UnixStream) -> Inserted {
         if let Some(runtime) = self.runtimes.get_mut(&advertised.cookie) {
-            // The same cookie from another process would be a copy: the first one keeps it while it
-            // lives.
+            // The same cookie from another process is a copy. The first process keeps the cookie while its connection
+            // is alive.
             let same = runtime.advertised.pid == advertised.pid;
             if !same && runtime.waiting.as_ref().is_some_and(is_waiting) {
                 return Inserted::Refused;
@@ -66,12 +66,12 @@ impl Parked {
         Inserted::First
     }
 
-    /// The connection of a runtime, for one command. One that the runtime has closed meanwhile is dropped.
+    /// Takes the connection of a runtime for one command. A connection that the runtime has closed is dropped.
     pub(super) fn take(&mut self, cookie: &Cookie) -> Option<UnixStream> {
         self.runtimes.get_mut(cookie)?.waiting.take().filter(is_waiting)
     }
 
-    /// The runtimes whose connection waits.
+    /// Returns the runtimes whose connection is waiting.
     pub(super) fn alive(&self) -> Vec<Advertised> {
         let waiting = |runtime: &&Runtime| runtime.waiting.as_ref().is_some_and(is_waiting);
         self.runtimes
@@ -82,8 +82,8 @@ impl Parked {
     }
 }
 
-/// A runtime that waits for a command has sent nothing and closed nothing. The socket itself is asked: what the
-/// executor knows of it may be old.
+/// Returns whether the runtime has neither sent bytes nor closed the connection. Queries the socket itself, because the
+/// executor's information can be outdated.
 fn is_waiting(stream: &UnixStream) -> bool {
     let mut byte = [0];
     let peeked = rustix::net::recv(stream.as_fd(), &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
@@ -102,11 +102,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a runtime connects twice, then closes; another process uses its cookie.
-    /// Guarantee: the newest connection is taken, once; a closed one never; a foreign process does not replace a live
-    /// one.
+    /// Scenario: a runtime connects twice and then closes its connection; another process uses its cookie.
+    /// Guarantee: the newest connection is taken once, a closed connection is never taken, and a foreign process does
+    /// not replace a live connection.
     #[tokio::test]
-    async fn the_newest_live_connection_is_taken() {
+    async fn newest_live_connection_is_taken() {
         let mut parked = Parked::default();
         let (old, _old_end) = UnixStream::pair().unwrap();
         let (new, new_end) = UnixStream::pair().unwrap();

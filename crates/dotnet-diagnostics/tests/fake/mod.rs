@@ -1,4 +1,4 @@
-//! A simulated runtime on a Unix socket: each connection is answered by a script.
+//! A simulated runtime on a Unix socket. A script responds to each connection.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -9,19 +9,20 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint, Session};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-/// What a simulated runtime does with a request: the bytes that it writes at once, then what becomes of the connection.
+/// The reaction of a simulated runtime to a request: the bytes that it writes, and the use of the connection
+/// afterwards.
 pub(crate) enum Reaction {
     /// Writes these bytes and closes.
     Close(Vec<u8>),
     /// Writes these bytes one at a time and closes.
     Drip(Vec<u8>),
-    /// Writes these bytes and keeps the connection open for ever.
+    /// Writes these bytes and keeps the connection open indefinitely.
     Hang(Vec<u8>),
-    /// Goes on by itself with the connection.
+    /// Passes the connection to this function.
     Own(Box<dyn FnOnce(UnixStream) -> tokio::task::JoinHandle<()> + Send>),
 }
 
-/// A simulated runtime, for as long as it lives.
+/// A simulated runtime that runs until it is dropped.
 pub(crate) struct Fake {
     directory: tempfile::TempDir,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -73,7 +74,7 @@ impl Fake {
         Client::new(Endpoint::socket(SocketAddress::chosen(self.path()), None))
     }
 
-    /// A session of the default client.
+    /// Starts a session with the default client.
     pub(crate) async fn session(&self) -> Session {
         let config = SessionConfig::garbage_collection();
         self.client().collect_tracing(&config).await.unwrap()
@@ -83,7 +84,7 @@ impl Fake {
         Client::with_deadlines(Endpoint::socket(SocketAddress::chosen(self.path()), None), deadlines)
     }
 
-    /// Names of the commands that came, in order.
+    /// Returns the names of the received commands, in order.
     pub(crate) fn commands(&self) -> Vec<&'static str> {
         self.requests
             .lock()

@@ -1,18 +1,19 @@
-//! Reading: the fields that a header has, over those of the one before, and the payload after it. This is what most of
-//! the time of a stream is spent in; that it stays fast is decided here.
+//! Reads blobs: applies the fields of a header to the previous header, then reads the payload. Decoding spends most of
+//! its time here, so this code determines the decoding speed.
 
 use super::{BlobHeader, HeaderLayout, UNSORTED, flags};
 use crate::cursor::{Cursor, varu32, varu64};
 use crate::error::Error;
 
 impl BlobHeader {
-    /// Reads the compressed header at `at` over the one before it. Gives the flags and the payload's place; `None` when
-    /// the header is cut off or a number in it too large (the state is invalid then).
+    /// Reads the compressed header at `at` and applies it to the previous header. Returns the flags and the position of
+    /// the payload, or `None` if the header is truncated or a number in it is too large (the state is invalid in that
+    /// case).
     #[inline(always)]
     pub(crate) fn read_compressed<const V6: bool>(&mut self, bytes: &[u8], at: usize) -> Option<(u8, usize)> {
         let which = *bytes.get(at)?;
         let mut at = at + 1;
-        // Within a run of equal events nothing but the time differs: nine of ten headers of a Verbose stream.
+        // In a run of similar events only the time differs. This applies to 90 % of the headers in a Verbose stream.
         if which & !flags::SORTED == 0 {
             self.sequence = self.sequence.wrapping_add(u32::from(self.metadata_id != 0));
             self.timestamp = self.timestamp.wrapping_add(varu64(bytes, &mut at)? as i64);
@@ -69,8 +70,8 @@ impl BlobHeader {
         Some(())
     }
 
-    /// Reads a whole header at `at`, which is relative to a place in the stream that is a multiple of 4. Gives the
-    /// payload's place and that of the next blob.
+    /// Reads a complete header at `at`, which is relative to a position in the stream that is a multiple of 4. Returns
+    /// the position of the payload and the position of the next blob.
     fn read_whole<const V6: bool>(&mut self, bytes: &[u8], at: usize) -> Option<(usize, usize)> {
         let mut cursor = Cursor::new(bytes.get(at..)?, 0);
         let (size, metadata_id) = (cursor.u32("").ok()? as usize, cursor.u32("").ok()?);
@@ -90,7 +91,7 @@ impl BlobHeader {
         }
         self.payload_size = cursor.u32("").ok()?;
         let payload = at + cursor.position();
-        // The size leaves out itself; with V4 it may or may not count the zeros that fill up to the next blob.
+        // The size does not include the size field. In V4, it may or may not include the padding before the next blob.
         let mut next = (at + 4).checked_add(size)?;
         if !V6 {
             next = next.checked_next_multiple_of(4)?;
@@ -99,20 +100,20 @@ impl BlobHeader {
     }
 }
 
-/// A place in the blobs of a block: what the next header builds on, and where it is.
+/// A position in the blobs of a block, with the previous header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlobReader {
     pub(crate) layout: HeaderLayout,
     pub(crate) header: BlobHeader,
-    /// Place of the next blob in the block's content.
+    /// Position of the next blob in the content of the block.
     pub(crate) at: usize,
 }
 
-/// The flags that an uncompressed header stands for: it has every field.
+/// Flags equivalent to an uncompressed header, which contains every field.
 const ALL_FIELDS: u8 = !flags::SORTED;
 
 impl BlobReader {
-    /// The next blob of `content`: which fields are new, and its payload. `None` at the end.
+    /// Returns the next blob of `content` as its flags and its payload, or `None` at the end.
     #[inline(always)]
     pub(crate) fn next<'a>(&mut self, content: &'a [u8], base: u64) -> Result<Option<(u8, &'a [u8])>, Error> {
         if self.at >= content.len() {
@@ -141,7 +142,7 @@ impl BlobReader {
     pub(crate) fn whole<'a, const V6: bool>(&mut self, content: &'a [u8]) -> Option<(u8, &'a [u8])> {
         let (at, next) = self.header.read_whole::<V6>(content, self.at)?;
         let payload = content.get(at..)?.get(..self.header.payload_size as usize)?;
-        // The last blob's filling may be left out.
+        // The padding of the last blob can be missing.
         self.at = next;
         let sorted = if self.header.is_sorted { flags::SORTED } else { 0 };
         Some((ALL_FIELDS | sorted, payload))
@@ -157,14 +158,14 @@ pub(crate) fn malformed(offset: u64) -> Error {
     )
 }
 
-/// Iterates over the blobs of a block's content, for tools that have such blocks. [`Decoder`](crate::Decoder) does not
-/// need it.
+/// Iterates over the blobs in the content of a block, for tools that handle separate blocks. A
+/// [`Decoder`](crate::Decoder) user does not need this type.
 ///
 /// ```
 /// use nettrace::blob::{Blobs, HeaderLayout};
 ///
-/// // Flags: metadata id, capture, thread, sorted, payload size; see the format for the rest.
-/// let content = [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* 5 ticks later, the same */ 0, 5, b'h', b'o'];
+/// // Flags: metadata id, capture, thread, sorted, payload size. See the format for the other bytes.
+/// let content = [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* repeated 5 ticks later */ 0, 5, b'h', b'o'];
 /// let mut blobs = Blobs::new(HeaderLayout::V4Compressed, &content, 0);
 /// let (header, payload) = blobs.next_blob()?.unwrap();
 /// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 1, 100, &b"hi"[..]));
@@ -181,7 +182,8 @@ pub struct Blobs<'a> {
 }
 
 impl<'a> Blobs<'a> {
-    /// `content`: a block's bytes after the block's own header; `base`: where they begin in the stream (for errors).
+    /// Creates an iterator. `content` contains the bytes of a block after the block header. `base` is their offset in
+    /// the stream, for errors.
     pub fn new(layout: HeaderLayout, content: &'a [u8], base: u64) -> Self {
         Self {
             content,
@@ -194,11 +196,12 @@ impl<'a> Blobs<'a> {
         }
     }
 
-    /// The next blob, `None` at the end.
+    /// Returns the next blob, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// When a header or payload is cut off, or a number in it too large. Every later call returns the same error.
+    /// Returns an error if a header or payload is truncated, or if a number in a header is too large. Every later call
+    /// returns the same error.
     pub fn next_blob(&mut self) -> Result<Option<(BlobHeader, &'a [u8])>, Error> {
         let before = self.reader;
         match self.reader.next(self.content, self.base) {

@@ -1,4 +1,4 @@
-//! Headers that are written and read again, in each layout; and those of a recording, by hand.
+//! Round trips of headers in each layout, and headers of a recording decoded by hand.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::error::Error;
 
 fn header(v6: bool) -> impl Strategy<Value = BlobHeader> {
-    // Few values, so that equal neighbours, and with them every set of flags, come often.
+    // A small set of values makes equal neighbours likely, and therefore every combination of flags.
     let small = |values: [u64; 4]| prop::sample::select(values.to_vec());
     let words = (
         small([0, 1, 2, 0x7fff_ffff]),
@@ -73,7 +73,7 @@ fn read(layout: HeaderLayout, content: &[u8]) -> (Vec<BlobHeader>, Option<Error>
     }
 }
 
-fn comes_back(layout: HeaderLayout, headers: &[BlobHeader], cut: usize) -> Result<(), TestCaseError> {
+fn round_trip(layout: HeaderLayout, headers: &[BlobHeader], cut: usize) -> Result<(), TestCaseError> {
     let content = write(layout, headers);
     let (read_back, error) = read(layout, &content);
     prop_assert_eq!(error, None);
@@ -86,26 +86,26 @@ fn comes_back(layout: HeaderLayout, headers: &[BlobHeader], cut: usize) -> Resul
 }
 
 proptest! {
-    /// Scenario: any headers after each other in one block, in V4's two layouts; then the block is cut anywhere.
-    /// Guarantee: every field comes back; the cut block gives a prefix and no panic.
+    /// Scenario: a block contains arbitrary headers, in both V4 layouts, and is then cut at any position.
+    /// Guarantee: every field round-trips; the cut block yields a prefix of the headers without a panic.
     #[test]
-    fn v4_headers_come_back(headers in prop::collection::vec(header(false), 1..20), cut: usize) {
-        comes_back(HeaderLayout::V4Compressed, &headers, cut)?;
-        comes_back(HeaderLayout::V4Whole, &headers, cut)?;
+    fn v4_headers_round_trip(headers in prop::collection::vec(header(false), 1..20), cut: usize) {
+        round_trip(HeaderLayout::V4Compressed, &headers, cut)?;
+        round_trip(HeaderLayout::V4Whole, &headers, cut)?;
     }
 
-    /// Scenario: the same in V6's two layouts.
-    /// Guarantee: the same.
+    /// Scenario: a block contains arbitrary headers, in both V6 layouts, and is then cut at any position.
+    /// Guarantee: every field round-trips; the cut block yields a prefix of the headers without a panic.
     #[test]
-    fn v6_headers_come_back(headers in prop::collection::vec(header(true), 1..20), cut: usize) {
-        comes_back(HeaderLayout::V6Compressed, &headers, cut)?;
-        comes_back(HeaderLayout::V6Whole, &headers, cut)?;
+    fn v6_headers_round_trip(headers in prop::collection::vec(header(true), 1..20), cut: usize) {
+        round_trip(HeaderLayout::V6Compressed, &headers, cut)?;
+        round_trip(HeaderLayout::V6Whole, &headers, cut)?;
     }
 
-    /// Scenario: bytes that are no headers.
-    /// Guarantee: no panic, and at most one blob per two bytes (so it ends).
+    /// Scenario: a block contains arbitrary bytes.
+    /// Guarantee: the reader does not panic and returns at most one blob per two bytes, so it terminates.
     #[test]
-    fn any_bytes_end(content in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn reader_terminates_on_arbitrary_bytes(content in prop::collection::vec(any::<u8>(), 0..300)) {
         for layout in [
             HeaderLayout::V4Compressed, HeaderLayout::V4Whole, HeaderLayout::V6Compressed, HeaderLayout::V6Whole,
         ] {
@@ -119,10 +119,10 @@ proptest! {
     }
 }
 
-/// Scenario: the definition and the event of a recording without a collection (.NET 10), as bytes.
-/// Guarantee: the fields that were read from them by hand.
+/// Scenario: the bytes are the definition and the event of a recording without a collection (.NET 10).
+/// Guarantee: the fields have the values that were decoded by hand.
 #[test]
-fn the_worked_example_is_read() {
+fn recorded_headers_match_values_decoded_by_hand() {
     let definition = [
         0xC6, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x00, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0xD0, 0x60, 0xFE, 0xCF, 0xF6, 0xA3,
         0xF7, 0x21, 0x00,

@@ -1,10 +1,10 @@
-//! Writing: as a runtime does, the fields that differ from the header before, or all of them.
+//! Writes headers: only the fields that differ from the previous header, as a runtime does, or every field.
 
 use super::{BlobHeader, UNSORTED, flags};
 use crate::cursor::{put_varu32, put_varu64};
 
 impl BlobHeader {
-    /// Appends this header in compressed form, `before` being the header before it in its block.
+    /// Appends this header in compressed form. `before` is the previous header in the block.
     pub(crate) fn write_compressed<const V6: bool>(&self, before: &Self, out: &mut Vec<u8>) {
         let expected = before.sequence.wrapping_add(u32::from(self.metadata_id != 0));
         let capture = self.capture_thread != before.capture_thread
@@ -58,7 +58,7 @@ impl BlobHeader {
         }
     }
 
-    /// Appends this header whole. The payload follows, and in V4 zeros up to a multiple of 4.
+    /// Appends this header with every field. The payload follows and, in V4, zeros up to a multiple of 4.
     pub(crate) fn write_whole<const V6: bool>(&self, out: &mut Vec<u8>) {
         let header: u32 = if V6 { 52 } else { 80 };
         out.extend((header - 4).saturating_add(self.payload_size).to_le_bytes());

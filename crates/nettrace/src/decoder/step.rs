@@ -1,5 +1,5 @@
-//! The way through the framing of a stream, a step at a time: tags and blocks, what a block's content is handed to, and
-//! what is left to do when bytes are missing. What becomes an item, and when, is the decoder's own.
+//! Steps through the framing of a stream: reads tags and blocks, dispatches the content of blocks, and handles the end
+//! of the input. The decoder decides which items are delivered, and when.
 
 use super::Decoder;
 use crate::blob::{BlobHeader, BlobReader, HeaderLayout};
@@ -9,39 +9,39 @@ use crate::header::{Format, TraceHeader};
 use crate::item::Ending;
 use crate::keep::{Block, BlockContent};
 
-/// Where in the stream the front of the input is.
+/// Position of the front of the input in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     Prolog,
-    /// Before a tag of V4.
+    /// A V4 tag is next.
     Object,
-    /// Before the end tag of an object of V4.
+    /// The end tag of a V4 object is next.
     EndTag(BlockKind),
-    /// Before a block of V6.
+    /// A V6 block is next.
     Block,
-    /// So many bytes before the end of a block that is skipped.
+    /// A block is being skipped; contains the number of bytes left.
     Skipping(BlockKind, usize),
     End,
 }
 
-/// An event block of which the events are being queued.
+/// An event block whose events are being queued.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenBlock {
     reader: BlobReader,
-    /// Where in the input its content begins and ends.
+    /// Start and end of the content in the input.
     start: usize,
     end: usize,
 }
 
-/// What a step did.
+/// The outcome of a step.
 pub(super) enum Decoded {
     Done,
-    /// More bytes are needed: what they are part of.
+    /// More bytes are needed. Contains the part of the stream that is incomplete.
     Need(&'static str),
 }
 
 impl Decoder {
-    /// One step through the bytes that are there.
+    /// Performs one step with the available bytes.
     pub(super) fn step(&mut self) -> Result<Decoded, Error> {
         if let Some(open) = self.open {
             return self.step_open(open);
@@ -99,7 +99,7 @@ impl Decoder {
         };
         match (kind, &self.header) {
             (BlockKind::Trace, Some(_)) => {
-                return Err(Error::corrupt(offset, kind.reading(), "there is a second one"));
+                return Err(Error::corrupt(offset, kind.reading(), "it is a duplicate"));
             }
             (BlockKind::Trace, None) | (BlockKind::Unknown, _) | (_, Some(_)) => {}
             (_, None) => {
@@ -127,7 +127,7 @@ impl Decoder {
         self.content(kind, length, length + size)
     }
 
-    /// The content of a block, which is whole in the input.
+    /// Processes the content of a complete block.
     fn content(&mut self, kind: BlockKind, start: usize, end: usize) -> Result<Decoded, Error> {
         let base = self.input.offset() + start as u64;
         let content = self.input.bytes().get(start..end).unwrap_or_default();
@@ -185,7 +185,7 @@ impl Decoder {
         Ok(Decoded::Done)
     }
 
-    /// The open event block: as many events as there is place for.
+    /// Queues events of the open event block until the queue is full.
     fn step_open(&mut self, mut open: OpenBlock) -> Result<Decoded, Error> {
         let base = self.input.offset() + open.start as u64;
         let content = self.input.bytes().get(open.start..open.end).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Decoder {
         Ok(Decoded::Done)
     }
 
-    /// A reader for the blobs of an event block, or of V4's metadata block.
+    /// Creates a reader for the blobs of an event block or a V4 metadata block.
     fn reader(&self, content: &[u8], base: u64) -> Result<BlobReader, Error> {
         let block = BlockHeader::read(content, base)?;
         let layout = match (self.format, block.compressed) {
@@ -225,7 +225,7 @@ impl Decoder {
         })
     }
 
-    /// Where the input is after a block.
+    /// Returns the position after a block.
     fn after(&self, kind: BlockKind) -> Position {
         match self.format {
             Format::V4 => Position::EndTag(kind),
@@ -249,7 +249,7 @@ impl Decoder {
         *count += 1;
     }
 
-    /// The stream ends in the middle.
+    /// Handles a stream that ends in the middle.
     pub(super) fn cut(&mut self, reading: &'static str) {
         self.intake.end();
         let offset = self.input.offset() + self.input.bytes().len() as u64;
@@ -263,7 +263,7 @@ impl Decoder {
         }
     }
 
-    /// After the end tag nothing is read.
+    /// Drops bytes after the end tag.
     pub(super) fn drop_trailing(&mut self) {
         let left = self.input.bytes().len();
         self.input.consume(left);

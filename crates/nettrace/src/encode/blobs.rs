@@ -5,14 +5,14 @@ use crate::blob::BlobHeader;
 use crate::frame::BlockHeader;
 use crate::header::Format;
 
-/// Blobs, each header on the one before.
+/// Blobs with delta-encoded headers.
 #[derive(Debug)]
 pub(super) struct Blobs {
     v6: bool,
     pub(super) compressed: bool,
     out: Vec<u8>,
     before: BlobHeader,
-    /// Oldest and newest.
+    /// Timestamps of the oldest and the newest blob.
     span: Option<(i64, i64)>,
 }
 
@@ -31,7 +31,7 @@ impl Blobs {
         self.out.is_empty()
     }
 
-    /// Whether a blob with such a payload belongs into the next block.
+    /// Returns whether a blob with a payload of this size belongs in the next block.
     pub(super) fn is_full(&self, payload: usize) -> bool {
         !self.is_empty() && self.out.len() + payload > BLOCK_BYTES
     }
@@ -45,7 +45,7 @@ impl Blobs {
         }
         self.out.extend(payload);
         if !self.compressed && !self.v6 {
-            // The block's header is a multiple of 4, too.
+            // The size of the block header is a multiple of 4, too.
             self.out.resize(self.out.len().next_multiple_of(4), 0);
         }
         self.before = *header;
@@ -53,7 +53,7 @@ impl Blobs {
         self.span = Some((oldest.min(header.timestamp), newest.max(header.timestamp)));
     }
 
-    /// The block's content; the next one begins. `now` for a block without a time.
+    /// Returns the content of the block and starts the next block. `now` is the time of a block without blobs.
     pub(super) fn take(&mut self, now: i64) -> Vec<u8> {
         let (oldest, newest) = self.span.take().unwrap_or((now, now));
         let mut content = Vec::with_capacity(BlockHeader::MIN_BYTES + self.out.len());

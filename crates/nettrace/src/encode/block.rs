@@ -1,4 +1,4 @@
-//! Blocks and the header of a stream as bytes.
+//! Encodes blocks and the header of a stream.
 
 use super::{EncodeError, Encoder};
 use crate::frame::{BLOCK_VERSION, BlockKind, TAG_BEGIN, TAG_END, TAG_NULL, TRACE_VERSION};
@@ -67,9 +67,9 @@ impl TraceHeader {
     }
 }
 
-/// A length that fits into a block.
+/// Checks that a length fits into a block.
 pub(super) fn length(length: usize, what: &'static str) -> Result<u32, EncodeError> {
-    // The rest of the block is its header and the event's.
+    // The remaining space is for the headers of the block and the event.
     if length >= MAX_BLOCK_BYTES - 1024 {
         Err(EncodeError::TooLong { what })
     } else {

@@ -1,41 +1,41 @@
-//! Events, threads and labels as the encoder takes them.
+//! Events, threads and labels that the encoder accepts.
 
 use crate::cursor::put_varu64;
 use crate::item::Event;
 use crate::labels::kinds;
 use crate::metadata::put_utf8;
 
-/// An event to be written. The default has nothing: no thread, no stack, no activity, an empty payload.
+/// An event to write. The default has no thread, no stack, no activity and an empty payload.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EventRecord<'a> {
-    /// Id of its definition, see [`Metadata::id`](crate::Metadata::id).
+    /// Id of the definition, see [`Metadata::id`](crate::Metadata::id).
     pub metadata_id: u32,
-    /// Number among the events of its capture thread, dropped ones included, from 1.
+    /// Sequence number in the capture thread, counted from 1 and including dropped events.
     pub sequence: u32,
-    /// V4: OS thread id; V6: thread index, 0 for none (then the event is not numbered).
+    /// V4: OS thread id. V6: thread index; 0 if there is no thread, in which case the event is not numbered.
     pub capture_thread: u64,
-    /// V4: OS thread id; V6: thread index.
+    /// V4: OS thread id. V6: thread index.
     pub thread: u64,
-    /// Processor, if known.
+    /// Processor number, if known.
     pub processor: Option<u32>,
-    /// A stack of [`Encoder::stack_block`](super::Encoder::stack_block).
+    /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block).
     pub stack_id: u32,
-    /// Ticks.
+    /// Time of the event, in ticks.
     pub timestamp: i64,
-    /// The activity that it belongs to.
+    /// The activity to which the event belongs.
     pub activity_id: Option<[u8; 16]>,
-    /// The activity that caused it.
+    /// The activity that caused the event.
     pub related_activity_id: Option<[u8; 16]>,
-    /// Whether no later event of the stream is older.
+    /// Whether no later event of the stream is older than this event.
     pub is_sorted: bool,
-    /// V6: labels beside the activities.
+    /// V6: labels in addition to the activities.
     pub labels: &'a [Label],
-    /// Its fields, as the provider laid them out.
+    /// Fields of the event, in the layout of the provider.
     pub payload: &'a [u8],
 }
 
 impl<'a> EventRecord<'a> {
-    /// A decoded event, without its stack: ids of stacks are the stream's own.
+    /// Creates a record from a decoded event, without its stack, because stack ids are local to a stream.
     pub fn of(event: &Event<'a>) -> Self {
         Self {
             metadata_id: event.metadata.id,
@@ -54,37 +54,37 @@ impl<'a> EventRecord<'a> {
     }
 }
 
-/// V6: a property that events have in common.
+/// V6: a property that several events share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
-    /// The trace of distributed tracing.
+    /// Trace id of distributed tracing.
     Trace([u8; 16]),
-    /// The span of distributed tracing.
+    /// Span id of distributed tracing.
     Span(u64),
-    /// A string with a name.
+    /// A named string.
     Text(String, String),
-    /// A number with a name.
+    /// A named number.
     Number(String, i64),
-    /// Instead of the definition's.
+    /// Opcode that overrides the definition.
     Opcode(u8),
-    /// Instead of the definition's.
+    /// Keywords that override the definition.
     Keywords(u64),
-    /// Instead of the definition's.
+    /// Level that overrides the definition.
     Level(u8),
-    /// Instead of the definition's.
+    /// Version that overrides the definition.
     Version(u8),
 }
 
-/// V6: the thread that an index stands for.
+/// V6: the thread to which an index refers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadRecord<'a> {
-    /// The index that events have.
+    /// The index in events.
     pub index: u64,
     /// OS thread id.
     pub thread: Option<u64>,
     /// OS process id.
     pub process: Option<u64>,
-    /// Its name.
+    /// Name of the thread.
     pub name: Option<&'a str>,
 }
 
@@ -104,7 +104,7 @@ impl ThreadRecord<'_> {
     }
 }
 
-/// V6: which ids are reused after a sequence point.
+/// V6: the kinds of ids that are reused after a sequence point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forget {
     /// Thread indexes.
@@ -113,7 +113,7 @@ pub struct Forget {
     pub metadata: bool,
 }
 
-/// The labels of an event, as a list is written; empty when it has none.
+/// Encodes the labels of an event as a list. The list is empty if the event has no labels.
 pub(super) fn label_list(event: &EventRecord<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut last = None;
@@ -167,17 +167,17 @@ impl Label {
     }
 }
 
-/// Why something cannot be written.
+/// Error returned if an item cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// It does not fit into its length field, or is beyond what the decoder reads.
-    #[error("{what} is too long to be written")]
+    /// The item does not fit into its length field, or exceeds a limit of the decoder.
+    #[error("{what} is too long to write")]
     TooLong {
         /// The part of the stream.
         what: &'static str,
     },
-    /// Only V6 has it.
+    /// The item exists only in V6.
     #[error("{what} cannot be written in V4")]
     NotInV4 {
         /// The part of the stream.

@@ -1,4 +1,4 @@
-//! Threads, and the points of a stream before which nothing is missing.
+//! Encodes threads and sequence points.
 
 use super::block::length;
 use super::{BLOCK_BYTES, EncodeError, Encoder, Forget, ThreadRecord};
@@ -13,10 +13,10 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// In V4, which has OS ids in its events; when a name is too long.
+    /// Returns an error if the format is V4, which has OS ids in its events, or if a name is too long.
     pub fn threads(&mut self, threads: &[ThreadRecord<'_>]) -> Result<(), EncodeError> {
         self.only_v6("a thread block")?;
-        // Events so far mean the old threads.
+        // Earlier events refer to the old threads.
         self.flush()?;
         for thread in threads {
             let mut row = Vec::new();
@@ -33,11 +33,12 @@ impl Encoder {
         Ok(())
     }
 
-    /// V6: thread indexes with their last numbers, that will not come again as these threads.
+    /// V6: removes thread indexes, each with its last sequence number. The indexes will not refer to these threads
+    /// again.
     ///
     /// # Errors
     ///
-    /// In V4; when there are too many.
+    /// Returns an error if the format is V4, or if there are too many threads.
     pub fn remove_threads(&mut self, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
         self.only_v6("a remove-thread block")?;
         self.flush()?;
@@ -50,20 +51,21 @@ impl Encoder {
         self.block(BlockKind::RemoveThread, &content)
     }
 
-    /// Every event older than `ticks` was written, and each of these capture threads had given this number.
+    /// Declares that every event older than `ticks` was written, and states the last sequence number of capture
+    /// threads.
     ///
     /// # Errors
     ///
-    /// When there are too many threads.
+    /// Returns an error if there are too many threads.
     pub fn sequence_point(&mut self, ticks: i64, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
         self.sequence_point_and_forget(ticks, threads, Forget::default())
     }
 
-    /// As [`Encoder::sequence_point`]; in V6 ids may begin anew after it.
+    /// Like [`Encoder::sequence_point`], but V6 ids can be reused afterwards.
     ///
     /// # Errors
     ///
-    /// When there are too many threads; in V4, when something has to be forgotten.
+    /// Returns an error if there are too many threads, or if `forget` is not empty in V4.
     pub fn sequence_point_and_forget(
         &mut self,
         ticks: i64,
@@ -72,7 +74,7 @@ impl Encoder {
     ) -> Result<(), EncodeError> {
         const WHAT: &str = "a sequence point";
         if forget != Forget::default() {
-            self.only_v6("forgetting")?;
+            self.only_v6("a reset of ids")?;
         }
         if threads.len() > MAX_SEQUENCE_POINT_THREADS {
             return Err(EncodeError::TooLong { what: WHAT });

@@ -1,4 +1,4 @@
-//! From frames to a stream.
+//! Writes frames as a stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,35 +9,35 @@ use crate::header::{Format, TraceHeader};
 use crate::limits::MAX_SEQUENCE_POINT_THREADS;
 use crate::metadata::Metadata;
 
-/// Writes a stream of frames, see the [module](super). What is written may be [taken](Self::take) at any time: cut
-/// there it is readable, too.
+/// Writes a stream from frames, see the [module documentation](super). The bytes can be [taken](Self::take) at any
+/// time. A stream that is cut at that point is readable.
 #[derive(Debug)]
 pub struct Rewriter {
     encoder: Encoder,
     defined: BTreeSet<u32>,
     threads: BTreeMap<u64, Numbers>,
-    /// The oldest and newest instant of an event.
+    /// Timestamps of the oldest and the newest event, in ticks.
     span: Option<(i64, i64)>,
     events: u64,
     lost: u64,
     damaged: bool,
 }
 
-/// The numbers of a capture thread.
+/// The sequence numbers of a capture thread.
 #[derive(Debug, Clone, Copy)]
 struct Numbers {
-    /// The newest in the frames.
+    /// Newest number in the frames.
     read: u32,
-    /// The newest that was written.
+    /// Newest number written.
     written: u32,
 }
 
 impl Rewriter {
-    /// A stream with that header, which is written as V4.
+    /// Creates a rewriter for a stream with this header, which is written in V4.
     ///
     /// # Errors
     ///
-    /// Never of a header that a decoder read.
+    /// Never fails for a header that a decoder has read.
     pub fn new(header: &TraceHeader) -> Result<Self, EncodeError> {
         Ok(Self {
             encoder: Encoder::new(Format::V4, header)?,
@@ -50,12 +50,12 @@ impl Rewriter {
         })
     }
 
-    /// The next frames: those of definitions must come before the events that need them. What is damaged is left out,
-    /// see [`Self::is_damaged`].
+    /// Adds frames. Frames with definitions must precede the events that refer to them. Damaged parts are omitted, see
+    /// [`Self::is_damaged`].
     ///
     /// # Errors
     ///
-    /// When a part does not fit into the format; what a decoder has read does.
+    /// Returns an error if a part does not fit into the format. Blocks that a decoder has read always fit.
     pub fn frames(&mut self, frames: &[u8]) -> Result<(), EncodeError> {
         let mut frames = frames;
         while let Some((frame, rest)) = Frame::first(frames) {
@@ -70,21 +70,21 @@ impl Rewriter {
         Ok(())
     }
 
-    /// What is written and was not taken. Everything of the frames so far is in it.
+    /// Removes and returns the bytes written so far, which include all frames added so far.
     ///
     /// # Errors
     ///
-    /// As [`Encoder::flush`].
+    /// See [`Encoder::flush`].
     pub fn take(&mut self) -> Result<Vec<u8>, EncodeError> {
         self.encoder.flush()?;
         Ok(self.encoder.take())
     }
 
-    /// Ends the stream, and gives what was not taken.
+    /// Ends the stream and returns the bytes that were not taken.
     ///
     /// # Errors
     ///
-    /// As [`Encoder::finish`].
+    /// See [`Encoder::finish`].
     pub fn finish(mut self) -> Result<Vec<u8>, EncodeError> {
         if let Some((_, newest)) = self.span {
             let each = self.threads.iter().map(|(id, numbers)| (*id, numbers.written));
@@ -94,22 +94,22 @@ impl Rewriter {
         self.encoder.finish()
     }
 
-    /// Events written.
+    /// Returns the number of events written.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Events that were lost among them.
+    /// Returns the number of lost events within the stream.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Ticks of the oldest and the newest event.
+    /// Returns the timestamps of the oldest and the newest event, in ticks.
     pub fn span(&self) -> Option<(i64, i64)> {
         self.span
     }
 
-    /// Something was damaged and left out.
+    /// Returns whether damaged parts were omitted.
     pub fn is_damaged(&self) -> bool {
         self.damaged
     }
@@ -127,7 +127,7 @@ impl Rewriter {
                         self.damaged = true;
                         return Ok(());
                     };
-                    // In V4 an id means the same to the end.
+                    // In V4, the meaning of an id does not change.
                     if self.defined.insert(metadata.id) {
                         self.encoder.definition_v4(payload)?;
                     }
@@ -175,7 +175,7 @@ impl Rewriter {
                 ..EventRecord::default()
             })?;
         }
-        // Blocks end where they did: nothing is kept back.
+        // The original block boundaries are kept, so no event is held back.
         self.encoder.flush()
     }
 
@@ -192,17 +192,18 @@ impl Rewriter {
         self.encoder.sequence_point(ticks, &each)
     }
 
-    /// Threads of a frame that were in none before.
+    /// Adds threads that no earlier frame contained.
     fn meet(&mut self, frame: &Frame<'_>) {
         for (id, last, known) in frame.befores() {
-            // Of an unknown one the first number proves nothing.
+            // If the number is unknown, the first number of the thread proves no loss.
             if known {
                 self.threads.entry(id).or_insert(Numbers { read: last, written: 0 });
             }
         }
     }
 
-    /// The number of an event (`counts` 1), or of a sequence point for a thread (0), in the stream that is written.
+    /// Returns the number of an event (`counts` is 1) or of a thread in a sequence point (`counts` is 0) in the written
+    /// stream.
     fn renumber(&mut self, id: u64, sequence: u32, counts: u32) -> u32 {
         let unproven = Numbers {
             read: sequence.wrapping_sub(counts),
@@ -211,7 +212,7 @@ impl Rewriter {
         let numbers = self.threads.entry(id).or_insert(unproven);
         let lost = sequence.wrapping_sub(numbers.read).wrapping_sub(counts);
         numbers.read = sequence;
-        // More is no loss: the thread id was given to a new thread.
+        // A larger difference is not a loss: the thread id was assigned to a new thread.
         let lost = if lost < LONGEST_GAP { lost } else { 0 };
         self.lost += u64::from(lost);
         numbers.written = numbers.written.wrapping_add(lost).wrapping_add(counts);

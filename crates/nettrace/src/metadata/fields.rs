@@ -1,20 +1,20 @@
-//! Fields of a definition, common to all versions.
+//! Fields of a definition, for all versions.
 
 /// A field of an event's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// The name that the provider gave it.
+    /// Name from the provider.
     pub name: String,
-    /// Its layout on the wire.
+    /// Layout in the payload.
     pub kind: FieldType,
 }
 
-/// What a field is on the wire; numbers are .NET's TypeCode, and from 19 on the format's own.
+/// The layout of a field. The numbers are .NET's TypeCode; numbers of 19 and above are specific to the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldType {
-    /// 1: fields one after the other.
+    /// 1: a sequence of fields.
     Object(Vec<Field>),
-    /// 3: a boolean of four bytes.
+    /// 3: a boolean, four bytes.
     Bool32,
     /// 4: a UTF-16 unit.
     Utf16Unit,
@@ -44,29 +44,30 @@ pub enum FieldType {
     DateTime,
     /// 17: sixteen bytes.
     Guid,
-    /// 18: UTF-16 up to a zero unit.
+    /// 18: UTF-16, terminated by a zero unit.
     Utf16String,
-    /// 19: a u16 count, then so many.
+    /// 19: a u16 count, then that number of elements.
     Array(Box<FieldType>),
     /// 20 (V6): LEB128, zigzag.
     VarInt,
     /// 21 (V6): LEB128.
     VarUint,
-    /// 22 (V6): so many, no count in the payload.
+    /// 22 (V6): a fixed number of elements, without a count in the payload.
     FixedArray(Box<FieldType>, u16),
     /// 23 (V6): a UTF-8 unit.
     Utf8Unit,
-    /// 24 (V6): u32; high half: bytes, low half: their place after the end of this u32.
+    /// 24 (V6): a u32. The high half is the size in bytes, the low half is the position relative to the end of this
+    /// u32.
     RelativeLocation(Box<FieldType>),
-    /// 25 (V6): u32; high half: bytes, low half: their place in the payload.
+    /// 25 (V6): a u32. The high half is the size in bytes, the low half is the position in the payload.
     DataLocation(Box<FieldType>),
-    /// 26 (V6): a boolean of one byte.
+    /// 26 (V6): a boolean, one byte.
     Bool8,
-    /// A number that is not known here.
+    /// An unknown number.
     Other(u32),
 }
 
-/// The types that are nothing but their number.
+/// The types that are fully described by their number.
 const PLAIN: [(u32, FieldType); 19] = [
     (3, FieldType::Bool32),
     (4, FieldType::Utf16Unit),
@@ -89,7 +90,7 @@ const PLAIN: [(u32, FieldType); 19] = [
     (23, FieldType::Utf8Unit),
 ];
 
-/// Numbers of the types that say more.
+/// Numbers of the types with further description.
 pub(super) const OBJECT: u32 = 1;
 pub(super) const ARRAY: u32 = 19;
 pub(super) const FIXED_ARRAY: u32 = 22;
@@ -98,7 +99,7 @@ pub(super) const DATA_LOCATION: u32 = 25;
 const BOOL8: u32 = 26;
 
 impl FieldType {
-    /// The type of a number that needs no more description; `Other` for unknown ones.
+    /// Returns the type of a number that needs no further description, or `Other` if the number is unknown.
     pub(super) fn plain(code: u32) -> Self {
         if code == BOOL8 {
             return Self::Bool8;
@@ -109,7 +110,7 @@ impl FieldType {
             .map_or(Self::Other(code), |(_, kind)| kind.clone())
     }
 
-    /// Its number.
+    /// Returns the number of the type.
     pub(super) fn code(&self) -> u32 {
         match self {
             Self::Object(_) => OBJECT,
@@ -126,7 +127,7 @@ impl FieldType {
         }
     }
 
-    /// What it is made of.
+    /// Returns the element type.
     pub(super) fn element(&self) -> Option<&Self> {
         match self {
             Self::Array(element)
@@ -138,7 +139,7 @@ impl FieldType {
     }
 }
 
-/// Memory of a field list.
+/// Returns the memory of a field list, in bytes.
 pub(super) fn memory(fields: &[Field]) -> usize {
     fields
         .iter()
@@ -159,10 +160,10 @@ fn inner_memory(kind: &FieldType) -> usize {
 mod tests {
     use super::*;
 
-    /// Scenario: every number up to past the known ones.
-    /// Guarantee: it comes back from its type, so that no two types share one.
+    /// Scenario: the numbers include every known number and larger ones.
+    /// Guarantee: each number round-trips through its type, so no two types share a number.
     #[test]
-    fn numbers_come_back() {
+    fn type_number_round_trips() {
         for code in 0..40 {
             assert_eq!(FieldType::plain(code).code(), code);
         }

@@ -1,4 +1,4 @@
-//! Definitions of V4: a payload with UTF-16 strings, then V5's tags.
+//! V4 definitions: a payload with UTF-16 strings, followed by V5 tags.
 
 use super::fields::{ARRAY, OBJECT};
 use super::{Field, FieldType, Metadata, provider};
@@ -6,7 +6,7 @@ use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::limits::{MAX_FIELD_DEPTH, MAX_FIELDS};
 
-/// Kinds of V5's tags.
+/// Kinds of V5 tags.
 const TAG_OPCODE: u8 = 1;
 const TAG_FIELDS: u8 = 2;
 
@@ -29,7 +29,7 @@ pub(super) fn read(payload: &[u8], base: u64) -> Result<Metadata, Error> {
     let mut budget = MAX_FIELDS;
     match fields(&mut cursor, Style::V1, &mut budget, 0)? {
         Some(fields) => metadata.fields = fields,
-        // The list has no lengths: behind a type that is not known nothing can be read.
+        // The list has no lengths, so the fields after an unknown type cannot be read.
         None => return Ok(metadata),
     }
     while !cursor.is_empty() {
@@ -45,16 +45,16 @@ pub(super) fn read(payload: &[u8], base: u64) -> Result<Metadata, Error> {
     Ok(metadata)
 }
 
-/// How a field list is written.
+/// The layout of a field list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// The original one: type, then name.
+    /// The original layout: type, name.
     V1,
-    /// V5's tag: length, name, type.
+    /// The layout of the V5 tag: length, name, type.
     V2,
 }
 
-/// A field list; `None` when it has a type that cannot be stepped over.
+/// Reads a field list. Returns `None` if the list has a type that cannot be skipped.
 fn fields(
     cursor: &mut Cursor<'_>,
     style: Style,
@@ -83,10 +83,10 @@ fn fields(
                 });
             }
             Style::V2 => {
-                // The length counts its own four bytes.
+                // The length includes its own four bytes.
                 let offset = cursor.offset();
                 let length = (cursor.u32(READING_FIELDS)? as usize).checked_sub(4);
-                let length = length.ok_or_else(|| Error::corrupt(offset, READING_FIELDS, "a length below 4"))?;
+                let length = length.ok_or_else(|| Error::corrupt(offset, READING_FIELDS, "a length is below 4"))?;
                 let mut row = cursor.part(length, READING_FIELDS)?;
                 let name = row.utf16z(READING_FIELDS)?;
                 let Some(kind) = kind(&mut row, style, budget, depth)? else {
@@ -108,7 +108,7 @@ fn kind(cursor: &mut Cursor<'_>, style: Style, budget: &mut usize, depth: usize)
         OBJECT => fields(cursor, style, budget, depth + 1)?.map(FieldType::Object),
         ARRAY => kind(cursor, style, budget, depth + 1)?.map(|element| FieldType::Array(Box::new(element))),
         code => match FieldType::plain(code) {
-            // The first list has no lengths to step over it.
+            // The first list has no lengths, so an unknown type cannot be skipped.
             FieldType::Other(_) if style == Style::V1 => None,
             known => Some(known),
         },
@@ -116,7 +116,7 @@ fn kind(cursor: &mut Cursor<'_>, style: Style, budget: &mut usize, depth: usize)
 }
 
 fn put_utf16z(out: &mut Vec<u8>, text: &str) {
-    // A zero unit would end the string early.
+    // A zero unit would terminate the string.
     for unit in text.encode_utf16().filter(|unit| *unit != 0) {
         out.extend(unit.to_le_bytes());
     }
@@ -131,7 +131,7 @@ pub(super) fn write(metadata: &Metadata, out: &mut Vec<u8>) {
     out.extend(metadata.keywords.unwrap_or_default().to_le_bytes());
     out.extend(metadata.version.unwrap_or_default().to_le_bytes());
     out.extend(metadata.level.unwrap_or_default().to_le_bytes());
-    // As the runtime does it: a list with an array goes into the tag, and the first list is empty then.
+    // Like the runtime: a list with an array goes into the tag, and the first list is empty in that case.
     let tagged = metadata.fields.iter().any(|field| !fits_v1(&field.kind));
     put_fields(out, if tagged { &[] } else { &metadata.fields }, Style::V1);
     if let Some(opcode) = metadata.opcode.filter(|opcode| *opcode != 0) {
@@ -214,11 +214,12 @@ mod tests {
         out
     }
 
-    /// Scenario: a native definition, one with plain and nested fields (first list) and one with an array (V5's tag),
-    /// each with and without an opcode.
-    /// Guarantee: they come back; cut anywhere they are an error, or the definition without what the tags would say.
+    /// Scenario: definitions are native, have plain and nested fields (first list), or an array (V5 tag), each with and
+    /// without an opcode.
+    /// Guarantee: each definition round-trips; if it is cut at any position, it is an error, or a definition without
+    /// the values of the tags.
     #[test]
-    fn definitions_come_back() {
+    fn definition_round_trips() {
         let nested = FieldType::Object(vec![field("x", FieldType::U8), field("y", FieldType::Utf16String)]);
         let plain = vec![
             field("a", FieldType::I32),
@@ -244,10 +245,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a native definition of the runtime provider.
-    /// Guarantee: 94 bytes, as runtimes write it.
+    /// Scenario: a native definition of the runtime provider is written.
+    /// Guarantee: the definition has 94 bytes, as written by runtimes.
     #[test]
-    fn native_definitions_have_the_runtime_s_length() {
+    fn native_definition_has_length_of_runtime() {
         let native = Metadata {
             provider: "Microsoft-Windows-DotNETRuntime".into(),
             name: String::new(),
@@ -256,10 +257,10 @@ mod tests {
         assert_eq!(bytes(&native).len(), 94);
     }
 
-    /// Scenario: fields of a type that does not exist yet.
-    /// Guarantee: in the first list the definition has no fields; in V5's tag the others are there.
+    /// Scenario: a definition has a field of an unknown type.
+    /// Guarantee: with the first list, the definition has no fields; with a V5 tag, the other fields are present.
     #[test]
-    fn unknown_types_do_not_hide_the_definition() {
+    fn definition_survives_unknown_field_type() {
         let fields = vec![field("a", FieldType::Other(77)), field("b", FieldType::U16)];
         assert_eq!(
             read(&bytes(&definition(fields.clone(), None)), 0).unwrap().fields,
@@ -272,10 +273,10 @@ mod tests {
         assert_eq!(read(&first_list, 0).unwrap(), definition(vec![], None));
     }
 
-    /// Scenario: a list nested without end, and one that claims four thousand million fields.
-    /// Guarantee: an error at a limit, before memory is taken.
+    /// Scenario: a list is nested without end, and another list claims four billion fields.
+    /// Guarantee: each list is an error at a limit, before memory is allocated.
     #[test]
-    fn hostile_lists_reach_a_limit() {
+    fn hostile_list_reaches_limit() {
         let mut nested = bytes(&definition(vec![], None));
         let place = nested.len() - 4;
         nested.truncate(place);

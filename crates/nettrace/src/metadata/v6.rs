@@ -1,5 +1,5 @@
-//! Definitions of V6: rows with UTF-8 strings and optionals. Every part has a length, so that unknown parts are
-//! skipped.
+//! V6 definitions: rows with UTF-8 strings and optional parts. Rows and fields have a length, so that unknown parts at
+//! their end can be skipped.
 
 use super::fields::{ARRAY, DATA_LOCATION, FIXED_ARRAY, OBJECT, RELATIVE_LOCATION};
 use super::{Field, FieldType, Metadata, provider};
@@ -11,7 +11,7 @@ const READING: &str = "a metadata row";
 const READING_FIELDS: &str = "the fields of a metadata row";
 const READING_OPTIONALS: &str = "the optionals of a metadata row";
 
-/// Kinds of optionals.
+/// Kinds of optional parts.
 const OPCODE: u8 = 1;
 const KEYWORDS: u8 = 3;
 const MESSAGE_TEMPLATE: u8 = 4;
@@ -46,7 +46,7 @@ pub(super) fn read(row: &[u8], base: u64) -> Result<Metadata, Error> {
             PROVIDER_GUID => optionals.take(16, READING_OPTIONALS).map(|_| ())?,
             LEVEL => metadata.level = Some(u32::from(optionals.u8(READING_OPTIONALS)?)),
             VERSION => metadata.version = Some(u32::from(optionals.u8(READING_OPTIONALS)?)),
-            // An optional has no length: what follows an unknown one cannot be read.
+            // Optional parts have no length, so the parts after an unknown one cannot be read.
             _ => break,
         }
     }
@@ -186,10 +186,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a definition with every shape of type and all optionals.
-    /// Guarantee: it comes back; cut anywhere it is an error.
+    /// Scenario: a definition has every kind of type and all optional parts.
+    /// Guarantee: the definition round-trips; if it is cut at any position, it is an error.
     #[test]
-    fn definitions_come_back() {
+    fn definition_round_trips() {
         let bytes = write(&metadata()).unwrap();
         assert_eq!(read(&bytes, 0).unwrap(), metadata());
         for cut in 0..bytes.len() {
@@ -197,7 +197,8 @@ mod tests {
         }
     }
 
-    /// Scenario: as one-collect writes it: no optionals; and bytes of a later minor version at every end.
+    /// Scenario: a definition has no optional parts, as written by one-collect; another has bytes of a later minor
+    /// version at its end.
     /// Guarantee: version, level and keywords are unknown (not 0); surplus bytes are ignored.
     #[test]
     fn absent_optionals_are_unknown_and_surplus_is_ignored() {
@@ -214,10 +215,10 @@ mod tests {
         assert_eq!(read(&bytes, 0).unwrap(), bare);
     }
 
-    /// Scenario: all optionals that only tools for people need.
-    /// Guarantee: stepped over; what follows them is read; an unknown one ends the list.
+    /// Scenario: a definition has optional parts that only interactive tools need, and then an unknown part.
+    /// Guarantee: the parts are skipped, the parts after them are read, and the unknown part ends the list.
     #[test]
-    fn other_optionals_are_stepped_over() {
+    fn unused_optionals_are_skipped() {
         let mut bytes = vec![1, 1, b'P', 2, 1, b'N', 0, 0];
         let optionals = [
             &[
@@ -244,10 +245,10 @@ mod tests {
         assert_eq!((read.version, read.level), (Some(4), None));
     }
 
-    /// Scenario: arrays of arrays without end.
-    /// Guarantee: an error at a limit, before the stack is used up.
+    /// Scenario: arrays are nested without end.
+    /// Guarantee: the definition is an error at a limit, before the call stack overflows.
     #[test]
-    fn hostile_nesting_reaches_a_limit() {
+    fn hostile_nesting_reaches_limit() {
         let mut bytes = vec![1, 1, b'P', 2, 1, b'N', 1, 0, 0xff, 0xff, 0];
         bytes.extend([19; 70_000]);
         assert!(matches!(read(&bytes, 0), Err(Error::LimitExceeded { .. })));

@@ -7,10 +7,10 @@ use crate::decoded::{drain, everything, story, story_in_pieces};
 use crate::recordings::{self, Seeded};
 use crate::round_trip::{encoder, header};
 
-/// Scenario: recordings with one to eight flipped bytes each, at seeded places.
-/// Guarantee: no panic, an end, and no more events than the bytes can hold.
+/// Scenario: recordings have one to eight flipped bytes each, at seeded positions.
+/// Guarantee: decoding ends without a panic, with no more events than the bytes can contain.
 #[test]
-fn flipped_bytes_do_no_harm() {
+fn flipped_bytes_do_not_break_decoding() {
     let mut seeded = Seeded::new(7);
     for name in [
         "net10-idle",
@@ -32,18 +32,18 @@ fn flipped_bytes_do_no_harm() {
     }
 }
 
-/// Places of an object's type name.
+/// Returns the positions of an object's type name.
 fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
     (0..bytes.len())
         .filter(|place| bytes[*place..].starts_with(name))
         .collect()
 }
 
-/// Scenario: the head of a later block is damaged; then an event in it.
-/// Guarantee: all events before the damage come first, those that waited for their order too; then the error, which
-/// names the byte, again and again.
+/// Scenario: the head of a later block is damaged, or an event in it.
+/// Guarantee: all events before the damage are delivered first, including events that waited for their order;
+/// afterwards, every call returns the error, which contains the offset.
 #[test]
-fn what_came_before_the_damage_is_delivered() {
+fn events_before_damage_are_delivered() {
     let bytes = recordings::bytes("net31-fin");
     let whole = story(&bytes, everything(Order::File));
     let blocks = places(&bytes, b"EventBlock");
@@ -65,7 +65,8 @@ fn what_came_before_the_damage_is_delivered() {
             assert!(story.events() == whole.events()[..cut.events().len()]);
         }
     }
-    // The first event's payload becomes longer than the block: 10 bytes of name, tag, size, filling, 20 of header.
+    // The payload of the first event becomes longer than the block. 10 bytes of name, tag, size, padding and 20 bytes
+    // of header precede it.
     let content = (block + 10 + 1 + 4).next_multiple_of(4) + 20;
     let mut damaged = bytes;
     damaged[content..content + 30].fill(0xff);
@@ -80,9 +81,9 @@ fn what_came_before_the_damage_is_delivered() {
 }
 
 /// Scenario: an end tag is missing.
-/// Guarantee: the events of the block were whole and are delivered; then the error.
+/// Guarantee: the events of the complete block are delivered, and the error follows.
 #[test]
-fn a_missing_end_tag_is_an_error_after_its_block() {
+fn missing_end_tag_is_an_error_after_its_block() {
     let bytes = recordings::bytes("net10-idle");
     let block = places(&bytes, b"SPBlock")[0];
     let mut damaged = bytes.clone();
@@ -93,7 +94,7 @@ fn a_missing_end_tag_is_an_error_after_its_block() {
     assert_eq!(story.error.and_then(|error| error.offset()), Some(block as u64 - 16));
 }
 
-/// The prolog of V4 and a whole `Trace` object.
+/// Returns the prolog of V4 and a complete `Trace` object.
 fn v4_start() -> Vec<u8> {
     let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
     encoder.take()
@@ -123,10 +124,10 @@ fn v6_block(kind: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Scenario: streams that claim four thousand million of everything.
-/// Guarantee: an error or a wait, and no memory for what is only claimed.
+/// Scenario: streams claim four billion bytes or items in each place that has a count.
+/// Guarantee: the decoder returns an error or waits for bytes, and allocates no memory for the claim.
 #[test]
-fn claims_take_no_memory() {
+fn claimed_sizes_allocate_no_memory() {
     let huge = u32::MAX.to_le_bytes();
     let mut hostile = vec![
         v4_object(b"EventBlock", u32::MAX),
@@ -157,13 +158,14 @@ fn claims_take_no_memory() {
             };
         });
         assert!(used.bytes_max < 64 << 10, "{place}: {} bytes", used.bytes_max);
-        // A skipped block of any size waits for its end; all others are refused at once.
+        // A skipped block of any size waits for its end. All others are refused at once.
         assert_eq!(result.is_ok(), place == 3, "{place}: {result:?}");
     }
 }
 
-/// A live decoder that is fed with `stream` in pieces as a socket brings them, all items taken: most bytes that it
-/// allocated beyond the pieces, the most that it said, and the error.
+/// Feeds `stream` to a decoder for live processes in chunks as they arrive from a socket, and takes all items. Returns
+/// the maximum number of bytes that the decoder allocated beyond the chunks, the maximum that it reported, and the
+/// error.
 fn live(stream: &[u8]) -> (u64, usize, Option<Error>) {
     let (mut said, mut error) = (0, None);
     let used = allocation_counter::measure(|| {
@@ -186,7 +188,7 @@ fn live(stream: &[u8]) -> (u64, usize, Option<Error>) {
     (used.bytes_max, said, error)
 }
 
-/// A V4 stream of these blocks.
+/// Builds a V4 stream from blocks.
 fn v4_of(blocks: impl IntoIterator<Item = (&'static [u8], Vec<u8>)>) -> Vec<u8> {
     let mut stream = Encoder::new(Format::V4, &header(Format::V4)).unwrap().take();
     for (name, content) in blocks {
@@ -204,7 +206,7 @@ fn v4_of(blocks: impl IntoIterator<Item = (&'static [u8], Vec<u8>)>) -> Vec<u8> 
     stream
 }
 
-/// A sequence point of threads from `first` on, each of which has lost events.
+/// Builds a sequence point with `count` thread ids, starting with `first`. Each thread has lost events.
 fn lossy_point(first: u64, count: u32) -> Vec<u8> {
     let mut content = 5_i64.to_le_bytes().to_vec();
     content.extend(count.to_le_bytes());
@@ -215,12 +217,12 @@ fn lossy_point(first: u64, count: u32) -> Vec<u8> {
     content
 }
 
-/// Scenario: streams of a live process that fill each of the decoder's stores: long blocks, definitions, long names in
-/// them, events that are never sorted, threads without end, losses of all of them.
-/// Guarantee: a decoder for live processes allocates no more than its table says, for the store and in all, says at
-/// most a third less than it holds, and what is an error names the limit.
+/// Scenario: streams of a live process fill each store of the decoder: large blocks, definitions, definitions with long
+/// names, events that are never sorted, an unlimited number of threads, and losses of all threads.
+/// Guarantee: a decoder for live processes allocates no more than its table states, for the store and in total; it
+/// reports at least a third of the allocated bytes and not more than all of them; errors name the limit.
 #[test]
-fn a_live_stream_has_its_share() {
+fn live_decoder_stays_within_memory_limits() {
     let encoded = |write: &dyn Fn(&mut Encoder)| {
         let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
         write(&mut encoder);
@@ -314,8 +316,8 @@ fn a_live_stream_has_its_share() {
     }
 }
 
-/// Scenario: a stream in which one event follows another without a sorted one, a sequence point or an end.
-/// Guarantee: what waits is bounded by the option, the oldest go early and are counted, none is lost.
+/// Scenario: a stream contains events without a sorted event, a sequence point or an end.
+/// Guarantee: the option limits the waiting events; the oldest are delivered early and counted, and no event is lost.
 #[test]
 fn waiting_events_are_bounded() {
     let mut encoder = encoder(Format::V4);
@@ -350,7 +352,7 @@ fn waiting_events_are_bounded() {
             }
         }
     });
-    // One item is the header.
+    // One of the items is the header.
     assert!(most <= 1 + 100_000 / 500, "{most} events waited");
     assert!(used.bytes_max < 16 << 20, "{} bytes", used.bytes_max);
     decoder.push(&encoder.finish().unwrap());
@@ -362,10 +364,10 @@ fn waiting_events_are_bounded() {
     assert_eq!(decoder.stats().late, 0);
 }
 
-/// Scenario: a block in which each of 20,000 events comes after a loss.
-/// Guarantee: every gap is delivered, before the event that shows it; none is dropped.
+/// Scenario: each of 20,000 events in a block follows a loss.
+/// Guarantee: every gap is delivered before the event that reveals it, and no gap is dropped.
 #[test]
-fn many_gaps_are_all_delivered() {
+fn every_gap_is_delivered() {
     let mut encoder = encoder(Format::V4);
     for event in 1..=20_000_u32 {
         let record = EventRecord {
@@ -384,8 +386,8 @@ fn many_gaps_are_all_delivered() {
     assert_eq!(story.error, None);
 }
 
-/// Scenario: an object of a type that does not exist yet, between blocks; and in V6 a block of a kind not known here.
-/// Guarantee: skipped and counted; everything else is as without it, in pieces of any size.
+/// Scenario: a V4 stream contains an object of an unknown type, and a V6 stream contains a block of an unknown kind.
+/// Guarantee: the object or block is skipped and counted, and the rest of the stream is read, in chunks of any size.
 #[test]
 fn unknown_blocks_are_skipped() {
     for format in [Format::V4, Format::V6 { minor: 1 }] {
@@ -412,10 +414,10 @@ fn unknown_blocks_are_skipped() {
     }
 }
 
-/// Scenario: events before the `Trace` object, and a second one.
-/// Guarantee: errors at their byte.
+/// Scenario: events precede the `Trace` object, or a second `Trace` object follows.
+/// Guarantee: each stream is an error with its offset.
 #[test]
-fn the_trace_object_comes_once_and_first() {
+fn trace_object_must_be_first_and_unique() {
     let start = v4_start();
     let mut second = start.clone();
     second.extend(&start[32..]);

@@ -1,8 +1,8 @@
-//! All that a decoder delivers of a stream, kept for comparison.
+//! The items that a decoder delivers for a stream, stored for comparison.
 
 use nettrace::{Decoder, Ending, Error, Event, Gap, Item, Metadata, Options, Order, Stats, TraceHeader};
 
-/// An event with all that it borrowed.
+/// An event that owns its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnedEvent {
     pub(crate) tag: u32,
@@ -40,7 +40,7 @@ impl OwnedEvent {
     }
 }
 
-/// An item with all that it borrowed.
+/// An item that owns its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OwnedItem {
     Header(TraceHeader),
@@ -49,7 +49,7 @@ pub(crate) enum OwnedItem {
     SequencePoint(i64),
 }
 
-/// All that was delivered of a stream.
+/// The items, ending and counters of a decoded stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Story {
     pub(crate) items: Vec<OwnedItem>,
@@ -81,7 +81,7 @@ impl Story {
     }
 }
 
-/// Everything, stacks too, in an order.
+/// Returns options for every event and its stack, in the given order.
 pub(crate) fn everything(order: Order) -> Options {
     Options {
         order,
@@ -90,7 +90,7 @@ pub(crate) fn everything(order: Order) -> Options {
     }
 }
 
-/// Takes what is there. Gives the error, if there is one; it must stay.
+/// Takes the available items. Returns the error, if there is one, and checks that it is persistent.
 pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option<Error> {
     loop {
         match decoder.next_item() {
@@ -101,19 +101,19 @@ pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option
             Ok(Some(Item::SequencePoint(ticks))) => items.push(OwnedItem::SequencePoint(ticks)),
             Ok(Some(_)) => panic!("an item of a new kind"),
             Err(error) => {
-                assert_eq!(decoder.next_item().unwrap_err(), error, "an error stays");
+                assert_eq!(decoder.next_item().unwrap_err(), error, "an error is persistent");
                 return Some(error);
             }
         }
     }
 }
 
-/// A stream that comes in pieces of `piece` bytes.
+/// Decodes a stream that arrives in chunks of `piece` bytes.
 pub(crate) fn story_in_pieces(bytes: &[u8], options: Options, piece: usize) -> Story {
     story_of(Decoder::new(options), bytes, piece)
 }
 
-/// The same of a decoder of which nothing was read.
+/// Like [`story_in_pieces`], but with an existing decoder that has not read anything.
 pub(crate) fn story_of(mut decoder: Decoder, bytes: &[u8], piece: usize) -> Story {
     let mut items = Vec::new();
     let mut error = None;
@@ -138,12 +138,12 @@ pub(crate) fn story_of(mut decoder: Decoder, bytes: &[u8], piece: usize) -> Stor
     }
 }
 
-/// A stream that comes at once.
+/// Decodes a stream that arrives as a whole.
 pub(crate) fn story(bytes: &[u8], options: Options) -> Story {
     story_in_pieces(bytes, options, bytes.len())
 }
 
-/// What only counts: how many events a decoder delivers, and a number that stands for them and their order.
+/// A summary for comparison: a hash for each delivered event, in order of delivery.
 pub(crate) struct Digest {
     pub(crate) events: Vec<u64>,
     pub(crate) error: Option<Error>,

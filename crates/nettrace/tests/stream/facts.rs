@@ -1,4 +1,4 @@
-//! Facts about real recordings that an independent reader (a script that shares no code with this crate) counted.
+//! Facts about real recordings, counted by an independent reader (a script that shares no code with this crate).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use nettrace::{BlockCounts, Decoder, Ending, Error, Format, Gap, Item, Options, 
 use crate::decoded::{OwnedItem, everything, story};
 use crate::recordings;
 
-/// Name, events, sorted ones, lost ones; metadata, stack, event and sequence point blocks; whether it ends cleanly.
+/// Name, numbers of events, sorted events and lost events, numbers of metadata, stack, event and sequence point blocks,
+/// and whether the end is clean.
 type Facts = (&'static str, u64, usize, u64, [u64; 4], bool);
 
 const FACTS: &[Facts] = &[
@@ -29,17 +30,17 @@ const FACTS: &[Facts] = &[
     ("svc8-workstation", 1694, 165, 0, [4, 26, 55, 2], true),
 ];
 
-/// The facts about the recordings that are there.
+/// Returns the facts about the available recordings.
 fn facts() -> impl Iterator<Item = &'static Facts> {
     FACTS.iter().filter(|(name, ..)| recordings::has(name))
 }
 
-/// Scenario: recordings of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT, with losses, with stacks and rundown, and of a
-/// killed process.
-/// Guarantee: events, sorted events, losses and blocks are as an independent reader counted them; each event has its
-/// definition; nothing is late, which shows that the promise of sorted events holds.
+/// Scenario: recordings are of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT, with losses, with stacks and rundown, and of
+/// a killed process.
+/// Guarantee: the numbers of events, sorted events, losses and blocks are those of an independent reader; each event
+/// has its definition; no event is late, so the guarantee of sorted events holds.
 #[test]
-fn counts_are_those_of_an_independent_reader() {
+fn counts_match_independent_reader() {
     for (name, events, sorted, lost, [metadata, stack, event, sequence_point], clean) in facts() {
         let story = story(&recordings::bytes(name), everything(Order::Time));
         assert_eq!(story.error, None, "{name}");
@@ -77,9 +78,8 @@ fn counts_are_those_of_an_independent_reader() {
     }
 }
 
-/// Scenario: every recording there is, in the order of time and in that of the stream.
-/// Guarantee: the same events; by time they never go back; a stable sort of one order gives the other; and per capture
-/// thread both are the same.
+/// Scenario: every available recording is read in order of time and in order of the stream.
+/// Guarantee: a stable sort of the events in stream order by time yields the events in time order; the gaps are equal.
 #[test]
 fn time_order_is_a_stable_sort() {
     for name in recordings::names() {
@@ -95,10 +95,11 @@ fn time_order_is_a_stable_sort() {
     }
 }
 
-/// Scenario: a session without a collection (.NET 10), 806 bytes.
-/// Guarantee: header, definition, event, sequence point and end are those read from the bytes by hand.
+/// Scenario: a recording is of a session without a collection (.NET 10), 806 bytes.
+/// Guarantee: header, definition, event, sequence point and end have the values that were decoded from the bytes by
+/// hand.
 #[test]
-fn the_idle_recording_is_read_to_the_last_field() {
+fn idle_recording_matches_values_decoded_by_hand() {
     let bytes = recordings::bytes("net10-idle");
     assert_eq!(bytes.len(), 806);
     let story = story(&bytes, everything(Order::Time));
@@ -152,10 +153,10 @@ fn the_idle_recording_is_read_to_the_last_field() {
     );
 }
 
-/// Scenario: threads whose buffers were full, 44,806 events lost; 46 of them before a thread's first event.
-/// Guarantee: each gap lies between two instants, in order; what comes before a thread's first event is counted.
+/// Scenario: the buffers of threads were full; 44,806 events were lost, 46 of them before a thread's first event.
+/// Guarantee: each gap is between two ordered times, and losses before a thread's first event are counted.
 #[test]
-fn losses_lie_between_two_instants() {
+fn gap_is_between_two_times() {
     let story = story(&recordings::bytes("net10b-loss"), everything(Order::Time));
     let gaps = story.gaps();
     assert!(gaps.iter().all(
@@ -172,8 +173,9 @@ fn losses_lie_between_two_instants() {
     assert_eq!(before_the_first, 46);
 }
 
-/// Scenario: only some events are wanted of the recording with losses.
-/// Guarantee: exactly those come, with their tag; the others are counted, and losses are found all the same.
+/// Scenario: a consumer wants only some events of the recording with losses.
+/// Guarantee: exactly the wanted events are delivered, with their tag; the other events are counted, and their losses
+/// are detected.
 #[test]
 fn losses_are_found_among_uninteresting_events() {
     let bytes = recordings::bytes("net10b-loss");
@@ -198,8 +200,8 @@ fn losses_are_found_among_uninteresting_events() {
     );
 }
 
-/// Scenario: dynamic GC events of all recordings.
-/// Guarantee: their payloads have the lengths of the four known kinds.
+/// Scenario: all recordings are searched for dynamic GC events.
+/// Guarantee: the payload lengths are those of the known kinds.
 #[test]
 fn dynamic_events_have_known_lengths() {
     let mut lengths = BTreeSet::new();
@@ -222,10 +224,10 @@ fn dynamic_events_have_known_lengths() {
     assert!(!recordings::are_all_there() || lengths == known, "{lengths:?}");
 }
 
-/// Scenario: what is no nettrace stream, or none that can be read.
-/// Guarantee: an error of its own for each, as soon as the bytes show it; never a truncated stream.
+/// Scenario: input is not a nettrace stream, or is in an unsupported format.
+/// Guarantee: each input has a specific error as soon as the bytes reveal it, and is never a truncated stream.
 #[test]
-fn other_input_has_its_own_error() {
+fn foreign_input_has_specific_error() {
     let error = |bytes: &[u8]| story(bytes, Options::default()).error;
     assert_eq!(error(b""), Some(Error::Empty));
     assert!(matches!(error(b"\x1f\x8b\x08\0\0"), Some(Error::NotNettrace { start }) if start == b"\x1f\x8b\x08\0\0"));
@@ -233,14 +235,14 @@ fn other_input_has_its_own_error() {
     assert_eq!(error(b"\x14\0\0\0!FastSerialization.1\x05"), Some(Error::NetPerf));
     let v7 = b"Nettrace\0\0\0\0\x07\0\0\0\0\0\0\0";
     assert_eq!(error(v7), Some(Error::UnsupportedVersion { major: 7, minor: 0 }));
-    // Known without the end of the input.
+    // The error is detected before the end of the input.
     let mut decoder = Decoder::new(Options::default());
     decoder.push(b"GIF89a");
     assert!(matches!(decoder.next_item(), Err(Error::NotNettrace { .. })));
 }
 
-/// Scenario: bytes after the end tag.
-/// Guarantee: ignored and counted apart; the ending is clean.
+/// Scenario: bytes follow the end tag.
+/// Guarantee: the bytes are ignored and counted separately, and the ending is clean.
 #[test]
 fn bytes_after_the_end_are_ignored() {
     let mut bytes = recordings::bytes("net10-idle");
@@ -252,10 +254,10 @@ fn bytes_after_the_end_are_ignored() {
     }
 }
 
-/// Scenario: a consumer that reads the header first.
-/// Guarantee: it is the first item, comes once, and stays readable.
+/// Scenario: a consumer reads the header first.
+/// Guarantee: the header is the first item, occurs once, and remains available.
 #[test]
-fn the_header_comes_first() {
+fn header_is_first_item() {
     let mut decoder = Decoder::new(Options::default());
     decoder.push(&recordings::bytes("net31-fin"));
     assert_eq!(decoder.header(), None);

@@ -1,4 +1,4 @@
-//! The last blocks of a stream, written again.
+//! Streams rewritten from the last blocks of a stream.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use crate::decoded::{OwnedEvent, Story, everything, story, story_of};
 use crate::recordings::{self, Seeded};
 use crate::round_trip::header;
 
-/// What a keeper was given.
+/// The calls that a keeper received.
 #[derive(Debug, Default)]
 struct Kept {
     header: Option<TraceHeader>,
@@ -35,7 +35,7 @@ impl Keeper for All {
     }
 }
 
-/// All blocks of a stream, and what a decoder makes of it.
+/// Returns all blocks of a stream, and the items that a decoder delivers for it.
 fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
     let kept = Arc::new(Mutex::new(Kept::default()));
     let mut decoder = Decoder::new(options);
@@ -45,7 +45,7 @@ fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
     (kept, story)
 }
 
-/// The frames from `first` on, as a stream: with all definitions before them.
+/// Writes the frames starting at `first` as a stream, including all definitions before them.
 fn written(kept: &Kept, first: usize) -> (Vec<u8>, u64, u64) {
     let mut rewriter = Rewriter::new(kept.header.as_ref().unwrap()).unwrap();
     for (is, frame) in &kept.frames[..first] {
@@ -64,7 +64,7 @@ fn written(kept: &Kept, first: usize) -> (Vec<u8>, u64, u64) {
     (out, counts.0, counts.1)
 }
 
-/// The events of a story, without what a rewritten stream has otherwise: numbers and stacks.
+/// Returns the events of a story without the values that differ in a rewritten stream: sequence numbers and stacks.
 fn events(story: &Story) -> Vec<OwnedEvent> {
     let events = story.events().into_iter().map(|event| OwnedEvent {
         sequence: 0,
@@ -74,12 +74,12 @@ fn events(story: &Story) -> Vec<OwnedEvent> {
     events.collect()
 }
 
-/// Scenario: the blocks of every V4 recording from the first, from a few places in it, and from the last on.
-/// Guarantee: a complete stream with exactly the last events of the recording, of the same definitions, in the same
-/// order by file and by time; nothing is lost in it where nothing was lost, and from the first block on as much as in
-/// the recording. Of V6 nothing is kept.
+/// Scenario: every V4 recording is rewritten from its first block, from several blocks in it, and from its last blocks.
+/// Guarantee: the result is a complete stream with exactly the last events of the recording, with the same definitions
+/// and the same order by file and by time; it has no more losses than the recording, and the same losses if it starts
+/// at the first block. No blocks of V6 recordings are retained.
 #[test]
-fn the_last_blocks_of_a_recording_are_a_recording() {
+fn last_blocks_form_complete_recording() {
     for name in recordings::names() {
         let bytes = recordings::bytes(&name);
         let (kept, original) = kept(&bytes, everything(Order::File), 4096);
@@ -94,8 +94,12 @@ fn the_last_blocks_of_a_recording_are_a_recording() {
             let again = story(&stream, everything(Order::File));
             assert_eq!((again.ending, &again.error), (Some(Ending::Clean), &None), "{name}");
             let last = &all[all.len() - usize::try_from(written).unwrap()..];
-            assert!(events(&again) == last, "{name} from block {first}");
-            assert_eq!(again.stats.lost, Some(rewritten_lost), "{name} from block {first}");
+            assert!(events(&again) == last, "{name} starting at block {first}");
+            assert_eq!(
+                again.stats.lost,
+                Some(rewritten_lost),
+                "{name} starting at block {first}"
+            );
             assert!(
                 rewritten_lost <= lost && (first > 0 || rewritten_lost == lost),
                 "{name}"
@@ -106,10 +110,10 @@ fn the_last_blocks_of_a_recording_are_a_recording() {
     }
 }
 
-/// Which thread writes, and how many of its events are lost before.
+/// Thread that writes an event, and the number of its events that are lost before.
 type Step = (u64, u32);
 
-/// A stream of these events, a block for each inner list, some with a sequence point after them.
+/// Builds a stream with a block for each inner list, optionally followed by a sequence point.
 fn made(blocks: &[(Vec<Step>, bool)]) -> Vec<u8> {
     let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
     let (mut numbers, mut ticks) = (BTreeMap::new(), 0);
@@ -152,11 +156,11 @@ fn made(blocks: &[(Vec<Step>, bool)]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Scenario: streams of some threads that lose events anywhere, cut between any two blocks.
-    /// Guarantee: the events after the cut come back, and what is lost in the new stream is exactly what was lost
-    /// between the last event of a thread before the cut and its events after it.
+    /// Scenario: a stream of several threads with losses at any position is cut between any two blocks.
+    /// Guarantee: the events after the cut round-trip, and the new stream has exactly the losses between the last event
+    /// of a thread before the cut and its events after the cut.
     #[test]
-    fn losses_are_those_of_the_rest(
+    fn rewritten_stream_has_losses_after_cut(
         blocks in prop::collection::vec(
             (prop::collection::vec((1_u64..6, prop::sample::select(vec![0_u32, 0, 0, 1, 7])), 1..20), any::<bool>()),
             1..8,
@@ -166,7 +170,7 @@ proptest! {
         let bytes = made(&blocks);
         let (kept, _) = kept(&bytes, everything(Order::File), 100);
         let cut = cut.min(blocks.len());
-        // From that block of events on.
+        // Find the first frame of that event block.
         let mut seen = 0;
         let place = kept.frames.iter().position(|(is, _)| {
             seen += usize::from(*is == BlockContent::Events);
@@ -183,10 +187,10 @@ proptest! {
         prop_assert_eq!(events(&again).len() as u64, count);
     }
 
-    /// Scenario: bytes that are no frames.
-    /// Guarantee: a stream that can be read, not longer than they were.
+    /// Scenario: arbitrary bytes are passed as frames.
+    /// Guarantee: the result is a readable stream of bounded length.
     #[test]
-    fn any_bytes_make_a_stream(bytes in prop::collection::vec(any::<u8>(), 0..3000), kind in 0_u8..4, count in 0_u32..3) {
+    fn arbitrary_frames_yield_stream(bytes in prop::collection::vec(any::<u8>(), 0..3000), kind in 0_u8..4, count in 0_u32..3) {
         let framed = [&[kind][..], &count.to_le_bytes(), &vec![1; count as usize * 13], &(bytes.len() as u32).to_le_bytes(), &bytes];
         for frames in [bytes.clone(), framed.concat()] {
             let mut rewriter = Rewriter::new(&header(Format::V4)).unwrap();
@@ -199,10 +203,12 @@ proptest! {
     }
 }
 
-/// Scenario: recordings with flipped bytes, and cut ones, read with a keeper; what was kept is damaged once more.
-/// Guarantee: no panic; what is written can be read to its end, and has no more events than the bytes can hold.
+/// Scenario: recordings with flipped bytes and truncated recordings are read with a keeper, and the retained frames are
+/// damaged again.
+/// Guarantee: rewriting does not panic; the written stream is readable to its end, with no more events than the bytes
+/// can contain.
 #[test]
-fn damage_is_left_out() {
+fn damaged_frames_are_omitted() {
     let mut seeded = Seeded::new(11);
     for name in [
         "net10-idle",

@@ -1,5 +1,5 @@
-//! The decoder and the encoder on whole streams: real recordings and made ones.
-#![expect(clippy::unwrap_used, reason = "a test may panic, in its parts too")]
+//! Tests of the decoder and the encoder with whole streams: real recordings and generated streams.
+#![expect(clippy::unwrap_used, reason = "tests can panic, also in helper modules")]
 
 mod damage;
 mod decoded;

@@ -1,4 +1,4 @@
-//! When events are released, and what definitions they keep.
+//! The time at which events are released, and the definitions that waiting events keep.
 
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Format, Options, Order};
@@ -22,7 +22,7 @@ fn encoder() -> Encoder {
     round_trip::encoder(Format::V4)
 }
 
-/// The times of the events that come now; 0 for a gap, -1 for a sequence point.
+/// Returns the times of the events that are delivered now; 0 for a gap, -1 for a sequence point.
 fn times(decoder: &mut Decoder) -> Vec<i64> {
     let mut items = Vec::new();
     assert_eq!(drain(decoder, &mut items), None);
@@ -41,11 +41,12 @@ fn feed(encoder: &mut Encoder, decoder: &mut Decoder) -> Vec<i64> {
     times(decoder)
 }
 
-/// Scenario: runs of three threads that overlap in time, as the runtime's passes write them, then a sequence point.
-/// Guarantee: up to the instant of each sorted event all is delivered, by time; the rest at the sequence point, before
-/// it.
+/// Scenario: the runs of three threads overlap in time, as written by the scans of the runtime, and a sequence point
+/// follows.
+/// Guarantee: a sorted event releases all events up to its timestamp, in order of time; the sequence point releases the
+/// other events before itself.
 #[test]
-fn sorted_events_release_what_is_older() {
+fn sorted_event_releases_older_events() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
     for event in [record(1, 1, 10, true), record(1, 2, 30, false), record(1, 3, 50, false)] {
         encoder.event(&event).unwrap();
@@ -62,10 +63,10 @@ fn sorted_events_release_what_is_older() {
     assert_eq!(decoder.stats().late, 0);
 }
 
-/// Scenario: a live stream is idle with events waiting; after the flush an older one comes.
-/// Guarantee: the flush delivers all that waits; the late one is delivered and counted.
+/// Scenario: a live stream is idle while events wait; an older event arrives after the flush.
+/// Guarantee: the flush delivers all waiting events; the late event is delivered and counted.
 #[test]
-fn a_flush_delivers_what_waits() {
+fn flush_delivers_waiting_events() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
     for event in [record(1, 1, 10, true), record(1, 2, 30, false)] {
         encoder.event(&event).unwrap();
@@ -80,10 +81,10 @@ fn a_flush_delivers_what_waits() {
     assert_eq!((decoder.stats().late, decoder.stats().delivered), (1, 3));
 }
 
-/// Scenario: the same stream in the order of the file.
-/// Guarantee: nothing waits.
+/// Scenario: a stream with unsorted events is read in the order of the file.
+/// Guarantee: no event waits.
 #[test]
-fn in_file_order_nothing_waits() {
+fn event_does_not_wait_in_file_order() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::File)));
     for event in [
         record(1, 1, 10, true),
@@ -97,10 +98,11 @@ fn in_file_order_nothing_waits() {
     assert_eq!(decoder.stats().late, 0);
 }
 
-/// Scenario: a loss is seen while older events wait; and one is shown by a sequence point.
-/// Guarantee: the gap comes at once, before what waits; that of a sequence point before it.
+/// Scenario: a loss is detected while older events wait; a sequence point reveals another loss.
+/// Guarantee: the first gap is delivered immediately, before the waiting events; the second is delivered before the
+/// sequence point.
 #[test]
-fn gaps_do_not_wait() {
+fn gap_does_not_wait() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
     for event in [record(1, 1, 10, true), record(1, 2, 30, false), record(1, 4, 50, false)] {
         encoder.event(&event).unwrap();
@@ -111,8 +113,8 @@ fn gaps_do_not_wait() {
     assert_eq!(decoder.stats().lost, Some(2));
 }
 
-/// Scenario: an id is defined anew while an event of the old definition waits.
-/// Guarantee: the event keeps the old one, later events have the new one.
+/// Scenario: an id is redefined while an event of the old definition waits.
+/// Guarantee: the event keeps the old definition, and later events have the new definition.
 #[test]
 fn waiting_events_keep_their_definition() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
@@ -126,8 +128,8 @@ fn waiting_events_keep_their_definition() {
     assert!(ids.map(|event| event.metadata.event_id).eq([1, 2]));
 }
 
-/// Scenario: events without a definition, as after a lost beginning.
-/// Guarantee: counted, not delivered, no error; their numbers still count.
+/// Scenario: events have no definition, as after a lost start.
+/// Guarantee: the events are counted and not delivered, without an error; their sequence numbers count.
 #[test]
 fn events_without_definition_are_counted() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(Options::default()));

@@ -1,17 +1,17 @@
-//! Streams that come in pieces, and streams that end in the middle.
+//! Streams that arrive in chunks, and streams that end in the middle.
 
 use nettrace::{Ending, Error, Order};
 
 use crate::decoded::{Digest, digest, everything, story, story_in_pieces};
 use crate::recordings::{self, Seeded};
 
-/// Recordings of at most this many bytes are cut at each.
+/// Maximum size of recordings that are cut at every byte, in bytes.
 const SMALL: usize = 20_000;
 
-/// Scenario: recordings in pieces of 1, 2, 3, 7, 64 and 4096 bytes and as a whole.
-/// Guarantee: the same items in the same order, the same counts, the same ending.
+/// Scenario: recordings arrive in chunks of 1, 2, 3, 7, 64 and 4096 bytes, and as a whole.
+/// Guarantee: items, order, counters and ending are equal.
 #[test]
-fn pieces_do_not_matter() {
+fn chunk_size_does_not_change_result() {
     let names = [
         "net10-idle",
         "net31-fin",
@@ -26,13 +26,13 @@ fn pieces_do_not_matter() {
         for piece in [1, 2, 3, 7, 64, 4096] {
             assert!(
                 story_in_pieces(&bytes, everything(Order::Time), piece) == whole,
-                "{name} in pieces of {piece}"
+                "{name} in chunks of {piece}"
             );
         }
     }
 }
 
-/// A cut stream against the whole one.
+/// Compares a cut stream with the whole stream. Returns the number of events.
 fn check_cut(name: &str, bytes: &[u8], cut: usize, whole: &Digest) -> usize {
     let part = digest(&bytes[..cut], everything(Order::File));
     if cut == 0 {
@@ -51,17 +51,17 @@ fn check_cut(name: &str, bytes: &[u8], cut: usize, whole: &Digest) -> usize {
     part.events.len()
 }
 
-/// The same by time: the same events, only fewer; they ascend.
+/// Checks that a cut stream has the same number of events in order of time.
 fn check_cut_by_time(name: &str, bytes: &[u8], cut: usize, expected: usize) {
     let part = digest(&bytes[..cut], everything(Order::Time));
     assert_eq!(part.events.len(), expected, "{name} cut at {cut}");
 }
 
-/// Scenario: each recording of less than 20 KB, cut at every byte.
-/// Guarantee: no error and no panic: the events of all whole blocks, the first of the whole stream, never fewer for a
-/// later cut; and the ending names the cut.
+/// Scenario: each recording of at most 20 KB is cut at every byte.
+/// Guarantee: there is no error and no panic; the events of all complete blocks are delivered, which are the first
+/// events of the stream and never fewer for a later cut; the ending contains the position of the cut.
 #[test]
-fn small_recordings_may_end_at_every_byte() {
+fn small_recording_can_end_at_every_byte() {
     let mut small = 0;
     for name in recordings::names() {
         let bytes = recordings::bytes(&name);
@@ -82,10 +82,11 @@ fn small_recordings_may_end_at_every_byte() {
     assert!(small >= 4);
 }
 
-/// Scenario: each longer recording, cut at seeded places.
-/// Guarantee: the same.
+/// Scenario: each larger recording is cut at seeded positions.
+/// Guarantee: there is no error and no panic; the events of all complete blocks are delivered, which are the first
+/// events of the stream and never fewer for a later cut; the ending contains the position of the cut.
 #[test]
-fn other_recordings_may_end_anywhere() {
+fn large_recording_can_end_anywhere() {
     let mut seeded = Seeded::new(20);
     for name in recordings::names() {
         let bytes = recordings::bytes(&name);
@@ -93,7 +94,7 @@ fn other_recordings_may_end_anywhere() {
             continue;
         }
         let whole = digest(&bytes, everything(Order::File));
-        // 500 over all would be few for one; but the longest take milliseconds each.
+        // 500 cuts per recording: the largest recordings take milliseconds per cut.
         let mut cuts: Vec<_> = (0..500).map(|_| seeded.below(bytes.len() + 1)).collect();
         cuts.sort_unstable();
         let mut before = 0;

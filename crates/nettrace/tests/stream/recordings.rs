@@ -1,4 +1,4 @@
-//! What real runtimes sent: all recordings of the repository, or, in the published package, the small ones in it.
+//! Recordings of real runtimes: all recordings of the repository or, in the published package, its small recordings.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
 }
 
-/// Whether all recordings of the repository are there, not only those of the package.
+/// Returns whether all recordings of the repository exist, not only the recordings of the package.
 pub(crate) fn are_all_there() -> bool {
     repository().join("net31-fin.nettrace.gz").exists()
 }
@@ -22,12 +22,12 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Whether this recording is there.
+/// Returns whether this recording exists.
 pub(crate) fn has(name: &str) -> bool {
     folder().join(format!("{name}.nettrace.gz")).exists()
 }
 
-/// Names of the recordings that are there.
+/// Returns the names of the available recordings.
 pub(crate) fn names() -> Vec<String> {
     let files = std::fs::read_dir(folder()).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -38,7 +38,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// A recording, unpacked.
+/// Reads and decompresses a recording.
 pub(crate) fn bytes(name: &str) -> Vec<u8> {
     let file = std::fs::File::open(folder().join(format!("{name}.nettrace.gz"))).unwrap();
     let mut bytes = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn bytes(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Numbers that are the same in each run.
+/// A pseudorandom generator that yields the same numbers in each run.
 pub(crate) struct Seeded(u64);
 
 impl Seeded {
@@ -54,7 +54,7 @@ impl Seeded {
         Self(seed)
     }
 
-    /// The next one below `end`.
+    /// Returns the next number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! What is encoded comes back.
+//! Round trips through the encoder and the decoder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::decoded::{OwnedEvent, OwnedItem, Story, everything, story, story_in_pieces};
 use crate::recordings;
 
-/// A header with something in every field.
+/// Returns a header with a value in every field.
 pub(crate) fn header(format: Format) -> TraceHeader {
     TraceHeader {
         format,
@@ -37,7 +37,7 @@ pub(crate) fn header(format: Format) -> TraceHeader {
     }
 }
 
-/// An encoder with such a header and one definition: 1.
+/// Creates an encoder with [`header`] and one definition with id 1.
 pub(crate) fn encoder(format: Format) -> Encoder {
     let mut encoder = Encoder::new(format, &header(format)).unwrap();
     define(&mut encoder, 1, 1);
@@ -55,7 +55,7 @@ pub(crate) fn define(encoder: &mut Encoder, id: u32, event_id: u32) {
 
 const FORMATS: [Format; 2] = [Format::V4, Format::V6 { minor: 2 }];
 
-/// Writes events of a stream again, in the order of the file. In V6 each thread gets an index.
+/// Encodes the events of a stream in file order. In V6, each thread gets an index.
 fn encode_again(items: &[OwnedItem], format: Format, compressed: bool) -> Vec<u8> {
     let Some(OwnedItem::Header(header)) = items.first() else {
         panic!("no header")
@@ -111,10 +111,11 @@ fn encode_again(items: &[OwnedItem], format: Format, compressed: bool) -> Vec<u8
     encoder.finish().unwrap()
 }
 
-/// Scenario: every recording, written again in both formats, with compressed and whole headers.
-/// Guarantee: the same events, by time and in the file; the same losses between events; a clean end.
+/// Scenario: every recording is re-encoded in both formats, with compressed and uncompressed headers.
+/// Guarantee: the events are equal, in order of time and in file order; the losses between events are equal; the end is
+/// clean.
 #[test]
-fn recordings_come_back_in_every_format() {
+fn recording_round_trips_in_every_format() {
     for name in recordings::names() {
         let bytes = recordings::bytes(&name);
         let (original, by_time) = (
@@ -153,7 +154,7 @@ fn recordings_come_back_in_every_format() {
                 };
                 let story = expect(Order::File, original.events());
                 expect(Order::Time, by_time.events());
-                // Losses that only a sequence point showed are not written again.
+                // Losses that only a sequence point reveals are not re-encoded.
                 let between_events = |story: &Story| -> Vec<_> {
                     let at: BTreeSet<_> = story
                         .events()
@@ -172,10 +173,10 @@ fn recordings_come_back_in_every_format() {
     }
 }
 
-/// Scenario: a header with something in every field.
-/// Guarantee: it comes back, in V6 with the keys that have no field of their own.
+/// Scenario: a header has a value in every field.
+/// Guarantee: the header round-trips, in V6 including the keys without a dedicated field.
 #[test]
-fn headers_come_back() {
+fn header_round_trips() {
     for format in FORMATS {
         let bytes = Encoder::new(format, &header(format)).unwrap().finish().unwrap();
         let story = story(&bytes, everything(Order::Time));
@@ -184,19 +185,19 @@ fn headers_come_back() {
     }
 }
 
-/// An event as proptest makes it, before times and numbers are known.
+/// A generated event without timestamp and sequence number.
 #[derive(Debug, Clone)]
 struct Made {
     thread: u64,
     metadata_id: u32,
-    /// Events lost before it.
+    /// Number of events lost before this event.
     lost: u32,
     step: i64,
     processor: Option<u32>,
     activity: [Option<[u8; 16]>; 2],
     stack_id: u32,
     payload: Vec<u8>,
-    /// A sequence point before it.
+    /// Whether a sequence point precedes this event.
     point: bool,
 }
 
@@ -224,11 +225,11 @@ fn made() -> impl Strategy<Value = Made> {
 }
 
 proptest! {
-    /// Scenario: any events of four threads with losses, stacks, activities and sequence points, in both formats,
-    /// compressed and whole, read in pieces of any size.
-    /// Guarantee: every field of every event comes back in order, and every loss, exactly.
+    /// Scenario: arbitrary events of four threads have losses, stacks, activities and sequence points; they are encoded
+    /// in both formats with compressed and uncompressed headers, and read in chunks of any size.
+    /// Guarantee: every field of every event round-trips in order, and the number of losses is exact.
     #[test]
-    fn streams_come_back(
+    fn stream_round_trips(
         made in prop::collection::vec(made(), 0..80),
         v6: bool,
         compressed: bool,

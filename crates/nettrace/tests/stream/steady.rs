@@ -1,11 +1,11 @@
-//! What a decoder allocates when it has seen everything once.
+//! Allocations of a decoder in steady state.
 
 use nettrace::encode::EventRecord;
 use nettrace::{Decoder, Format, Options, Order};
 
 use crate::round_trip::encoder;
 
-/// 100,000 events of eight threads in overlapping runs, with sequence points and stacks.
+/// Builds a stream with 100,000 events of eight threads in overlapping runs, with sequence points.
 fn stream() -> Vec<u8> {
     let mut encoder = encoder(Format::V4);
     let mut sequences = [0_u32; 8];
@@ -59,10 +59,10 @@ fn allocations(bytes: &[u8], order: Order) -> (u64, u64) {
     (events, used.count_total)
 }
 
-/// Scenario: the second half of a stream, when buffers have grown to their size.
-/// Guarantee: not one allocation for fifty thousand delivered events.
+/// Scenario: the second half of a stream is read, when all buffers have reached their size.
+/// Guarantee: there is no allocation for 50,000 delivered events.
 #[test]
-fn nothing_is_allocated_in_steady_state() {
+fn steady_state_does_not_allocate() {
     let bytes = stream();
     for order in [Order::Time, Order::File] {
         let (events, allocations) = allocations(&bytes, order);

@@ -1,4 +1,4 @@
-//! V6: what one-collect writes, and what only the format allows.
+//! V6 streams as written by one-collect, and V6 features that only the format allows.
 
 use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadRecord};
 use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
@@ -55,12 +55,12 @@ fn thread(index: u64, process: u64, thread: u64) -> ThreadRecord<'static> {
     }
 }
 
-/// Scenario: blocks as one-collect writes them: each with a sequence point that forgets the threads, then stacks,
-/// threads and labels; capture thread 0, numbers that begin anew with each block.
-/// Guarantee: threads and processes are those of their block although indexes are given again; activities and stacks
-/// are there; version, level and keywords are unknown; nobody knows what was lost.
+/// Scenario: blocks are as written by one-collect: a sequence point that forgets the threads, then stacks, threads and
+/// labels; the capture thread is 0, and the numbers restart with each block.
+/// Guarantee: events have the threads and processes of their block although indexes are reused; activities and stacks
+/// are present; version, level, keywords and losses are unknown.
 #[test]
-fn one_collect_streams_are_read() {
+fn one_collect_stream_is_read() {
     let mut encoder = encoder();
     for block in 0..3_u64 {
         let ticks = block as i64 * 100;
@@ -99,11 +99,11 @@ fn one_collect_streams_are_read() {
     assert_eq!((metadata.name.as_str(), metadata.fields.len()), ("GCStart", 1));
 }
 
-/// Scenario: a writer that numbers events; a thread is removed with a loss, and its index given again.
-/// Guarantee: the loss is reported with the OS id, between the thread's last event and the next sequence point; the new
-/// thread begins anew.
+/// Scenario: a writer numbers events; a thread is removed with a loss, and its index is reused.
+/// Guarantee: the loss is reported with the OS id, between the thread's last event and the next sequence point; the
+/// numbers of the new thread restart at 1.
 #[test]
-fn removed_threads_report_their_losses() {
+fn removed_thread_reports_its_losses() {
     let mut encoder = encoder();
     encoder.threads(&[thread(3, 1000, 33)]).unwrap();
     let event = |sequence, timestamp| EventRecord {
@@ -134,10 +134,11 @@ fn removed_threads_report_their_losses() {
     );
 }
 
-/// Scenario: labels say version, level, keywords and opcode of some events; who is interested looks at the version.
-/// Guarantee: those events have a definition with them, the others the plain one; interest is asked for each.
+/// Scenario: labels set version, level, keywords and opcode of some events; the interest depends on the version.
+/// Guarantee: events with labels have a definition with the overrides, and the other events have the original
+/// definition; `interest` is called for each definition.
 #[test]
-fn labels_override_the_definition() {
+fn label_overrides_definition() {
     let mut encoder = encoder();
     let labels = [
         Label::Version(3),
@@ -196,10 +197,11 @@ fn labels_override_the_definition() {
     assert_eq!((metadata.id, metadata.name.as_str()), (1, "GCStart"));
 }
 
-/// Scenario: a sequence point forgets the definitions; ids are given to others.
-/// Guarantee: events before it have the old ones, events after it the new ones or none.
+/// Scenario: a sequence point forgets the definitions, and ids are reused.
+/// Guarantee: events before the sequence point have the old definitions; events after it have the new definitions or no
+/// definition.
 #[test]
-fn forgotten_definitions_are_gone() {
+fn forgotten_definition_is_not_used() {
     let mut encoder = encoder();
     define(&mut encoder, 2, 2);
     encoder.event(&record(1, 1, 10)).unwrap();
@@ -224,20 +226,20 @@ fn forgotten_definitions_are_gone() {
     assert_eq!(story.stats.unknown_metadata, 1);
 }
 
-/// Scenario: threads that the stream does not describe.
-/// Guarantee: the index stands for them, the process is unknown.
+/// Scenario: the stream does not describe a thread.
+/// Guarantee: the thread is the index, and the process is unknown.
 #[test]
-fn unknown_threads_keep_their_index() {
+fn unknown_thread_keeps_its_index() {
     let mut encoder = encoder();
     encoder.event(&record(7, 1, 10)).unwrap();
     let story = story(&encoder.finish().unwrap(), everything(Order::Time));
     assert_eq!((story.events()[0].thread, story.events()[0].process), (7, None));
 }
 
-/// Scenario: V6 things in V4, and things that are too long for their length field.
-/// Guarantee: refused by the encoder.
+/// Scenario: V6 items are written in V4, and items are too long for their length field.
+/// Guarantee: the encoder returns an error.
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn unencodable_item_is_refused() {
     let mut v4 = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
     assert!(matches!(
         v4.threads(&[thread(1, 1, 1)]),
@@ -275,15 +277,15 @@ fn what_cannot_be_written_is_refused() {
     assert!(matches!(encoder().threads(&[named]), Err(EncodeError::TooLong { .. })));
 }
 
-/// What one-collect itself (revision a8e3fd0) wrote of twelve made-up samples of three processes, and of a process that
-/// was there before and exited.
+/// Output of one-collect (revision a8e3fd0) for twelve synthetic samples of three processes, and for a process that
+/// existed before the recording and exited.
 const ONE_COLLECT: &[u8] = include_bytes!("one-collect.nettrace");
 
-/// Scenario: a stream by one-collect's own writer.
-/// Guarantee: each sample comes back with its process, thread, processor, time, stack and payload; the header has what
-/// it says, and no process.
+/// Scenario: a stream was written by one-collect.
+/// Guarantee: each sample has its process, thread, processor, time, stack and payload; the header has its values and no
+/// process.
 #[test]
-fn one_collect_s_own_bytes_are_read() {
+fn one_collect_output_is_read() {
     let story = story(ONE_COLLECT, everything(Order::Time));
     assert_eq!((story.error.clone(), story.ending), (None, Some(Ending::Clean)));
     let Some(OwnedItem::Header(header)) = story.items.first() else {
@@ -326,10 +328,10 @@ fn one_collect_s_own_bytes_are_read() {
     assert_eq!((story.stats.lost, story.stats.late), (None, 0));
 }
 
-/// Scenario: that stream, cut at every byte, in pieces of one byte.
-/// Guarantee: the events of a prefix, and the ending names the cut.
+/// Scenario: the stream of one-collect is cut at every byte and read in chunks of one byte.
+/// Guarantee: the items are a prefix of the whole stream, and the ending contains the position of the cut.
 #[test]
-fn one_collect_s_own_bytes_may_end_anywhere() {
+fn one_collect_output_can_end_anywhere() {
     let whole = story(ONE_COLLECT, everything(Order::File));
     let mut before = 0;
     for cut in 1..ONE_COLLECT.len() {

@@ -1,23 +1,23 @@
-//! What a container may use and does use, at one moment.
+//! Limits and usage of a container at one moment.
 
 use gc_rules::field::{CommandName, ContainerFacts};
 
-/// The memory of a group and those below it.
+/// Memory of a group and the groups below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes in use, with the pages of files that it read.
+    /// Bytes in use, including pages of files that the group read.
     pub usage: Option<u64>,
-    /// The same without pages of files that were not used lately: what cannot be freed at once.
+    /// Bytes in use without pages of files that were not used recently, which cannot be freed immediately.
     pub working_set: Option<u64>,
-    /// Processes that were killed because the limit was met, since the group was made.
+    /// Number of processes killed because the limit was reached, since the group was created.
     pub oom_kills: Option<u64>,
-    /// How often the limit was met.
+    /// Number of times the limit was reached.
     pub limit_hits: Option<u64>,
-    /// How often a process was slowed down because the group was over `memory.high`. Version 2 only.
+    /// Number of times a process was slowed down because the group exceeded `memory.high`. Version 2 only.
     pub high_events: Option<u64>,
     /// Memory that the kernel cannot reclaim, in bytes: the usage without [`page_cache`](Self::page_cache) and
-    /// reclaimable kernel memory. Version 1 does not report the reclaimable part of kernel memory, so this value leaves
-    /// out all kernel memory: a lower bound, and no alert rests on an estimate.
+    /// reclaimable kernel memory. Version 1 does not report the reclaimable part of kernel memory, so this value
+    /// excludes all kernel memory there. It is then a lower bound, so that no alert is based on an estimate.
     pub held: Option<u64>,
     /// Anonymous pages, in bytes.
     pub anonymous: Option<u64>,
@@ -37,12 +37,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Divides the kernel memory of version 1, which the kernel does not divide: the group has the same share of
-    /// reclaimable memory as the host.
+    /// Divides the kernel memory of version 1, which the kernel does not divide. The group is assumed to have the same
+    /// share of reclaimable memory as the host.
     ///
-    /// The estimate is good where it matters: a group whose kernel memory is large has a large part of the kernel
-    /// memory of the host, so its share and the host's are near each other. The alternative is the kernel memory
-    /// without stacks and page tables of the processes, which counts sockets and open files as reclaimable.
+    /// The estimate is accurate when it matters: a group with much kernel memory has a large part of the kernel memory
+    /// of the host, so its share is close to that of the host. The alternative is the kernel memory without stacks and
+    /// page tables of the processes, which would count sockets and open files as reclaimable.
     pub(super) fn estimate_kernel(&mut self, share_of_host: Option<f64>) {
         if self.kernel_reclaimable.is_none()
             && let Some((all, share)) = self.kernel.zip(share_of_host)
@@ -52,18 +52,18 @@ impl Memory {
         }
     }
 
-    /// Kernel memory that cannot be reclaimed, in bytes.
+    /// Returns the kernel memory that cannot be reclaimed, in bytes.
     pub(super) fn kernel_held(&self) -> Option<u64> {
         Some(self.kernel?.saturating_sub(self.kernel_reclaimable.unwrap_or(0)))
     }
 
-    /// A value that the kernel reported, and not an estimate.
+    /// Returns the value if the kernel reported it and it is not an estimate.
     fn unless_estimated(&self, bytes: Option<u64>) -> Option<u64> {
         bytes.filter(|_| self.kernel_reclaimable.is_some() && !self.kernel_is_estimated)
     }
 }
 
-/// A share of an amount, 0 to 1.
+/// Returns a share of an amount, 0 to 1.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -78,53 +78,53 @@ fn part(all: u64, share: f64) -> u64 {
 pub struct OtherProcesses {
     /// Sum of their private memory, resident or swapped out, in bytes.
     pub bytes: Option<u64>,
-    /// Name of the process with the most; `None` if there is no other process.
+    /// Name of the process with the most private memory; `None` if there is no other process.
     pub largest: Option<CommandName>,
     /// Private memory of that process, in bytes.
     pub largest_bytes: Option<u64>,
 }
 
-/// How a group was kept from the CPU. The kernel counts it where the group has a quota.
+/// CPU throttling of a group. The kernel counts it if the group has a quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// Periods of the quota in which something ran, since the group was made.
+    /// Number of quota periods in which a process ran, since the group was created.
     pub periods: Option<u64>,
-    /// Those of them in which the quota was used up and the group was CPU-throttled.
+    /// Number of periods in which the quota was used up and the group was CPU-throttled.
     pub throttled_periods: Option<u64>,
-    /// For how long it was CPU-throttled, nanoseconds, summed over its CPUs.
+    /// Throttled time in nanoseconds, summed over CPUs.
     pub throttled_ns: Option<u64>,
 }
 
-/// What a container may use and does use. `None`: unknown, or there is no limit.
+/// Limits and usage of a container. `None` means unknown or no limit.
 ///
-/// A process that is in no container has the figures of its control group.
+/// A process outside containers has the figures of its control group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
-    /// The smallest memory limit that holds for the process within its container, bytes.
+    /// Smallest memory limit that applies to the process within its container, in bytes.
     pub memory_limit: Option<u64>,
-    /// The memory of the group that has this limit; without one, of the container.
+    /// Memory of the group with this limit, or of the container if there is no limit.
     pub memory: Memory,
-    /// The other processes in that group; unknown if they were not read.
+    /// Other processes in that group; unknown if they were not read.
     pub others: OtherProcesses,
-    /// The fewest CPUs that the process may use by the quotas within its container.
+    /// Number of CPUs that the process may use, according to the smallest quota within its container.
     pub cpu_limit: Option<f64>,
-    /// Of the group that has this limit; unknown without one.
+    /// CPU throttling of the group with this limit; unknown without a limit.
     pub cpu: Cpu,
-    /// Which share of the periods between the last two readings was throttled, 0 to 1.
+    /// Share of the periods between the last two readings that were throttled, 0 to 1.
     pub throttled_ratio: Option<f64>,
 }
 
 impl Figures {
-    /// The same with what only the reading before it makes known.
+    /// Returns the figures with the values that depend on the previous reading.
     #[must_use]
     pub fn after(mut self, before: &Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?);
         let periods = grown(self.cpu.periods, before.cpu.periods);
         let throttled = grown(self.cpu.throttled_periods, before.cpu.throttled_periods);
         self.throttled_ratio = match (periods, throttled) {
-            // Nothing ran, and nothing was kept from running.
+            // No process ran, and none was kept from running.
             (Some(0), Some(0)) => Some(0.0),
-            // The two counters are not read at the same instant of all CPUs.
+            // The two counters are not read at the same instant on all CPUs.
             (Some(periods @ 1..), Some(throttled)) => Some((throttled as f64 / periods as f64).min(1.0)),
             _ => None,
         };
@@ -132,7 +132,7 @@ impl Figures {
     }
 }
 
-/// What rules know of a container.
+/// The facts about a container for the rules.
 impl From<&Figures> for ContainerFacts {
     fn from(figures: &Figures) -> Self {
         Self {
@@ -171,11 +171,12 @@ mod tests {
         }
     }
 
-    /// Scenario: readings one after the other: busy, idle, of a group that was made anew, and one without counters.
-    /// Guarantee: the share is that of the time between; what cannot be computed is unknown, and idle is none
-    /// throttled.
+    /// Scenario: successive readings are of a busy group, an idle group, a group that was recreated, and a group
+    /// without counters.
+    /// Guarantee: the share covers the time between the readings, is unknown if it cannot be computed, and is 0 for an
+    /// idle group.
     #[test]
-    fn the_share_is_of_the_time_between() {
+    fn throttled_share_covers_time_between_readings() {
         let ratio = |now: Figures, before: Figures| now.after(&before).throttled_ratio;
         assert_eq!(ratio(counted(110, 30), counted(100, 25)), Some(0.5));
         assert_eq!(ratio(counted(100, 25), counted(100, 25)), Some(0.0));

@@ -1,7 +1,8 @@
-//! Folders and files of control groups, opened so that nothing else can be read.
+//! Folders and files of control groups, opened such that no other files can be read.
 //!
-//! In the root of a process lies what others put there: links stay within that root, the folder must be of a control
-//! group file system, and files are opened on this very mount, so that what is read was written by the kernel.
+//! The root of a process contains files that others put there. Links are therefore resolved within that root, the
+//! folder must belong to a control group file system, and files are opened on the same mount, which guarantees that the
+//! kernel wrote their contents.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,14 +12,14 @@ use rustix::fs::{Dir, FileType, FsWord, Mode, OFlags, ResolveFlags, fstatfs, ope
 
 use super::mount::GroupFolder;
 
-/// What is read of one file at most.
+/// Maximum number of bytes read from one file.
 pub(super) const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// `CGROUP_SUPER_MAGIC` and `CGROUP2_SUPER_MAGIC` of Linux's `magic.h`.
 const CGROUP: FsWord = 0x0027_e0eb;
 const CGROUP2: FsWord = 0x6367_7270;
 
-/// A folder, by its path.
+/// Opens a folder by its path.
 pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
     openat(
         at,
@@ -28,7 +29,8 @@ pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// The folder of a group, with the first `depth` parts of its path. `None`: it is not there, or is not one.
+/// Opens the folder of a group, with the first `depth` parts of its path. Returns `None` if it does not exist or is not
+/// a group.
 pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usize) -> Option<OwnedFd> {
     let mut path = place.mount.clone();
     for part in place.below.iter().take(depth) {
@@ -43,17 +45,16 @@ pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usi
     (kind == wanted).then_some(folder)
 }
 
-/// A file of a group.
+/// Reads a file of a group.
 pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Nothing that is mounted over the kernel's file.
+    // Files mounted over a file of the kernel are rejected.
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let file = openat2(folder, name, flags, Mode::empty(), resolve).ok()?;
     text(File::from(file), MAX_FILE_BYTES)
 }
 
-/// Opens the groups directly below a group, at most `limit` of them. The second value is whether some are left
-/// out.
+/// Opens the groups directly below a group, at most `limit` of them. The second value states whether some are omitted.
 pub(super) fn children(folder: &OwnedFd, limit: usize) -> (Vec<OwnedFd>, bool) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(entries) = openat(folder, ".", flags, Mode::empty()).and_then(Dir::new) else {
@@ -76,13 +77,13 @@ pub(super) fn children(folder: &OwnedFd, limit: usize) -> (Vec<OwnedFd>, bool) {
     (groups, false)
 }
 
-/// A file of the kernel in the folder of a process.
+/// Opens a file of the kernel in the folder of a process.
 pub(super) fn open(process: &OwnedFd, name: &str) -> Option<File> {
     let file = openat(process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     Some(File::from(file))
 }
 
-/// What is in a file, up to a limit.
+/// Reads a file up to a limit.
 pub(super) fn text(file: File, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;

@@ -1,21 +1,21 @@
-//! From the path of a control group to the ids of the container and the pod.
+//! Container and pod ids from the path of a control group.
 //!
-//! Runtimes name a container's group by its id: bare below a folder of theirs (`/docker/ID`,
-//! `/kubepods/burstable/podUID/ID`), or with their name before it where systemd keeps the groups
-//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` where only one of the two sides believes in systemd).
+//! Runtimes name the group of a container by its id: bare below one of their folders (`/docker/ID`,
+//! `/kubepods/burstable/podUID/ID`), or prefixed by their name if systemd manages the groups
+//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` if only one of the two sides uses systemd).
 //!
-//! The outermost container of a path counts, and a pod only outside of it: the groups within are made by whoever is
-//! inside, who could name them after another pod. Of a cluster in containers (kind), the node's own view has the pods;
-//! the host's has the nodes.
+//! The outermost container of a path counts, and a pod only outside it. Groups inside a container are created by its
+//! processes, which could name them after another pod. For a cluster in containers (kind), the view of the node shows
+//! the pods, and the view of the host shows the nodes.
 
 use super::membership::{Membership, memberships};
 
-/// The ids in the path of a control group.
+/// Ids in the path of a control group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerIdentity {
-    /// The container's id, as its runtime gave it.
+    /// Id of the container, as assigned by its runtime.
     pub container_id: Option<String>,
-    /// The pod's uid with hyphens. Of a static pod it is the hash of its manifest, without hyphens.
+    /// UID of the pod with hyphens. For a static pod it is the hash of the manifest, without hyphens.
     pub pod_uid: Option<String>,
 }
 
@@ -25,8 +25,8 @@ impl ContainerIdentity {
     }
 }
 
-/// Reads it from the text of `/proc/PID/cgroup`. Nothing is known of a process outside of containers, and of one in the
-/// reader's own container where that has a control group namespace (`0::/`).
+/// Reads the ids from the text of `/proc/PID/cgroup`. They are unknown for a process outside containers, and for a
+/// process in the reader's own container if that has a control group namespace (`0::/`).
 pub fn identity(cgroup: &str) -> ContainerIdentity {
     let mut identities: Vec<(u8, ContainerIdentity)> = memberships(cgroup)
         .map(|line| (rank(&line), of_path(line.path)))
@@ -40,8 +40,8 @@ pub fn identity(cgroup: &str) -> ContainerIdentity {
         .unwrap_or_default()
 }
 
-/// Whose a process is, in words that it cannot choose; empty: unknown. What is below a user's slice is that user's, who
-/// may make groups there with the name of any container, and have other uids in them.
+/// Returns the owner of a process, in words that it cannot choose; empty if unknown. Groups below a user's slice belong
+/// to that user, who can create groups there with the name of any container and with other uids.
 pub fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> String {
     let slice = memberships(cgroup).find_map(|line| {
         let mut parts = line.path.split('/').filter(|part| !matches!(*part, "" | ".."));
@@ -55,8 +55,8 @@ pub fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> 
     slice.or_else(pod).or_else(container).or_else(user).unwrap_or_default()
 }
 
-/// Which lines are asked first: runtimes put a container into the hierarchies that limit it, not always into the
-/// others.
+/// Returns the order in which lines are tried. Runtimes add a container to the hierarchies that limit it, but not
+/// always to the others.
 fn rank(line: &Membership<'_>) -> u8 {
     match () {
         () if line.has("memory") => 0,
@@ -67,7 +67,8 @@ fn rank(line: &Membership<'_>) -> u8 {
     }
 }
 
-/// How many parts of a path lie outside of the container or are its own group: what comes after them was made inside.
+/// Returns the number of parts of a path up to the container's own group. Later parts were created inside the
+/// container.
 pub(crate) fn container_depth(path: &str) -> Option<usize> {
     find(path).2
 }
@@ -95,7 +96,7 @@ fn find(path: &str) -> (Option<&str>, Option<String>, Option<usize>) {
     (None, pod, None)
 }
 
-/// The container's id in one part of a path. `next`: the part after it.
+/// Returns the container id in one part of a path. `next` is the part after it.
 fn container_id<'a>(part: &'a str, next: &str) -> Option<&'a str> {
     if part.ends_with(".slice") || part.ends_with(".service") {
         return None;
@@ -106,16 +107,17 @@ fn container_id<'a>(part: &'a str, next: &str) -> Option<&'a str> {
         return Some(id).filter(|id| is_hexadecimal(id, 64));
     }
     if is_hexadecimal(part, 64) || is_task_id(part) {
-        // Podman without systemd puts a pod's containers into a group with the pod's id.
+        // Podman without systemd puts the containers of a pod into a group with the id of the pod.
         return Some(part).filter(|_| !next.starts_with("libpod-"));
     }
     let (runtime, id) = part.rsplit_once('-')?;
-    // `crio-conmon-ID`, `libpod-conmon-ID`: the process that watches the container, which is outside of it.
+    // `crio-conmon-ID` and `libpod-conmon-ID` are the process that monitors the container, which runs outside it.
     let is_container = is_hexadecimal(id, 64) && !runtime.ends_with("conmon");
     is_container.then_some(id)
 }
 
-/// The id of a container in a task of ECS on Fargate: the task's 32 hexadecimal digits and a number.
+/// Returns whether a text is the id of a container in a task of ECS on Fargate: the task's 32 hexadecimal digits and a
+/// number.
 fn is_task_id(text: &str) -> bool {
     text.split_once('-').is_some_and(|(task, number)| {
         is_hexadecimal(task, 32) && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -126,8 +128,8 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The pod's uid in one part of a path: `podUID`, `kubepods-burstable-podUID.slice`, and the same before `:RUNTIME:ID`.
-/// Names of slices have no hyphens of their own, so that there the uid has `_` for them.
+/// Returns the uid of the pod in one part of a path: `podUID`, `kubepods-burstable-podUID.slice`, or either of them
+/// before `:RUNTIME:ID`. Names of slices use hyphens as separators, so the uid has `_` instead there.
 fn pod_uid(part: &str) -> Option<String> {
     let slice = part.split(':').next().unwrap_or(part);
     let (name, in_slice) = slice.strip_suffix(".slice").map_or((slice, false), |name| (name, true));

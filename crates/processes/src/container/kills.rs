@@ -1,9 +1,9 @@
-//! How often the kernel killed for memory in the groups that a process is in: read while it lives, compared after its
-//! death.
+//! Kill counts of the groups of a process: read while the process is running, and compared after its death.
 //!
-//! A container's group goes with it. With version 2, kills count in all groups above too, of which the pod's survives a
-//! restart; with version 1 in the group alone, so that a kill is known where the group outlives the process. Groups are
-//! kept by their paths below gcwatch's own mounts: what can only be seen through the process's root is gone with it.
+//! The group of a container is deleted with the container. With version 2, kills also count in all groups above, and
+//! the pod's group survives a restart. With version 1, kills count only in the group itself, so a kill is known only if
+//! the group outlives the process. Groups are stored by their paths below gcwatch's own mounts, because groups that are
+//! visible only through the root of the process disappear with it.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -13,7 +13,7 @@ use super::group::{file, folder, group_folder};
 use super::level;
 use super::mount::GroupFolder;
 
-/// Limit of the groups of one process that are looked at.
+/// Maximum number of groups per process that are read.
 const MAX_GROUPS: usize = 4;
 
 /// The groups of a process with their kill counts, innermost first.
@@ -28,12 +28,12 @@ struct Group {
 }
 
 impl KillCounts {
-    /// Those of a group and of the ones above it, as gcwatch's own mounts have them; blocking.
+    /// Reads the counts of a group and of the groups above it, through gcwatch's own mounts. Blocks the calling thread.
     pub(super) fn read(place: &GroupFolder) -> Self {
         let Ok(root) = folder(CWD, "/") else {
             return Self::default();
         };
-        // With version 1 those above do not count.
+        // With version 1, kills do not count in the groups above.
         let levels = if place.unified { MAX_GROUPS } else { 1 };
         let depths = (1..=place.below.len()).rev().take(levels);
         let group = |depth| {
@@ -46,7 +46,8 @@ impl KillCounts {
         Self(depths.filter_map(group).collect())
     }
 
-    /// Whether there was a kill since, by the innermost group that is still there; `None`: there is none. Blocking.
+    /// Returns whether a kill has occurred since, according to the innermost group that still exists, or `None` if no
+    /// group exists. Blocks the calling thread.
     pub fn have_grown(&self) -> Option<bool> {
         let root = folder(CWD, "/").ok()?;
         let mut groups = self.0.iter();

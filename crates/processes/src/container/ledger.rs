@@ -1,4 +1,4 @@
-//! The memory ledger: from what the kernel and the collector say of a process's memory to where it is.
+//! The memory ledger: divides the memory of a process by kind, from the figures of the kernel and the collector.
 //!
 //! ```text
 //! control group (limit, usage, kinds of pages) --+
@@ -6,18 +6,18 @@
 //! newest collection (live, free, committed) -----+                  Series -> how fast a line grows
 //! ```
 //!
-//! # How it adds up
+//! # Division
 //!
-//! All sources are read at slightly different times, and committed memory is not resident on Linux. So each line takes
-//! at most what is left of what the lines before it share:
+//! The sources are read at slightly different times, and committed memory is not necessarily resident on Linux. Each
+//! line therefore takes at most the remainder of the memory that it shares with the lines before it:
 //!
-//! * The collector's lines share its resident pages, counted in `smaps` ([`maps`]); where these were not counted, the
-//!   process's anonymous pages. What it has resident beyond live objects, free space and tables is committed and
-//!   unused: regions that are kept, the room for the next allocations, and what was allocated there since the newest
-//!   collection.
-//! * All lines share the usage. What is left of it is unknown.
+//! * The collector's lines share its resident pages, counted in `smaps` ([`maps`]), or the process's anonymous pages if
+//!   the heap was not counted. Resident pages beyond live objects, free space and tables are committed and unused: kept
+//!   regions, space for the next allocations, and objects allocated there since the newest collection.
+//! * All lines share the usage. The remainder is unknown.
 //!
-//! A line whose source is unknown is unknown, and what it would explain is in the rest. Nothing is negative.
+//! A line whose source is unknown is unknown, and the memory that it would explain is in the remainder. No line is
+//! negative.
 
 mod maps;
 mod read;
@@ -33,26 +33,26 @@ use gc_rules::ledger::{Ledger, MemoryVerdict, Scope};
 
 use super::figures::Memory;
 
-/// What the newest collection shows of the heap, bytes.
+/// Figures of the heap from the newest collection, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeapFigures {
-    /// Objects, live or not looked at, and the free space between them.
+    /// Objects, live or not looked at, plus the free space between them.
     pub after: Option<u64>,
-    /// The free space between them.
+    /// Free space between objects.
     pub free: Option<u64>,
-    /// Committed for regions that have objects.
+    /// Bytes committed for regions that contain objects.
     pub committed: Option<u64>,
-    /// Committed for regions without: free ones, and those that wait to be given back.
+    /// Bytes committed for regions without objects: free regions, and regions that wait to be decommitted.
     pub kept: Option<u64>,
-    /// The collector's tables.
+    /// Bytes of the collector's tables.
     pub bookkeeping: Option<u64>,
-    /// Old objects that no full collection has looked at, and for how many seconds; `None`: unknown, as of a single
-    /// collection.
+    /// Bytes of old objects that no full collection has looked at, and the time since then in seconds; `None` if
+    /// unknown, as for a single collection.
     pub not_looked_at: Option<(u64, u64)>,
 }
 
 impl HeapFigures {
-    /// What one collection shows.
+    /// Returns the figures from one collection.
     pub fn of(collection: &Collection) -> Self {
         let committed = &collection.committed;
         Self {
@@ -79,37 +79,38 @@ impl HeapFigures {
         Some(tails.saturating_add(self.kept?))
     }
 
-    /// All that is committed, with the tables.
+    /// Returns all committed bytes, including the tables.
     pub(crate) fn all_committed(&self) -> Option<u64> {
         let kept = self.kept.unwrap_or(0).saturating_add(self.bookkeeping.unwrap_or(0));
         Some(self.committed?.saturating_add(kept))
     }
 }
 
-/// How long what a full collection found is taken for what lives.
+/// Time for which the objects found by a full collection are assumed to be alive.
 const LOOKED_AT_FOR_NS: u64 = 300_000_000_000;
 
-/// Bytes of generation 2, large and pinned objects after a collection, without free space.
+/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space.
 pub fn old_objects(collection: &Collection) -> Option<u64> {
     let old = collection.heap.get(2..)?.iter();
     let each = old.filter_map(|sizes| Some(sizes.after?.saturating_sub(sizes.fragmentation.unwrap_or(0))));
     each.reduce(u64::saturating_add)
 }
 
-/// Of so many bytes of old objects, those that no full collection has looked at, and for how many seconds. `looked_at`:
-/// bytes that the newest full one left, and how long ago it was; `None`: none since `watched_ns`.
+/// Returns the bytes out of `old` that no full collection has looked at, and the time since then in seconds.
+/// `looked_at` is the number of bytes that the newest full collection left, and its age; `None` if there was no full
+/// collection since monitoring started `watched_ns` ago.
 pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -> (u64, u64) {
     let (looked, ago_ns) = looked_at.unwrap_or((0, watched_ns));
     let looked = if ago_ns <= LOOKED_AT_FOR_NS { looked } else { 0 };
     (old.saturating_sub(looked), ago_ns / 1_000_000_000)
 }
 
-/// All that is known of the memory of a process at one time, bytes.
+/// All sources for the memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The smallest limit that holds for it.
+    /// The smallest limit that applies to the process.
     pub limit: Option<u64>,
-    /// The group that has this limit, or the container's; `None`: it is in none.
+    /// The group with this limit, or that of the container; `None` if the process is in no such group.
     pub group: Option<Memory>,
     /// Name of the other process of the group with the most private memory.
     pub largest_other: Option<CommandName>,
@@ -118,11 +119,11 @@ pub struct Sources {
     pub heap: HeapFigures,
 }
 
-/// A part of what several lines share.
+/// The remainder of memory that several lines share.
 struct Rest(Option<u64>);
 
 impl Rest {
-    /// At most so much; where nothing bounds it, all.
+    /// Takes at most `bytes`. If the remainder is unknown, takes all of them.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
         let Some(rest) = &mut self.0 else { return Some(bytes) };
@@ -132,7 +133,7 @@ impl Rest {
     }
 }
 
-/// Takes from both what both have.
+/// Takes the same amount from both, limited by both.
 fn of_both(first: &mut Rest, second: &mut Rest, bytes: Option<u64>) -> Option<u64> {
     let bound = |rest: &Rest| rest.0.unwrap_or(u64::MAX);
     let bytes = bytes.map(|bytes| bytes.min(bound(first)).min(bound(second)));
@@ -140,7 +141,7 @@ fn of_both(first: &mut Rest, second: &mut Rest, bytes: Option<u64>) -> Option<u6
     second.take(bytes)
 }
 
-/// Where the memory is.
+/// Divides the memory into the lines of a ledger.
 pub fn divide(sources: &Sources) -> Ledger {
     let Sources {
         limit,
@@ -161,7 +162,7 @@ pub fn divide(sources: &Sources) -> Ledger {
         (None, None) => Scope::Heap,
     };
     let mut rest = Rest(usage);
-    // What another group pays for is none of this one's usage.
+    // Memory that is charged to another group is not part of this group's usage.
     let anonymous = match (resident.anonymous, group_of(|memory| memory.anonymous)) {
         (Some(own), Some(all)) => Some(own.min(all)),
         (own, _) => own,
@@ -176,7 +177,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     let free = of_both(&mut managed, &mut rest, heap.free);
     let bookkeeping = of_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
-        // The rest of it, whatever was committed since the newest collection.
+        // The rest of the heap, regardless of the memory committed since the newest collection.
         Some(_) if live.is_some() && free.is_some() => {
             let all = managed.0;
             of_both(&mut managed, &mut rest, all)
@@ -186,7 +187,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     };
     let others_of_process = match counted {
         Some(heap) => anonymous.map(|all| all.saturating_sub(heap)),
-        // Without all of these, what is left may be the collector's or not.
+        // Unless all of these are known, the rest can belong to the collector or not.
         None => anonymous.and(live).and(free).and(committed_unused).and(managed.0),
     };
     let shared = resident.shared.unwrap_or(0);
@@ -199,10 +200,10 @@ pub fn divide(sources: &Sources) -> Ledger {
         }
         _ => None,
     };
-    // The process's part of shared memory is in `native`.
+    // `native` includes the process's part of shared memory.
     let files_in_memory = rest.take(group_of(|memory| memory.shmem).map(|bytes| bytes.saturating_sub(shared)));
     let kernel = rest.take(group_of(Memory::kernel_held));
-    // Memory that the kernel reclaims by itself comes last: if the sources disagree, these lines are the short ones.
+    // Memory that the kernel reclaims by itself comes last: if the sources disagree, these lines are reduced.
     let page_cache = rest.take(if group.is_some() {
         group_of(|memory| memory.page_cache)
     } else {
@@ -243,7 +244,7 @@ fn verdict(ledger: &Ledger) -> MemoryVerdict {
         .iter()
         .filter(|&&verdict| verdict != MemoryVerdict::PageCache)
         .filter_map(|&verdict| Some((ledger.line_of(verdict)?, verdict)));
-    // Of equals the first.
+    // The first of equal lines wins.
     let largest = known.reduce(|first, next| if next.0 > first.0 { next } else { first });
     match largest {
         Some((bytes, verdict)) if bytes > 0 && bytes >= ledger.unknown.unwrap_or(0) => verdict,

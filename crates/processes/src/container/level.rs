@@ -2,35 +2,35 @@
 //!
 //! | | Version 2 | Version 1 |
 //! |---|---|---|
-//! | memory limit | `memory.max` (`max`: none) | `memory.limit_in_bytes` (2^63 less a page: none) |
-//! | in use | `memory.current` | `memory.usage_in_bytes` |
-//! | of it file pages not used lately | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
+//! | memory limit | `memory.max` (`max` for none) | `memory.limit_in_bytes` (2^63 minus one page for none) |
+//! | usage | `memory.current` | `memory.usage_in_bytes` |
+//! | inactive file pages | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
 //! | anonymous pages | `memory.stat` anon | `memory.stat` total_rss |
 //! | files in memory | `memory.stat` shmem | `memory.stat` total_shmem |
 //! | reclaimable pages of files | `memory.stat` active_file, inactive_file | `memory.stat` total_active_file, total_inactive_file |
 //! | kernel memory | `memory.stat` kernel (Linux 5.18), or its parts; sock | `memory.kmem.usage_in_bytes` |
 //! | reclaimable kernel memory | `memory.stat` slab_reclaimable | - (see [`Memory::estimate_kernel`]) |
 //! | processes killed | `memory.events` oom_kill | `memory.oom_control` oom_kill (Linux 4.13) |
-//! | limit met | `memory.events` max | `memory.failcnt` |
+//! | limit reached | `memory.events` max | `memory.failcnt` |
 //! | slowed down at memory.high | `memory.events` high | - |
-//! | CPU limit | `cpu.max` | `cpu.cfs_quota_us` (-1: none), `cpu.cfs_period_us` |
-//! | periods, throttled ones, for how long | `cpu.stat` nr_periods, nr_throttled, throttled_usec | nr_periods, nr_throttled, throttled_time (ns) |
+//! | CPU limit | `cpu.max` | `cpu.cfs_quota_us` (-1 for none), `cpu.cfs_period_us` |
+//! | periods, throttled periods, throttled time | `cpu.stat` nr_periods, nr_throttled, throttled_usec | nr_periods, nr_throttled, throttled_time (ns) |
 
 use super::figures::{Cpu, Memory};
 
-/// Reads one file of a group by its name; `None`: it is not there.
+/// Reads one file of a group by its name; returns `None` if it does not exist.
 pub(crate) type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// From this size on a limit of version 1 is none: no machine has so much.
+/// Value at and above which a limit of version 1 means no limit, because no machine has that much memory.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// The group's own memory limit in bytes.
+/// Returns the memory limit of the group itself, in bytes.
 pub(crate) fn memory_limit(unified: bool, read: ReadFile<'_>) -> Option<u64> {
     let name = if unified { "memory.max" } else { "memory.limit_in_bytes" };
     number(&read(name)?).filter(|limit| *limit < NO_LIMIT)
 }
 
-/// What the group and those below it use.
+/// Returns the memory usage of the group and the groups below it.
 pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     let stat = read("memory.stat");
     let stat = |key: &str| value(stat.as_deref()?, key);
@@ -72,7 +72,8 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     let reclaimable_kernel = if unified {
         memory.kernel_reclaimable
     } else {
-        // All of it, because the reclaimable part is unknown. Without the file, the kernel does not charge it.
+        // The reclaimable part is unknown, so all kernel memory is subtracted. If the file does not exist, the kernel
+        // does not charge kernel memory.
         Some(memory.kernel.unwrap_or(0))
     };
     let reclaimable = memory.page_cache.zip(reclaimable_kernel);
@@ -80,8 +81,8 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     memory
 }
 
-/// The kernel memory of a group of version 2. Network buffers are not in `kernel`; before Linux 5.18, `kernel` does not
-/// exist, and its parts add up to nearly the same.
+/// Returns the kernel memory of a group of version 2. `kernel` excludes network buffers. Before Linux 5.18, `kernel`
+/// does not exist, and its parts add up to nearly the same.
 fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     let parts = || {
         let others = ["kernel_stack", "pagetables", "percpu"].into_iter().filter_map(stat);
@@ -91,12 +92,12 @@ fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     Some(kernel.saturating_add(stat("sock").unwrap_or(0)))
 }
 
-/// How many processes are in the group itself.
+/// Returns the number of processes in the group itself.
 pub(crate) fn processes(read: ReadFile<'_>) -> Option<u64> {
     u64::try_from(read("cgroup.procs")?.lines().count()).ok()
 }
 
-/// How many CPUs the group may use.
+/// Returns the number of CPUs that the group may use.
 pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
     let (quota, period) = if unified {
         let text = read("cpu.max")?;
@@ -108,11 +109,11 @@ pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
             number(&read("cpu.cfs_period_us")?)?,
         )
     };
-    // Microseconds of CPU time per microseconds; both are far below 2^53.
+    // Both values are in microseconds and far below 2^53.
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
-/// How often the group was stopped because its quota was used up.
+/// Returns the number of periods and the time in which the group was throttled because its quota was used up.
 pub(crate) fn cpu(unified: bool, read: ReadFile<'_>) -> Cpu {
     let stat = read("cpu.stat");
     let stat = |key: &str| value(stat.as_deref()?, key);
@@ -131,7 +132,7 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The value of a line `KEY VALUE`.
+/// Returns the value of a line `KEY VALUE`.
 fn value(text: &str, key: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))
@@ -148,11 +149,11 @@ mod tests {
         }
     }
 
-    /// Scenario: the files of a group with limits, of version 2 as Linux 6 writes them, and of version 1.
-    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys that begin alike are distinguished; what
-    /// version 1 has not is unknown.
+    /// Scenario: a group with limits has the files of version 2 as Linux 6 writes them, or the files of version 1.
+    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys with a common prefix are distinguished;
+    /// values that version 1 does not have are unknown.
     #[test]
-    fn both_versions_are_read() {
+    fn files_of_both_versions_are_read() {
         let version_2 = files(&[
             ("memory.max", "536870912\n"),
             ("memory.current", "300000000\n"),
@@ -221,10 +222,10 @@ mod tests {
         assert_eq!(processes(&version_2), Some(2));
     }
 
-    /// Scenario: no limits, in the words of both versions; files that are not there, or empty.
-    /// Guarantee: nothing of it is a number.
+    /// Scenario: there are no limits, in the notation of both versions; files are missing or empty.
+    /// Guarantee: every value is `None`.
     #[test]
-    fn what_is_not_there_is_unknown() {
+    fn missing_values_are_unknown() {
         let none = files(&[
             ("memory.max", "max\n"),
             ("memory.limit_in_bytes", "9223372036854771712\n"),

@@ -1,40 +1,40 @@
-//! `/proc/PID/cgroup`: the control groups that a process is in.
+//! Parser for `/proc/PID/cgroup`: the control groups of a process.
 
-/// One line: the group of one hierarchy.
+/// A line of the file: the group in one hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Membership<'a> {
-    /// The controllers of the hierarchy, `memory` or `cpu,cpuacct` or `name=systemd`; empty for version 2.
+    /// Controllers of the hierarchy: `memory` or `cpu,cpuacct` or `name=systemd`; empty for version 2.
     pub(crate) controllers: &'a str,
-    /// The group's path, seen from the reader's own control group namespace: it begins with `/`, and with `/..` where
-    /// the group lies beside the reader's.
+    /// Path of the group, as seen from the reader's control group namespace. It starts with `/`, or with `/..` if the
+    /// group is not below the reader's group.
     pub(crate) path: &'a str,
 }
 
 impl Membership<'_> {
-    /// Whether the hierarchy is that of version 2.
+    /// Returns whether the hierarchy belongs to version 2.
     pub(crate) fn is_unified(&self) -> bool {
         self.controllers.is_empty()
     }
 
-    /// Whether the hierarchy is of version 1 and has this controller.
+    /// Returns whether the hierarchy belongs to version 1 and has this controller.
     pub(crate) fn has(&self, controller: &str) -> bool {
         self.controllers.split(',').any(|known| known == controller)
     }
 }
 
-/// The lines of the file, `ID:CONTROLLERS:PATH` each. A path may hold colons. Other lines are skipped.
+/// Parses the lines of the file, `ID:CONTROLLERS:PATH` each. A path can contain colons. Other lines are skipped.
 pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
     text.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        // So the kernel marks a group that was removed while a process was in it.
+        // The kernel marks a group that was removed while it had a process.
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         let known = hierarchy.bytes().all(|byte| byte.is_ascii_digit()) && path.starts_with('/');
         known.then_some(Membership { controllers, path })
     })
 }
 
-/// The group that has a controller: of version 1 where that hierarchy has it, else that of version 2.
+/// Returns the group of a controller, in version 1 if a hierarchy of it has the controller, or in version 2.
 pub(crate) fn group_of<'a>(text: &'a str, controller: &str) -> Option<Membership<'a>> {
     memberships(text)
         .find(|membership| membership.has(controller))
@@ -45,9 +45,9 @@ pub(crate) fn group_of<'a>(text: &'a str, controller: &str) -> Option<Membership
 mod tests {
     use super::*;
 
-    /// Scenario: the file of a host with both versions, with a path with colons, a removed group, and what is no line
-    /// of it.
-    /// Guarantee: each hierarchy has its controllers and path; a controller is found where it is, else in version 2.
+    /// Scenario: the file of a host has both versions, a path with colons, a removed group, and invalid lines.
+    /// Guarantee: each hierarchy has its controllers and path. A controller is found in its hierarchy, or in version 2
+    /// if no hierarchy has it.
     #[test]
     fn lines_are_distinguished() {
         let text =

@@ -1,22 +1,22 @@
-//! `/proc/PID/mountinfo`: where the files of a control group are.
+//! Parser for `/proc/PID/mountinfo`: locations of the files of a control group.
 
 use super::membership::Membership;
 
-/// Where the files of one group are, and those of the groups above it.
+/// Location of the files of one group and of the groups above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupFolder {
-    /// The folder where the hierarchy is mounted, as the process sees it that the mounts are of.
+    /// Mount point of the hierarchy, as seen by the process whose mounts are read.
     pub(crate) mount: String,
-    /// The group's folders below it, outermost first.
+    /// Folders of the group below the mount point, outermost first.
     pub(crate) below: Vec<String>,
-    /// Whether it is of version 2.
+    /// Whether the group is of version 2.
     pub(crate) unified: bool,
 }
 
-/// Finds a group's files by the mounts of one process. `None`: the hierarchy is not mounted there, or only in a part
-/// that the group is not in.
+/// Finds the files of a group in the mounts of one process. Returns `None` if the hierarchy is not mounted there, or if
+/// only a part is mounted that does not contain the group.
 ///
-/// The group's path and the roots of the mounts are both seen from the reader's control group namespace, so that they
+/// The path of the group and the roots of the mounts are both seen from the reader's control group namespace, so they
 /// can be compared.
 pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &str) -> Option<GroupFolder> {
     let mut mounts = mountinfo.lines().filter_map(|line| {
@@ -51,7 +51,7 @@ pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &s
     })
 }
 
-/// The kernel writes blanks, line ends and backslashes as three octal digits.
+/// Decodes blanks, line ends and backslashes, which the kernel writes as three octal digits.
 fn unescaped(text: &str) -> String {
     let mut plain = text.to_owned();
     for (code, sign) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
@@ -77,8 +77,8 @@ mod tests {
         Some(format!("{} {} {}", place.mount, place.below.join("/"), place.unified))
     }
 
-    /// Scenario: a host with both versions; a container with its own part of version 1; one with a namespace for
-    /// version 2.
+    /// Scenario: a host has both versions; a container has its own part of version 1; another container has a namespace
+    /// for version 2.
     /// Guarantee: the group is found below the mount of its hierarchy, and in a container below the container's own
     /// root.
     #[test]
@@ -106,10 +106,10 @@ mod tests {
         is(found(odd, "0::/x", "memory"), "/a b\\c x true");
     }
 
-    /// Scenario: a group beside the reader's, by the reader's own mounts; lines that are cut.
-    /// Guarantee: nothing outside of the mount is looked for, and nothing is made of pieces.
+    /// Scenario: a group is not below the reader's group, in the reader's own mounts; some lines are truncated.
+    /// Guarantee: no location outside the mount is returned, and truncated lines are ignored.
     #[test]
-    fn nothing_outside_of_a_mount_is_a_place() {
+    fn group_outside_mount_is_not_found() {
         let reader = "1 2 0:3 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
         assert_eq!(found(reader, "0::/../podx/cid", "memory"), None);
         assert_eq!(found("1 2 0:3 / /sys", "0::/x", "memory"), None);

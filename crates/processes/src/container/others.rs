@@ -1,7 +1,7 @@
-//! The other processes of a control group: how much private memory they have, and which one has the most.
+//! Private memory of the other processes in a control group, and the largest of these processes.
 //!
-//! The processes of a group and of the groups below it are read once in a round and serve every process of the group.
-//! The walk reads at most [`MAX_GROUPS`] groups and a given number of processes; what is left out makes the sum a lower
+//! The processes of a group and of the groups below it are read once per round, for all processes of the group. The
+//! walk reads at most [`MAX_GROUPS`] groups and a given number of processes. If some are omitted, the sum is a lower
 //! bound.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::group::{MAX_FILE_BYTES, children, file, text};
 /// Maximum number of groups of one walk.
 const MAX_GROUPS: usize = 64;
 
-/// One process of a group.
+/// A process of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Member {
     pid: u32,
@@ -50,7 +50,7 @@ impl Members {
         self.is_cut
     }
 
-    /// Returns the memory of all processes but this one.
+    /// Returns the memory of all processes except this one.
     pub(super) fn others(&self, pid: u32) -> OtherProcesses {
         let others = self.members.iter().filter(|member| member.pid != pid);
         let largest = others.clone().max_by_key(|member| member.private);
@@ -72,7 +72,7 @@ impl Member {
         };
         let kib = |key: &str| value(key)?.split_ascii_whitespace().next()?.parse::<u64>().ok();
         let private = kib("RssAnon")?.saturating_add(kib("VmSwap").unwrap_or(0));
-        // The kernel writes a backslash as two. Line ends stay two characters.
+        // The kernel escapes a backslash as two. Escaped line ends stay two characters.
         let name = value("Name")?.trim_start_matches('\t').replace("\\\\", "\\");
         Some(Self {
             pid,
@@ -82,7 +82,7 @@ impl Member {
     }
 }
 
-/// Returns the processes of a group and of the groups below it, and whether some are left out.
+/// Returns the processes of a group and of the groups below it, and whether some are omitted.
 fn pids(group: &OwnedFd, max_processes: usize) -> (Vec<u32>, bool) {
     let (below, is_cut) = groups_below(group);
     let mut pids: Vec<u32> = Vec::new();
@@ -99,7 +99,7 @@ fn pids(group: &OwnedFd, max_processes: usize) -> (Vec<u32>, bool) {
     (pids, is_cut)
 }
 
-/// Returns the groups below a group, the nearest first, and whether some are left out.
+/// Returns the groups below a group, the nearest first, and whether some are omitted.
 fn groups_below(group: &OwnedFd) -> (Vec<OwnedFd>, bool) {
     let (mut groups, mut is_cut) = children(group, MAX_GROUPS - 1);
     let mut next = 0;
@@ -135,11 +135,11 @@ mod tests {
         assert_eq!(most.private, u64::MAX);
     }
 
-    /// Scenario: a group with three processes, with only the process itself, and without processes.
-    /// Guarantee: the process itself does not count, the largest of the others is named, and a group without others has
-    /// none with 0 bytes.
+    /// Scenario: a group has three processes, only the process itself, or no processes.
+    /// Guarantee: the process itself does not count, the largest of the others is named, and the others of a group
+    /// without other processes have 0 bytes.
     #[test]
-    fn process_itself_is_not_among_the_others() {
+    fn process_itself_is_not_among_others() {
         let member = |pid: u32, name: &str, private| Member {
             pid,
             name: CommandName::new(name),

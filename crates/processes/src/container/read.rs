@@ -1,7 +1,7 @@
-//! The edge: reads the files of the control groups of processes.
+//! I/O: reads the files of the control groups of processes.
 //!
-//! By gcwatch's own mounts where the group is below them (on a host), else by those of the process, in its root: from a
-//! container with a control group namespace nothing else can be seen.
+//! Groups below gcwatch's own mounts are read there (on a host). Other groups are read through the mounts of the
+//! process, in its root; from a container with a control group namespace, no other groups are visible.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -20,13 +20,13 @@ use super::membership::{Membership, group_of};
 use super::mount::{GroupFolder, place};
 use super::others::Members;
 
-/// How deep groups are looked at.
+/// Maximum number of levels of groups that are read.
 const MAX_LEVELS: usize = 32;
 
-/// Limit of groups whose kill counts are kept in a round.
+/// Maximum number of groups whose kill counts are kept per round.
 const MAX_KILLS: usize = 4096;
 
-/// What is read of the list of mounts at most.
+/// Maximum number of bytes read from the list of mounts.
 const MAX_MOUNTINFO_BYTES: u64 = 4 << 20;
 
 /// Maximum number of processes of a group that are read with [`ProcessScan::Full`]: about 10 ms.
@@ -62,9 +62,9 @@ impl ProcessScan {
 pub struct Reader {
     own_mounts: String,
     others: ProcessScan,
-    /// Processes in the same groups have the same figures.
+    /// Figures of the groups read so far; processes in the same groups share them.
     known: HashMap<String, GroupFigures>,
-    /// Processes of a group by its device and inode. Containers have several groups with one limit above them.
+    /// Processes of a group, by its device and inode. Several groups of a container can share one limit above them.
     members: HashMap<GroupId, Members>,
     kills: HashMap<String, KillCounts>,
     /// Reclaimable share of the host's kernel memory.
@@ -74,11 +74,11 @@ pub struct Reader {
 /// Device and inode of a group's folder.
 type GroupId = (u64, u64);
 
-/// The figures of the processes in the same groups.
+/// Figures of the processes in the same groups.
 #[derive(Debug, Clone, Copy)]
 struct GroupFigures {
     figures: Figures,
-    /// The group whose processes are the others; `None` if they are not read.
+    /// Group whose processes are the others; `None` if they are not read.
     group: Option<GroupId>,
 }
 
@@ -103,8 +103,8 @@ impl Reader {
         }
     }
 
-    /// The figures of a process; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of
-    /// its `stat`).
+    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid
+    /// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
         let groups = Groups::of(&self.own_mounts, pid, start_time)?;
         if let Some(known) = self.known.get(&groups.cgroup) {
@@ -123,7 +123,7 @@ impl Reader {
                 let share = self.kernel_share.get_or_init(|| reclaimable_share(&meminfo()?));
                 figures.memory.estimate_kernel(*share);
             }
-            // Other groups have processes that do not share a limit with this one.
+            // In other groups, the processes do not share a limit with this process.
             let counts = levels.in_container || figures.memory_limit.is_some();
             let has_others = figures.memory.processes != Some(1);
             group = folder.filter(|_| counts && has_others).and_then(|folder| {
@@ -137,7 +137,7 @@ impl Reader {
             (figures.cpu_limit, figures.cpu) = cpu(levels(&membership, &place, root.as_fd()), place.unified);
         }
         if self.others == ProcessScan::Small {
-            // A part of many processes is less than what an earlier round has read.
+            // A partial scan of many processes would report less than an earlier round.
             group = group.filter(|group| self.members.get(group).is_some_and(|members| !members.is_cut()));
         }
         let known = GroupFigures { figures, group };
@@ -145,7 +145,7 @@ impl Reader {
         Some(known.for_process(pid, &self.members))
     }
 
-    /// The kill counts of the groups of a process whose figures were just read.
+    /// Returns the kill counts of the groups of a process whose figures were just read.
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
@@ -153,7 +153,7 @@ impl Reader {
 }
 
 impl GroupFigures {
-    /// Returns the figures with the others of this process.
+    /// Returns the figures with the other processes from this process's point of view.
     fn for_process(&self, pid: u32, members: &HashMap<GroupId, Members>) -> Figures {
         let others = match self.group.and_then(|group| members.get(&group)) {
             Some(members) => members.others(pid),
@@ -166,7 +166,7 @@ impl GroupFigures {
     }
 }
 
-/// The control groups of one process.
+/// Control groups of one process.
 struct Groups<'a> {
     own_mounts: &'a str,
     process: OwnedFd,
@@ -175,9 +175,9 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// `None`: the process is gone, or another one has its pid.
+    /// Returns `None` if the process has exited or another process has its pid.
     fn of(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
-        // What is opened below this folder is of this very process, whoever has the pid later.
+        // Files opened below this folder belong to this process, even if its pid is reused.
         let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
         if parse_stat(text(open(&process, "stat")?, MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
             return None;
@@ -190,7 +190,7 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// Its group for a controller, where that is, and below which root.
+    /// Returns the group of the process for a controller, its location, and the root for that location.
     fn group(&self, controller: &str) -> Option<(Membership<'_>, GroupFolder, OwnedFd)> {
         let membership = group_of(&self.cgroup, controller)?;
         if let Some(place) = place(self.own_mounts, &membership, controller)
@@ -209,7 +209,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The group whose CPU limit holds for a process, kept open: how long it was throttled can be read often.
+/// The group whose CPU limit applies to a process. It is kept open, so that its throttled time can be read often.
 #[derive(Debug)]
 pub struct Throttling {
     folder: OwnedFd,
@@ -217,7 +217,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    /// `None`: there is no limit, or the process is gone; blocking.
+    /// Opens the group, or returns `None` if there is no limit or the process has exited. Blocks the calling thread.
     pub fn of(pid: u32, start_time: u64) -> Option<Self> {
         let Reader { own_mounts, .. } = Reader::new();
         let groups = Groups::of(&own_mounts, pid, start_time)?;
@@ -229,7 +229,7 @@ impl Throttling {
         })
     }
 
-    /// For how long it was throttled so far, nanoseconds, summed over CPUs.
+    /// Returns the throttled time so far, in nanoseconds, summed over CPUs.
     pub fn read(&self) -> Option<u64> {
         level::cpu(self.unified, &|name| file(&self.folder, name)).throttled_ns
     }
@@ -241,10 +241,10 @@ impl Default for Reader {
     }
 }
 
-/// The process's group and those above it, up to the container's.
+/// The group of a process and the groups above it, up to the group of the container.
 #[derive(Debug, Default)]
 struct Levels {
-    /// Innermost first.
+    /// Folders of the groups, innermost first.
     folders: Vec<OwnedFd>,
     in_container: bool,
 }
@@ -253,11 +253,12 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
     let parts = membership.path.split('/').filter(|part| !part.is_empty()).count();
     let above_mount = parts.saturating_sub(place.below.len());
     if !place.unified && membership.path == "/" {
-        // The root of version 1 has files, with the figures of the whole machine; that of version 2 has none.
+        // The root of version 1 has files with the figures of the whole machine; the root of version 2 has no such
+        // files.
         return Levels::default();
     }
     let container = container_depth(membership.path);
-    // The root is everybody's.
+    // The root is shared by all processes.
     let outermost = container.map_or(1, |depth| depth.saturating_sub(above_mount));
     let innermost = place.below.len().min(outermost.saturating_add(MAX_LEVELS));
     let depths = (outermost.min(innermost)..=innermost).rev();
@@ -267,8 +268,8 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
     }
 }
 
-/// The smallest limit, and the memory of the group that has it; of equals the outermost, to which all count. The third
-/// value is that group.
+/// Returns the smallest limit, and the memory of the group with that limit; if several have the same limit, the
+/// outermost one, which includes the others. The third value is that group.
 fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory, Option<&OwnedFd>) {
     let limits = levels.folders.iter().filter_map(|folder| {
         let limit = level::memory_limit(unified, &|name| file(folder, name))?;
@@ -299,8 +300,8 @@ fn meminfo() -> Option<String> {
     text(File::open("/proc/meminfo").ok()?, MAX_FILE_BYTES)
 }
 
-/// The share of the host's kernel memory that is reclaimable, by the text of `/proc/meminfo`. Kernel memory that is not
-/// charged to groups (`vmalloc`, per-CPU memory) is left out.
+/// Returns the share of the host's kernel memory that is reclaimable, from the text of `/proc/meminfo`. Kernel memory
+/// that is not charged to groups (`vmalloc`, per-CPU memory) is excluded.
 fn reclaimable_share(meminfo: &str) -> Option<f64> {
     let kib = |key: &str| {
         let line = meminfo
@@ -314,13 +315,13 @@ fn reclaimable_share(meminfo: &str) -> Option<f64> {
     (all > 0).then(|| (reclaimable as f64 / all as f64).min(1.0))
 }
 
-/// Whether there are groups below a group, or that is not known.
+/// Returns whether there are groups below a group; `true` if unknown.
 fn has_groups(folder: &OwnedFd) -> bool {
-    // A folder's own name, that in the folder above, and the second name that each folder below it has.
+    // A folder has two links (its name and `.`), plus one for each folder below it.
     !fstat(folder).is_ok_and(|stat| stat.st_nlink <= 2)
 }
 
-/// The smallest quota, and how the group was throttled that has it.
+/// Returns the smallest quota, and the throttling of the group with that quota.
 fn cpu(levels: Levels, unified: bool) -> (Option<f64>, Cpu) {
     let Some((limit, folder)) = smallest_quota(levels, unified) else {
         return (None, Cpu::default());
@@ -328,7 +329,7 @@ fn cpu(levels: Levels, unified: bool) -> (Option<f64>, Cpu) {
     (Some(limit), level::cpu(unified, &|name| file(&folder, name)))
 }
 
-/// The smallest quota, and the group that has it.
+/// Returns the smallest quota and its group.
 fn smallest_quota(levels: Levels, unified: bool) -> Option<(f64, OwnedFd)> {
     let limits = levels.folders.into_iter().filter_map(|folder| {
         let limit = level::cpu_limit(unified, &|name| file(&folder, name))?;
@@ -344,11 +345,11 @@ mod tests {
 
     use super::*;
 
-    /// A group of version 1 of this machine, removed at the end.
+    /// A group of version 1 on this machine, which is removed at the end.
     struct Group(Vec<PathBuf>);
 
     impl Group {
-        /// `None`: this machine or this user cannot make one.
+        /// Creates a group, or returns `None` if this machine or user cannot create one.
         fn new(controller: &str, parts: &[&str]) -> Option<Self> {
             let mut made = Vec::new();
             let mut path = PathBuf::from("/sys/fs/cgroup").join(controller);
@@ -400,20 +401,20 @@ mod tests {
         }
     }
 
-    /// Scenario: a process in a group of its own below one that is named as Docker's is, with limits on both; needs
+    /// Scenario: a process is in a group below one that is named like a container of Docker, with limits on both; needs
     /// root and version 1.
-    /// Guarantee: the smallest limit within the container holds, usage is of the group that has it, and another run
-    /// with the pid is none.
+    /// Guarantee: the smallest limit within the container applies, the usage is that of the group with the limit, and
+    /// another run with the same pid is not read.
     #[test]
-    fn a_group_of_this_machine_is_read() {
+    fn control_group_of_this_machine_is_read() {
         let id = format!("{:064x}", std::process::id());
         let parts = ["docker", &*id, "inner"];
         let made = (Group::new("memory", &parts), Group::new("cpu", &parts));
         let (Some(memory), Some(cpu)) = made else {
-            eprintln!("skipped: no control groups of version 1 can be made here");
+            eprintln!("skipped: this machine cannot create control groups of version 1");
             return;
         };
-        // Outside of the container: it does not count.
+        // This group is outside the container, so its limit does not apply.
         assert!(memory.set(0, "memory.limit_in_bytes", "67108864"));
         assert!(memory.set(1, "memory.limit_in_bytes", "134217728"));
         let _may_be_off = cpu.set(1, "cpu.cfs_period_us", "100000");
@@ -443,9 +444,9 @@ mod tests {
         assert!(!Path::new("/sys/fs/cgroup/memory/docker").join(id).exists());
     }
 
-    /// Scenario: a process that is only in a CPU group of version 1, which is named like a container of Docker and has a
+    /// Scenario: a process is only in a CPU group of version 1, which is named like a container of Docker and has a
     /// quota; needs root and version 1.
-    /// Guarantee: the quota and its counters are read, the memory is not that of another group, and throttling is read.
+    /// Guarantee: the quota and its counters are read, no memory of another group is reported, and throttling is read.
     #[test]
     fn cpu_group_is_enough() {
         let name = format!("docker-{:064x}.scope", u64::from(std::process::id()) << 8);
@@ -472,10 +473,10 @@ mod tests {
         drop(cpu);
     }
 
-    /// Scenario: a memory group of version 1 with two processes, one of them in a group below, and a file of 8 MiB in
+    /// Scenario: a memory group of version 1 has two processes, one of them in a group below, and an 8 MiB file in
     /// memory that one of them wrote; needs root and version 1.
-    /// Guarantee: the file counts as a file in memory and is held; each process has the other process as the largest;
-    /// a small container is read in every round.
+    /// Guarantee: the file counts as a file in memory and as held; each process reports the other process as the
+    /// largest; a small container is read in every round.
     #[test]
     fn files_in_memory_and_others_are_read() {
         let name = format!("docker-{:064x}.scope", (u64::from(std::process::id()) << 8) + 1);
@@ -525,8 +526,8 @@ mod tests {
         drop(group);
     }
 
-    /// Scenario: `meminfo` of a host, of a kernel without the figures, and with figures that do not agree.
-    /// Guarantee: the share is between 0 and 1, or unknown, and an estimate is never more than the kernel memory.
+    /// Scenario: `meminfo` is from a host, from a kernel without the figures, or has inconsistent figures.
+    /// Guarantee: the share is between 0 and 1 or unknown, and an estimate never exceeds the kernel memory.
     #[test]
     fn share_of_host_divides_kernel_memory() {
         let host = "MemTotal: 9 kB\nSlab: 300 kB\nSReclaimable:   200 kB\nKernelStack: 60 kB\nPageTables: 40 kB\n";
@@ -551,8 +552,8 @@ mod tests {
         assert_eq!(estimated(None, Some(0.5)), (None, false));
     }
 
-    /// Scenario: folders that are no control groups, files of every kind in them, links out of a root.
-    /// Guarantee: nothing of them is read.
+    /// Scenario: folders are not control groups, contain files of every kind, and have links out of a root.
+    /// Guarantee: no file of them is read.
     #[test]
     fn only_control_groups_are_read() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,22 +1,23 @@
-//! The figures of one run over time: counters from the first reading on, shares between two readings.
+//! Figures of one run over time: counters since the first reading, and shares between two readings.
 
 use super::figures::{Cpu, Figures, Memory};
 
-/// What is remembered of a run's figures. Counters of a group go back when it is made anew; those reported never do.
+/// State for the figures of a run. The counters of a group reset when it is recreated; the reported counters never
+/// decrease.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// As they were read last.
+    /// Figures as last read.
     last: Option<Figures>,
-    /// As they are reported.
+    /// Figures as reported.
     reported: Figures,
 }
 
 impl Usage {
-    /// Takes a reading. The newest figures; counters count from the first reading on.
+    /// Processes a reading and returns the figures to report. Counters start at the first reading.
     pub fn take(&mut self, now: Figures) -> Figures {
         let before = self.last.unwrap_or_default();
         let reported = self.reported;
-        // From the first time on that it is known.
+        // A counter starts when it is first known.
         let count = |get: fn(&Figures) -> Option<u64>| {
             let grown = get(&now)?.saturating_sub(get(&before).or(get(&now))?);
             Some(get(&reported).unwrap_or(0).saturating_add(grown))
@@ -33,7 +34,7 @@ impl Usage {
                 throttled_periods: count(|figures| figures.cpu.throttled_periods),
                 throttled_ns: count(|figures| figures.cpu.throttled_ns),
             },
-            // They are not read in every round.
+            // The other processes are not read in every round.
             others: if now.others.bytes.is_some() {
                 now.others
             } else {
@@ -41,7 +42,7 @@ impl Usage {
             },
             ..now.after(&before)
         };
-        // The next reading may have no others.
+        // The next reading may not include the other processes.
         self.last = Some(Figures {
             others: self.reported.others,
             ..now
@@ -68,11 +69,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a counter that stands at 5 when it is read first, grows, begins anew, and is not there for a while.
-    /// Guarantee: what is reported begins at 0, never falls, and is unknown while it is not there; gauges are as they
-    /// are.
+    /// Scenario: a counter is 5 at the first reading, grows, resets, and is missing for a while.
+    /// Guarantee: the reported value starts at 0, never decreases, and is unknown while the counter is missing; gauges
+    /// are reported unchanged.
     #[test]
-    fn counters_are_from_the_first_reading_on() {
+    fn counters_start_at_first_reading() {
         let mut usage = Usage::default();
         let mut reported = |reading| {
             let figures = usage.take(killed(reading));
@@ -86,8 +87,9 @@ mod tests {
         assert_eq!(reported(None), None);
     }
 
-    /// Scenario: readings with the other processes, without them twice, and with them when the last one has exited.
-    /// Guarantee: the newest figures of the other processes are reported until newer ones are read.
+    /// Scenario: readings include the other processes, exclude them twice, and include them when the last one has
+    /// exited.
+    /// Guarantee: the newest figures of the other processes are reported until newer figures are read.
     #[test]
     fn other_processes_are_kept_until_next_scan() {
         let with = |others| Figures {

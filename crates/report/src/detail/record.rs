@@ -1,4 +1,4 @@
-//! The record of a collection's detail.
+//! The machine-readable record of a collection's detail.
 
 use gc_rules::ledger::Ledger;
 use serde::Serialize;
@@ -6,12 +6,12 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::{Detail, TypeSum, TypeSums};
 
-/// `kind: "gc_detail"`: what `analyze --gc N` adds to the record of the collection.
+/// `kind: "gc_detail"`: the facts that `analyze --gc N` adds to the record of the collection.
 #[derive(Debug)]
 pub struct DetailRecord<'d> {
-    /// What the events around it add to its record.
+    /// Facts from the events around the collection.
     pub detail: &'d Detail,
-    /// Where the heap's memory was after it.
+    /// Memory ledger of the heap after the collection.
     pub ledger: Option<Ledger>,
 }
 

@@ -1,20 +1,20 @@
-//! Sums over the events of a collection: by type, by heap.
+//! Sums over the events of a collection, by type and by heap.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Limit of types in each list.
+/// Maximum number of types in each list.
 const TOP_TYPES: usize = 15;
 
-/// Limit of types that are counted separately; further ones are counted as `other`.
+/// Maximum number of types that are counted separately. Further types are counted as `other`.
 pub(super) const MAX_TYPES: usize = 10_000;
 
-/// The objects of a type.
+/// Number and size of the objects of a type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct TypeSum {
     pub(super) count: u64,
-    /// Total size; `None` where the events do not contain it.
+    /// Total size in bytes; `None` if the events do not contain it.
     pub(super) bytes: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl TypeSums {
         }
     }
 
-    /// The largest, by bytes and then by count.
+    /// Returns the largest types, by bytes and then by count.
     pub(super) fn top(&self) -> Vec<(&str, TypeSum)> {
         let mut sums: Vec<(&str, TypeSum)> = self.sums.iter().map(|(name, sum)| (name.as_str(), *sum)).collect();
         sums.sort_by_key(|(name, sum)| (std::cmp::Reverse((sum.bytes, sum.count)), *name));
@@ -46,34 +46,34 @@ impl TypeSums {
         sums
     }
 
-    /// Whether no event was observed.
+    /// Returns whether no event was observed.
     pub(super) fn is_empty(&self) -> bool {
         self.sums.is_empty()
     }
 }
 
-/// Waits of one heap's GC threads for each other.
+/// Waits of one heap's GC threads for other threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct JoinSum {
-    /// Waits that were observed from start to end.
+    /// Number of waits observed from start to end.
     pub(super) waits: u64,
-    /// Total time, ns.
+    /// Total time of the waits, in ns.
     pub(super) wait_ns: i64,
-    /// Longest wait, ns.
+    /// Longest wait, in ns.
     pub(super) longest_ns: i64,
 }
 
-/// LOH compaction of one heap.
+/// Compaction of the large object heap in one heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct LohCompaction {
-    /// Time to plan, microseconds.
+    /// Planning time in microseconds.
     pub(super) plan_us: u32,
-    /// Time to move objects, microseconds.
+    /// Time to move objects, in microseconds.
     pub(super) compact_us: u32,
-    /// Time to update references, microseconds.
+    /// Time to update references, in microseconds.
     pub(super) relocate_us: u32,
-    /// References that were visited.
+    /// Number of references visited.
     pub(super) total_refs: u64,
-    /// Null references among them.
+    /// Number of these references that are null.
     pub(super) zero_refs: u64,
 }

@@ -1,4 +1,4 @@
-//! A collection in full as text.
+//! The detail of a collection as text.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,8 +15,8 @@ use crate::timeline;
 use crate::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, known, plural};
 use api::gc::type_name;
 
-/// Writes everything known of a collection; `start` is its GCStart as RFC 3339. `events`: its events as well, else how
-/// to list them.
+/// Writes all facts about a collection. `start` is its GCStart as RFC 3339. `events` selects whether its events are
+/// written as well, or only a hint how to list them.
 pub fn write(
     out: &mut dyn Write,
     gc: &Collection,
@@ -30,7 +30,7 @@ pub fn write(
     let mut stopped = StoppedTime::default();
     stopped.add(gc);
     let account = AccountRecord::of_stopped_time(&stopped, gc.pause_ns);
-    account::write(out, "what they were spent on", &account)?;
+    account::write(out, "stopped time by cause", &account)?;
     section(out, "Heap")?;
     heap(out, gc)?;
     phases(out, gc)?;
@@ -115,8 +115,8 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
         if let (Some(reasons0), Some(reasons1)) = (global.condemn_reasons0, global.condemn_reasons1) {
             let mut condemned = Vec::new();
             let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
-            // Of a background collection the runtime leaves what was decided of the foreground: it says nothing of
-            // this. Where nothing changed the generation, the title has it.
+            // In a background collection, the runtime leaves the decision of a foreground collection here, which does
+            // not apply. If no reason changed the generation, the title already has it.
             if Some(last) == gc.generation && first != last {
                 condemned.push(format!("generation {first} initially, {last} finally"));
             }

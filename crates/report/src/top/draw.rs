@@ -17,7 +17,7 @@ use crate::top::state::{Connection, SORTS, Screen, View};
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draws what the state says.
+/// Draws the current state.
 pub fn draw(frame: &mut Frame<'_>, state: &Screen) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
@@ -48,7 +48,7 @@ fn heading(state: &Screen) -> Line<'static> {
     let read = processes.iter().filter(|row| row.is_read()).count();
     let s = if read == 1 { "" } else { "es" };
     spans.push(format!("  {read} process{s}").into());
-    // Why it is not connected needs the room.
+    // The reason for a lost connection needs the space.
     if processes.len() > read && !matches!(state.connection, Connection::Lost(_)) {
         spans.push(Span::styled(format!(", {} not monitored", processes.len() - read), DIM));
     }
@@ -67,7 +67,7 @@ fn heading(state: &Screen) -> Line<'static> {
     Line::from(spans)
 }
 
-/// From this width on keys have whole words.
+/// Minimum width of the terminal for keys with full names.
 const WHOLE_WORDS: u16 = 112;
 
 fn footer(state: &Screen, width: u16) -> Line<'static> {

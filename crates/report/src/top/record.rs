@@ -1,10 +1,10 @@
-//! The parts of the API's records that are drawn.
+//! The parts of the API records that are drawn.
 
 use base::text::shown;
 use gc_rules::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
-/// A text, safe to draw: [`shown`], of bounded length.
+/// Deserializes a text that is safe to draw ([`shown`]) and bounded.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
 }
@@ -14,18 +14,18 @@ fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
         .map(|text| text.map(|text| clean(&text)).filter(|text| !text.is_empty()))
 }
 
-/// Longest text that is kept.
+/// Maximum length of a text, in characters.
 const LONGEST: usize = 400;
 
 fn clean(text: &str) -> String {
     shown(&text.chars().take(LONGEST).collect::<String>())
 }
 
-/// `/api/v1/overview`.
+/// Response of `/api/v1/overview`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Overview {
-    /// When it was made, Unix milliseconds.
+    /// Time of the response, in Unix milliseconds.
     pub at_ms: u64,
     #[serde(deserialize_with = "some_text")]
     pub(super) host: Option<String>,
@@ -57,7 +57,7 @@ pub(super) struct Incident {
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// What explains an incident.
+/// A cause of an incident.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct IncidentCause {
@@ -66,7 +66,7 @@ pub(super) struct IncidentCause {
     pub(super) share: Option<f64>,
 }
 
-/// What was gathered for an incident.
+/// Evidence gathered for an incident.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Evidence {
@@ -111,13 +111,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether there is something to see of it.
+    /// Returns whether the row has any figures or a severity.
     pub(super) fn is_read(&self) -> bool {
         self.minute.is_some() || self.severity.is_some()
     }
 }
 
-/// Where its memory is, bytes.
+/// Memory of a process by kind, in bytes.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Reserved {
@@ -132,7 +132,7 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
-    /// Objects, whether a full collection has looked at them or not.
+    /// Returns the bytes of all objects, whether or not a full collection has looked at them.
     pub(super) fn objects(&self) -> Option<u64> {
         let all = [self.live, self.not_looked_at];
         all.into_iter().flatten().reduce(u64::saturating_add)
@@ -167,7 +167,7 @@ pub(super) struct Minute {
 }
 
 impl Minute {
-    /// Per second of the minute; `None` before there is one.
+    /// Returns the rate per second over the last minute, or `None` if no minute is available.
     pub(super) fn rate(&self, count: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| count as f64 / (self.window_ns as f64 / 1e9))
     }
@@ -177,15 +177,15 @@ impl Minute {
     }
 }
 
-/// Its last half hour in points.
+/// The last 30 minutes as points.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Spark {
-    /// Per mille of the time stopped.
+    /// Stopped time in per mille.
     pub(super) stopped: Vec<Option<u64>>,
 }
 
-/// `/api/v1/processes/PID`.
+/// Response of `/api/v1/processes/PID`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Process {
@@ -199,7 +199,7 @@ pub struct Process {
     pub(super) unseen: Vec<Unseen>,
 }
 
-/// Where its memory is.
+/// Memory of a process by kind.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Memory {
@@ -222,7 +222,7 @@ pub(super) struct History {
     pub(super) heap: Heap,
 }
 
-/// Bytes after the last collection of each.
+/// Bytes after the last collection of each column.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Heap {
@@ -234,7 +234,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// All generations; `None`: none is known.
+    /// Returns the sum of all generations, or `None` if none is known.
     pub(super) fn all(&self, place: usize) -> Option<u64> {
         let columns = [&self.gen0, &self.gen1, &self.gen2, &self.loh, &self.poh];
         let known = columns.iter().filter_map(|column| column.get(place).copied().flatten());
@@ -244,7 +244,7 @@ impl Heap {
     }
 }
 
-/// Why it collects.
+/// A reason for collections.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Cause {

@@ -1,4 +1,4 @@
-//! What is shown, and what keys change.
+//! State of the display, and its reaction to keys.
 
 use std::cmp::Ordering;
 
@@ -6,18 +6,18 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::top::record::{Overview, Process, Row};
 
-/// What follows from a key.
+/// Action after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Draw again.
+    /// Draw a new frame.
     Draw,
-    /// Ask the daemon at once: something else is shown.
+    /// Query the daemon immediately, because the view has changed.
     Ask,
-    /// End.
+    /// Exit.
     Quit,
 }
 
-/// What is shown.
+/// The current view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
     /// All processes.
@@ -26,19 +26,19 @@ pub enum View {
     Process(u32),
 }
 
-/// Whether what is shown is the present.
+/// State of the connection to the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Connection {
-    /// Nothing was received yet.
+    /// No response has been received yet.
     #[default]
     Waiting,
-    /// The last answer came.
+    /// The last request was answered.
     Live,
-    /// It did not; why.
+    /// The last request failed, with the given reason.
     Lost(String),
 }
 
-/// What rows are sorted by.
+/// Sort order of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     #[default]
@@ -52,7 +52,7 @@ pub(super) enum Sort {
     Name,
 }
 
-/// The keys of the orders, and their names for wide and for narrow terminals.
+/// Keys of the sort orders, with their names for wide and for narrow terminals.
 pub(super) const SORTS: [(char, Sort, &str, &str); 7] = [
     ('s', Sort::Stopped, "stopped", "stop"),
     ('l', Sort::Longest, "longest", "long"),
@@ -63,37 +63,37 @@ pub(super) const SORTS: [(char, Sort, &str, &str); 7] = [
     ('n', Sort::Name, "name", "name"),
 ];
 
-/// Rows that a page key moves.
+/// Number of rows that a page key moves.
 const PAGE: usize = 10;
 
-/// All that decides a frame.
+/// All state that determines a frame.
 #[derive(Debug, Clone, Default)]
 pub struct Screen {
-    /// What is shown.
+    /// Current view.
     pub view: View,
-    /// The newest overview.
+    /// Most recent overview.
     pub overview: Overview,
-    /// The newest record of the process that is shown.
+    /// Most recent record of the shown process.
     pub process: Option<Process>,
-    /// Whether that is the present.
+    /// State of the connection.
     pub connection: Connection,
-    /// The daemon's address.
+    /// Address of the daemon.
     pub address: String,
     pub(super) sort: Sort,
     pub(super) filter: String,
-    /// The filter is being typed.
+    /// Whether the filter is being typed.
     pub(super) typing: bool,
     pub(super) help: bool,
-    /// Processes that are not read are shown, too.
+    /// Whether processes that are not monitored are shown as well.
     pub(super) all: bool,
-    /// The pid of the row that is chosen: rows move.
+    /// Pid of the selected row, because rows move.
     chosen: Option<u32>,
-    /// First line of a process that is shown.
+    /// First visible line of the shown process.
     pub(super) scroll: u16,
 }
 
 impl Screen {
-    /// Before the first answer.
+    /// Creates the state before the first response.
     pub fn new(address: String) -> Self {
         Self {
             address,
@@ -101,7 +101,7 @@ impl Screen {
         }
     }
 
-    /// The rows that are shown, in their order: sick ones first, then by the sort.
+    /// Returns the visible rows in their order.
     pub(super) fn rows(&self) -> Vec<&Row> {
         let needle = self.filter.to_lowercase();
         let is_read = |row: &Row| self.all || row.is_read();
@@ -117,7 +117,7 @@ impl Screen {
         rows
     }
 
-    /// How many are not shown because they are not read.
+    /// Returns the number of processes that are hidden because they are not monitored.
     pub(super) fn hidden(&self) -> usize {
         let unread = |row: &&Row| !row.is_read();
         if self.all {
@@ -143,18 +143,18 @@ impl Screen {
         }
     }
 
-    /// Lines that the rows and the open incidents take.
+    /// Returns the number of lines for the rows and the open incidents.
     pub fn lines(&self) -> usize {
         self.rows().len() + self.overview.incidents.len()
     }
 
-    /// The place of the row that is chosen.
+    /// Returns the index of the selected row.
     pub(super) fn place(&self, rows: &[&Row]) -> usize {
         let chosen = rows.iter().position(|row| Some(row.pid) == self.chosen);
         chosen.unwrap_or(0)
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyCode) -> Action {
         if self.typing {
             return self.type_key(key);
@@ -178,7 +178,7 @@ impl Screen {
                     return self.open(pid);
                 }
             }
-            // The process of an incident, by its place in the list.
+            // A digit opens the process of the incident with that number in the list.
             KeyCode::Char(digit @ '1'..='9') => {
                 let mut open = self
                     .overview

@@ -11,50 +11,51 @@ use super::{BUCKETS, MOST_BUCKET_BYTES, committed, type_of};
 /// Length of a bucket.
 pub const BUCKET_NS: u64 = 10_000_000_000;
 
-/// The bucket of an instant.
+/// Returns the index of the bucket that contains an instant.
 pub fn bucket_of(at: Moment) -> u64 {
     at.ns() / BUCKET_NS
 }
 
-/// What collections are counted by: generation times type, and what was not seen of it.
+/// Number of kinds of collections: generation times type, plus one for those with unknown values.
 pub(crate) const KINDS: usize = 10;
 
-/// Lengths of pauses are counted in units of 4 µs; those of less than two units are one class, above that each
-/// half of a power of two is one.
+/// Unit of pause lengths, 4 µs, as a power of two. Pauses of less than two units are one class; above that, each half
+/// of a power of two is one class.
 const UNIT_BITS: u32 = 12;
 
-/// What happened in ten seconds. Sums are over the collections that ended in them; the time stopped is that which lies
-/// in them, and so is what was allocated.
+/// Events of ten seconds. Sums are over the collections that ended in the bucket; the stopped time and the allocation
+/// are the parts that fall into it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// Which ten seconds: of the clock of [`Moment`]s; of one that is shown or stored, of Unix time.
+    /// Index of the bucket, in the clock of [`Moment`]s; in Unix time if the bucket is shown or stored.
     pub index: u64,
-    /// For how long the managed threads were suspended.
+    /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// The longest pause of a collection.
+    /// Longest pause of a collection, in nanoseconds.
     pub longest_ns: Option<u64>,
     /// Pauses by class of length: class and count, in order.
     pub pauses: Vec<(u8, u32)>,
-    /// Collections by [`kind_of`].
+    /// Number of collections by [`kind_of`].
     pub collections: [u32; KINDS],
-    /// Of those, the ones that code asked for.
+    /// Number of collections requested by code.
     pub induced: u32,
-    /// Of those, the ones that lie in a loss of events.
+    /// Number of collections that overlap a loss of events.
     pub lossy: u32,
-    /// Bytes allocated, as far as collections show it.
+    /// Allocated bytes, if collections show them.
     pub allocated: Option<u64>,
-    /// Of a collection that ended in it, it is not known how much was allocated before: there was more.
+    /// Whether the allocation before a collection that ended in the bucket is unknown, so that the true value is
+    /// higher.
     pub allocated_lower_bound: bool,
     /// Bytes in each generation after the last collection.
     pub heap: [Option<u64>; 5],
-    /// Bytes that the heap had committed.
+    /// Bytes committed by the heap.
     pub committed: Option<u64>,
-    /// Bytes that the container used.
+    /// Bytes used by the container.
     pub container_memory: Option<u64>,
 }
 
-/// The place in [`Bucket::collections`]: three for each generation (blocking, background, foreground), then one for
-/// what is none of these.
+/// Returns the index in [`Bucket::collections`]: three for each generation (blocking, background, foreground), then one
+/// for all others.
 pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize {
     let type_place = match gc_type {
         Some(GcType::BLOCKING) => Some(0),
@@ -71,17 +72,17 @@ pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize
     }
 }
 
-/// The class of a length.
+/// Returns the class of a length.
 pub(crate) fn class_of(ns: u64) -> u8 {
     let units = ns >> UNIT_BITS;
     let Some(power) = units.checked_ilog2().and_then(|power| power.checked_sub(1)) else {
         return 0;
     };
-    // There are 51 powers of two at most.
+    // There are at most 51 powers of two.
     (1 + power * 2 + ((units >> power) & 1) as u32) as u8
 }
 
-/// The shortest length that is longer than those of a class.
+/// Returns the shortest length above a class.
 pub(crate) fn class_end_ns(class: u8) -> u64 {
     let Some(place) = class.checked_sub(1) else {
         return 2 << UNIT_BITS;
@@ -90,7 +91,7 @@ pub(crate) fn class_end_ns(class: u8) -> u64 {
     u64::try_from(halves).unwrap_or(u64::MAX)
 }
 
-/// The count of a class, in order among the others.
+/// Returns the count of a class, which is inserted in order if it does not exist.
 pub(crate) fn count_of<C: Copy + Default>(counts: &mut Vec<(u8, C)>, class: u8) -> &mut C {
     let place = counts.partition_point(|(known, _)| *known < class);
     if counts.get(place).is_none_or(|(known, _)| *known != class) {
@@ -100,19 +101,19 @@ pub(crate) fn count_of<C: Copy + Default>(counts: &mut Vec<(u8, C)>, class: u8) 
 }
 
 impl Bucket {
-    /// When it begins, nanoseconds of its clock.
+    /// Returns the start of the bucket, in nanoseconds of its clock.
     pub fn start_ns(&self) -> u64 {
         self.index.saturating_mul(BUCKET_NS)
     }
 
-    /// As it is shown and stored: in the nearest ten seconds of Unix time.
+    /// Converts the index to the nearest ten seconds of Unix time, for display and storage.
     pub fn on(mut self, wall: Wall) -> Self {
         let middle = Moment::from_ns(self.start_ns()).after(BUCKET_NS / 2);
         self.index = wall.unix_ns(middle) / BUCKET_NS;
         self
     }
 
-    /// Takes a later one.
+    /// Adds a later bucket.
     pub(crate) fn add(&mut self, later: &Self) {
         self.stopped_ns = self.stopped_ns.saturating_add(later.stopped_ns);
         self.longest_ns = self.longest_ns.max(later.longest_ns);
@@ -136,17 +137,18 @@ impl Bucket {
         self.container_memory = later.container_memory.or(self.container_memory);
     }
 
-    /// Bytes in all generations after the last collection.
+    /// Returns the bytes in all generations after the last collection.
     pub fn heap_after(&self) -> Option<u64> {
         self.heap.iter().flatten().copied().reduce(u64::saturating_add)
     }
 
-    /// Takes bytes that were allocated in it.
+    /// Adds bytes that were allocated in the bucket.
     pub fn allocated(&mut self, bytes: u64) {
         self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
     }
 
-    /// Takes a collection that ended in it; what was allocated before it may belong to others, too.
+    /// Adds a collection that ended in the bucket. Its allocation is added separately, because it can belong to several
+    /// buckets.
     pub fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));
         if let Some(count) = self.collections.get_mut(kind) {
@@ -167,7 +169,7 @@ impl Bucket {
     }
 }
 
-/// Fields that are often absent, as bits of one number.
+/// Bits of one number for fields that are often absent.
 const HAS_COLLECTIONS: u32 = 1;
 const HAS_STOPPED: u32 = 2;
 const HAS_CONTAINER: u32 = 4;
@@ -217,7 +219,7 @@ impl Record for Bucket {
 }
 
 impl Bucket {
-    /// Passes which counts are not zero, and those.
+    /// Writes or reads which counts are not zero, and these counts.
     fn pass_counts(&mut self, pass: &mut impl Pass) {
         let mut present = 0u32;
         for (place, count) in self.collections.iter().enumerate() {
@@ -231,14 +233,14 @@ impl Bucket {
         }
     }
 
-    /// Passes the classes as distances from each other, each together with its count: mostly a byte.
+    /// Writes or reads the classes as differences, each combined with its count, which usually takes one byte.
     fn pass_pauses(&mut self, pass: &mut impl Pass) {
         let mut length = self.pauses.len() as u64;
         pass.unsigned(&mut length);
-        // There are no more classes, whatever a file says.
+        // Limit the number of classes, whatever a file contains.
         self.pauses
             .resize(usize::try_from(length).unwrap_or(0).min(CLASSES), (0, 0));
-        // The first one is usually far from zero.
+        // The first class is usually far from zero.
         let mut last = 0;
         for (place, (class, count)) in self.pauses.iter_mut().enumerate() {
             let distance = u64::from(class.wrapping_sub(last));
@@ -260,21 +262,21 @@ impl Bucket {
     }
 }
 
-/// Classes of pauses: a byte names one.
+/// Number of classes of pauses, which one byte identifies.
 const CLASSES: usize = 256;
 
-/// Distances from this on are written on their own.
+/// Differences of at least this value are written separately.
 const FAR: u64 = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: lengths from nothing to an hour, and the longest that a number can hold.
-    /// Guarantee: classes rise with the length, each length is within its class, and no class is wider than half its
-    /// end.
+    /// Scenario: lengths range from zero to an hour, and to the longest that fits into a number.
+    /// Guarantee: classes increase with the length, each length is within its class, and no class is wider than half
+    /// its end.
     #[test]
-    fn classes_are_half_a_power_wide() {
+    fn pause_classes_are_half_a_power_wide() {
         let mut last = 0;
         let mut ns = 1u64;
         while ns < 1 << 62 {
@@ -292,10 +294,10 @@ mod tests {
         assert!(class_end_ns(class_of(u64::MAX)) > 1 << 60);
     }
 
-    /// Scenario: collections of every generation and type, and some of which that was not seen.
-    /// Guarantee: each has its own place; what was not seen has one, too.
+    /// Scenario: collections have every generation and type, and some have unknown values.
+    /// Guarantee: each kind has its own index, including unknown values.
     #[test]
-    fn kinds_are_distinct() {
+    fn kinds_of_collections_are_distinct() {
         assert_eq!(kind_of(Some(0), Some(GcType::BLOCKING)), 0);
         assert_eq!(kind_of(Some(2), Some(GcType::BACKGROUND)), 7);
         assert_eq!(kind_of(Some(1), Some(GcType::FOREGROUND)), 5);

@@ -1,4 +1,4 @@
-//! The buckets of half an hour: the newest one as it is, the others packed.
+//! Buckets of the last 30 minutes: the newest bucket unpacked, the others packed.
 
 use base::time::Moment;
 
@@ -6,7 +6,7 @@ use super::bucket::{BUCKET_NS, Bucket, bucket_of};
 use super::packed::Queue;
 use super::{BUCKETS, HISTORY_NS};
 
-/// The buckets in which there was something.
+/// The buckets with any contents.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     closed: Queue<Bucket>,
@@ -14,12 +14,12 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// All of them, in order.
+    /// Returns all buckets, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.closed.iter().chain(self.open.clone())
     }
 
-    /// Changes the bucket of that time. One before the oldest is not there any more.
+    /// Changes the bucket of a time. A bucket before the oldest is ignored.
     pub(crate) fn at(&mut self, at: Moment, change: impl FnOnce(&mut Bucket)) {
         self.in_bucket(bucket_of(at), change);
     }
@@ -46,7 +46,7 @@ impl Buckets {
         }
     }
 
-    /// Changes a bucket that is closed: what belongs to it became known late.
+    /// Changes a closed bucket, because a fact about it became known late.
     fn amend(&mut self, index: u64, change: impl FnOnce(&mut Bucket)) {
         let mut all: Vec<Bucket> = self.all().collect();
         let place = match all.binary_search_by_key(&index, |bucket| bucket.index) {
@@ -78,7 +78,7 @@ impl Buckets {
         }
     }
 
-    /// The threads were suspended for so long from then on: each bucket gets the part that lies in it.
+    /// Adds a suspension of the threads: each bucket gets the part that falls into it.
     pub(crate) fn stopped(&mut self, from: Moment, length_ns: u64, now: Moment) {
         let to = from.after(length_ns).min(now).ns();
         let mut from = from.ns().max(to.saturating_sub(HISTORY_NS));
@@ -93,8 +93,8 @@ impl Buckets {
         }
     }
 
-    /// So many bytes were allocated between two instants, evenly as far as is known: each bucket gets the part that
-    /// lies in it. What is shorter than a bucket counts where it ended.
+    /// Adds bytes allocated between two instants, assumed to be evenly distributed: each bucket gets the part that
+    /// falls into it. An interval shorter than a bucket counts where it ended.
     pub(crate) fn allocated(&mut self, (from, to): (Moment, Moment), bytes: u64) {
         let (from, to) = (from.ns(), to.ns().max(1));
         let last = to.saturating_sub(1);
@@ -107,7 +107,7 @@ impl Buckets {
                 left -= share;
                 share
             };
-            // Of what lies before the oldest bucket nothing is remembered.
+            // Allocation before the oldest bucket is dropped.
             let oldest = (last / BUCKET_NS + 1).saturating_sub(BUCKETS).saturating_mul(BUCKET_NS);
             let begun = from;
             let mut from = begun.max(oldest);

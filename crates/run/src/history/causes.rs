@@ -1,40 +1,40 @@
-//! Why a run collected, since its first attach.
+//! Reasons of a run's collections, since its first attach.
 
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::Collection;
 
 use super::{length, type_of};
 
-/// Limit of rows; services have five to ten. What comes on top is one row.
+/// Maximum number of rows; services have five to ten. All further reasons share one row.
 pub(crate) const MOST_CAUSES: usize = 16;
 
-/// The collections of one reason, generation and type.
+/// The collections with the same reason, generation and type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cause {
-    /// Why they began; `None`: not seen.
+    /// Reason for the collections; `None` if it was not observed.
     pub reason: Option<GcReason>,
     pub generation: Option<u32>,
     pub gc_type: Option<GcType>,
-    /// A tool asked for them, for heap dumps.
+    /// Whether a tool requested them for heap dumps.
     pub requested_by_tool: bool,
-    /// This row is for all that have no row of their own.
+    /// Whether this is the row for all collections without a separate row.
     pub is_rest: bool,
-    /// How many.
+    /// Number of collections.
     pub count: u64,
-    /// Of those, of how many the pause is unknown.
+    /// Number of collections with unknown pause.
     pub unknown_pauses: u64,
-    /// Sum of the known pauses.
+    /// Sum of the known pauses, in nanoseconds.
     pub pause_ns: u64,
-    /// The longest one.
+    /// Longest pause, in nanoseconds.
     pub longest_ns: Option<u64>,
 }
 
-/// All of them.
+/// Reasons of all collections.
 #[derive(Debug, Default)]
 pub struct Causes(Vec<Cause>);
 
 impl Causes {
-    /// Takes a collection.
+    /// Adds a collection.
     pub fn observe(&mut self, collection: &Collection) {
         let mut new = Cause {
             reason: collection.reason,
@@ -70,7 +70,7 @@ impl Causes {
         }
     }
 
-    /// What stopped it longest first.
+    /// Returns all rows, by descending pause.
     pub fn all(&self) -> Vec<Cause> {
         let mut all = self.0.clone();
         all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));

@@ -1,4 +1,4 @@
-//! Collections that are kept in full: the newest few, and the longest few of the last half hour.
+//! Collections that are kept in full: the newest, and the longest of the last 30 minutes.
 
 use std::collections::VecDeque;
 
@@ -7,36 +7,36 @@ use clr_gc::gc::{Collection, CompactCollection};
 
 use super::{HISTORY_NS, length};
 
-/// Limit of the longest.
+/// Maximum number of longest collections.
 const MOST_LONGEST: usize = 3;
-/// Limit of the newest ones' packed bytes; the newest alone may have any size.
+/// Maximum size of the packed newest collections in bytes. A single newest collection can have any size.
 pub(crate) const MOST_NEWEST_BYTES: usize = 2048;
-/// Limit of the longest ones' packed bytes.
+/// Maximum size of the packed longest collections in bytes.
 pub(crate) const MOST_LONGEST_BYTES: usize = 768;
 
-/// Limit of those that incidents refer to.
+/// Maximum number of collections that incidents refer to.
 const MOST_PINNED: usize = 4;
-/// Limit of their packed bytes.
+/// Maximum size of the packed pinned collections in bytes.
 pub(crate) const MOST_PINNED_BYTES: usize = 1536;
 
-/// A collection that is remembered, with the time of its stream.
+/// A kept collection with the time base of its stream.
 #[derive(Debug, Clone)]
 pub struct Remembered {
     pub collection: CompactCollection,
-    /// Where its offsets lie.
+    /// Time base of the offsets.
     pub base: TimeBase,
-    /// Its trace, where it became spans.
+    /// Trace id, if the collection became spans.
     pub trace_id: Option<[u8; 16]>,
 }
 
-/// Those that are kept.
+/// The kept collections.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// In the order in which they were observed.
+    /// The newest collections, in the order in which they were observed.
     newest: VecDeque<Remembered>,
-    /// With pause and time, the longest first.
+    /// The longest collections with pause and time, the longest first.
     longest: Vec<(u64, Moment, Remembered)>,
-    /// Those that incidents refer to, the oldest first.
+    /// The collections that incidents refer to, the oldest first.
     pinned: Vec<Remembered>,
 }
 
@@ -45,7 +45,7 @@ fn bytes<'a>(kept: impl Iterator<Item = &'a Remembered>) -> usize {
 }
 
 impl Kept {
-    /// Keeps a collection in the place of the oldest of `limit`.
+    /// Keeps a collection. If there are `limit` already, it replaces the oldest.
     pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at: Moment) {
         let pause = length(collection.pause_ns);
         let remembered = Remembered {
@@ -59,7 +59,7 @@ impl Kept {
         if limit == 0 {
             return;
         }
-        // Whoever wants more of them gets more.
+        // A higher configured limit also raises the size.
         let room = MOST_NEWEST_BYTES.max(limit * 290);
         while self.newest.len() >= limit
             || (!self.newest.is_empty() && bytes(self.newest.iter()) + remembered.collection.bytes() > room)
@@ -72,7 +72,7 @@ impl Kept {
         self.newest.push_back(remembered);
     }
 
-    /// Keeps a collection where it is among the longest of the last half hour.
+    /// Keeps a collection if it is among the longest of the last 30 minutes.
     fn lengthen(&mut self, pause: u64, at: Moment, remembered: &Remembered) {
         let from = at.before(HISTORY_NS);
         self.longest.retain(|(_, at, _)| *at >= from);
@@ -89,7 +89,7 @@ impl Kept {
         self.longest.shrink_to(MOST_LONGEST);
     }
 
-    /// The collection observed last became spans of this trace.
+    /// Sets the trace of the most recently observed collection, which became spans.
     pub(crate) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
         let newest = self.newest.back_mut();
         let longest = self.longest.iter_mut().map(|(_, _, kept)| kept);
@@ -100,7 +100,8 @@ impl Kept {
         }
     }
 
-    /// Keeps one of those that are there for as long as the run is remembered. The oldest leave for newer ones.
+    /// Keeps a known collection for as long as the run is remembered. The oldest pinned collections make room for newer
+    /// ones.
     pub(crate) fn pin(&mut self, number: u32) {
         let is_it = |kept: &&Remembered| kept.collection.number() == number;
         if self.pinned.iter().any(|kept| is_it(&kept)) {
@@ -122,12 +123,12 @@ impl Kept {
         self.pinned.push(kept);
     }
 
-    /// The ones that incidents refer to.
+    /// Returns the collections that incidents refer to.
     pub fn pinned(&self) -> impl Iterator<Item = &Remembered> {
         self.pinned.iter()
     }
 
-    /// The newest ones, in the order in which they were observed.
+    /// Returns the newest collections, in the order in which they were observed.
     pub fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
         self.newest.iter()
     }

@@ -1,4 +1,4 @@
-//! A collection as a point: when, which one, how long.
+//! A collection as a point: time, number, pause.
 
 use base::time::Moment;
 use clr_gc::event::{GcReason, GcType};
@@ -11,21 +11,21 @@ use super::{MOST_MARK_BYTES, MOST_MARKS, length, type_of};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
     pub number: u64,
-    /// When it began, milliseconds of the clock of [`Moment`]s.
+    /// Start time, in milliseconds of the clock of [`Moment`]s.
     start_ms: u64,
-    /// How long it stopped the process; `None`: not seen.
+    /// Duration for which the collection stopped the process; `None` if it was not observed.
     pub pause_ns: Option<u64>,
     pub generation: Option<u64>,
-    /// Its type; one that became blocking is blocking.
+    /// Type; a collection that became blocking is blocking.
     gc_type: Option<u64>,
-    /// Why it began.
+    /// Reason for the collection.
     reason: Option<u64>,
-    /// It lies in a loss of events.
+    /// Whether the collection overlaps a loss of events.
     pub lossy: bool,
 }
 
 impl Mark {
-    /// A collection that began then.
+    /// Creates the point of a collection that started at `start`.
     pub fn of(collection: &Collection, start: Moment) -> Self {
         Self {
             number: collection.number.into(),
@@ -38,7 +38,7 @@ impl Mark {
         }
     }
 
-    /// When it began, to a millisecond.
+    /// Returns the start time, to the millisecond.
     pub fn start(&self) -> Moment {
         Moment::from_ns(self.start_ms.saturating_mul(1_000_000))
     }
@@ -47,15 +47,15 @@ impl Mark {
         self.gc_type.map(|code| GcType(code as u32))
     }
 
-    /// Why it began.
+    /// Returns the reason for the collection.
     pub fn reason(&self) -> Option<GcReason> {
         self.reason.map(|code| GcReason(code as u32))
     }
 }
 
-/// Generations and types below this are written together with what else is small.
+/// Limit below which generations and types are written together with other small values.
 const SMALL: u64 = 3;
-/// The most frequent reason: small objects were allocated.
+/// The most frequent reason: allocation of small objects.
 const MOST_FREQUENT: u64 = 0;
 
 impl Record for Mark {
@@ -65,8 +65,8 @@ impl Record for Mark {
         pass.near(&mut self.number, before.number.wrapping_add(1));
         pass.near(&mut self.start_ms, before.start_ms);
         pass.optional(&mut self.pause_ns);
-        // Generation and type are nearly always small: five values each (unknown, three, another one), whether it is
-        // lossy, and whether the reason is the most frequent one: a byte.
+        // Generation and type are nearly always small: five values each (unknown, three, another one). Together with
+        // whether it is lossy and whether the reason is the most frequent one, they take one byte.
         let code = |value: Option<u64>| value.map_or(0, |value| value.min(SMALL) + 1);
         let mut all = code(self.generation) * 5 + code(self.gc_type);
         all = all * 2 + u64::from(self.lossy);
@@ -79,7 +79,7 @@ impl Record for Mark {
                 0 => *value = None,
                 code if code <= SMALL => *value = Some(code - 1),
                 _ => {
-                    // Hardly ever: a number that no runtime sends.
+                    // This is rare: a number that no runtime sends.
                     let mut number = value.unwrap_or(0);
                     pass.unsigned(&mut number);
                     *value = Some(number);

@@ -1,16 +1,16 @@
-//! Records in a queue of bytes: each takes what differs from the one before it.
+//! A queue of records packed into bytes, each as its difference from the previous record.
 //!
-//! One walk over a record's fields ([`Record::pass`]) both writes and reads, so that neither can forget one. Numbers
-//! are LEB128; an unknown one is a zero byte.
+//! The same traversal of a record's fields ([`Record::pass`]) writes and reads, so neither direction can omit a field.
+//! Numbers are LEB128; an unknown number is a zero byte.
 
 use std::collections::VecDeque;
 
-/// What a queue may hold.
+/// A record that a queue can hold.
 pub(crate) trait Record: Clone + Default {
-    /// How many a queue keeps, and of how many bytes in all.
+    /// Maximum number of records in a queue, and maximum total size in bytes.
     const MOST: (usize, usize);
 
-    /// Goes over all fields. `before`: the record before this one.
+    /// Writes or reads all fields. `before` is the previous record.
     fn pass(&mut self, before: &Self, pass: &mut impl Pass);
 }
 
@@ -24,28 +24,28 @@ pub(crate) trait Pass {
         *value = low(number);
     }
 
-    /// Passes a small integer.
+    /// Writes or reads a small integer.
     fn small(&mut self, value: &mut u32) {
         let mut number = u128::from(*value);
         self.number(&mut number);
         *value = low(number) as u32;
     }
 
-    /// Passes an integer as its distance from another.
+    /// Writes or reads an integer as its distance from another.
     fn near(&mut self, value: &mut u64, other: u64) {
         let mut number = zigzag(value.wrapping_sub(other));
         self.number(&mut number);
         *value = unzigzag(number).wrapping_add(other);
     }
 
-    /// Passes a known or unknown integer.
+    /// Writes or reads an integer that may be unknown.
     fn optional(&mut self, value: &mut Option<u64>) {
         let mut number = value.map_or(0, |value| u128::from(value) + 1);
         self.number(&mut number);
         *value = number.checked_sub(1).map(low);
     }
 
-    /// Passes a known or unknown integer as its distance from another.
+    /// Writes or reads an integer that may be unknown, as its distance from another.
     fn optional_near(&mut self, value: &mut Option<u64>, other: Option<u64>) {
         let other = other.unwrap_or(0);
         let mut number = value.map_or(0, |value| zigzag(value.wrapping_sub(other)) + 1);
@@ -53,12 +53,12 @@ pub(crate) trait Pass {
         *value = number.checked_sub(1).map(|number| unzigzag(number).wrapping_add(other));
     }
 
-    /// The same of bytes that are nearly always whole pages.
+    /// Like [`optional_near`](Self::optional_near), for byte counts that are nearly always whole pages.
     fn pages_near(&mut self, value: &mut Option<u64>, other: Option<u64>) {
         let mut rest = rest_of_page(*value);
         let mut pages = value.map(|bytes| bytes >> PAGE_BITS);
         let other = other.map_or(0, |bytes| bytes >> PAGE_BITS);
-        // Whether there is a rest is the lowest bit.
+        // The lowest bit states whether there is a remainder.
         let mut number = pages.map_or(0, |pages| {
             (zigzag(pages.wrapping_sub(other)) << 1) + u128::from(rest > 0) + 1
         });
@@ -76,14 +76,14 @@ fn rest_of_page(bytes: Option<u64>) -> u64 {
     bytes.map_or(0, |bytes| bytes & ((1 << PAGE_BITS) - 1))
 }
 
-/// Pages of 4 KiB.
+/// Number of bits of a page offset; pages have 4 KiB.
 const PAGE_BITS: u32 = 12;
 
 fn low(number: u128) -> u64 {
     number as u64
 }
 
-/// A distance that may be negative, small ones as small numbers.
+/// Maps a distance to a number; small distances in either direction become small numbers.
 fn zigzag(distance: u64) -> u128 {
     let signed = distance.cast_signed();
     u128::from(((signed << 1) ^ (signed >> 63)).cast_unsigned())
@@ -115,7 +115,7 @@ struct Reader<I> {
 impl<'a, I: Iterator<Item = &'a u8>> Pass for Reader<I> {
     fn number(&mut self, value: &mut u128) {
         *value = 0;
-        // The bytes are those of a writer: 19 are the most that 2^65 takes.
+        // The bytes come from a writer; 2^65 takes at most 19.
         for shift in (0..19).map(|place| place * 7) {
             let byte = *self.bytes.next().unwrap_or(&0);
             self.read += 1;
@@ -127,7 +127,7 @@ impl<'a, I: Iterator<Item = &'a u8>> Pass for Reader<I> {
     }
 }
 
-/// Records as bytes, the first after none.
+/// Packs records. The first record has no predecessor.
 pub(crate) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
     let mut writer = Writer(Vec::new());
     let mut before = R::default();
@@ -139,7 +139,7 @@ pub(crate) fn packed<R: Record>(records: &[R]) -> Vec<u8> {
     writer.0
 }
 
-/// The records of bytes that [`packed`] made, at most so many. Any bytes are some.
+/// Unpacks at most `most` records from bytes that [`packed`] created. Arbitrary bytes unpack to arbitrary records.
 pub(crate) fn unpacked<R: Record>(bytes: &[u8], most: usize) -> Vec<R> {
     let mut reader = Reader {
         bytes: bytes.iter(),
@@ -161,13 +161,13 @@ pub(crate) struct Queue<R> {
     count: usize,
     most: usize,
     most_bytes: usize,
-    /// The record before the first one.
+    /// The record before the first record.
     origin: R,
-    /// The last one.
+    /// The last record.
     last: R,
 }
 
-/// The buffer grows in such steps: doubling would take more than the bound.
+/// Growth step of the buffer in bytes. Doubling would exceed the bound.
 const STEP: usize = 128;
 
 impl<R: Record> Default for Queue<R> {
@@ -185,7 +185,7 @@ impl<R: Record> Default for Queue<R> {
 }
 
 impl<R: Record> Queue<R> {
-    /// Adds a record; the oldest give way.
+    /// Adds a record. The oldest records make room for it.
     pub(crate) fn push(&mut self, mut record: R) {
         let mut writer = Writer(Vec::with_capacity(64));
         record.pass(&self.last, &mut writer);
@@ -203,7 +203,7 @@ impl<R: Record> Queue<R> {
         self.last = record;
     }
 
-    /// Forgets the oldest one.
+    /// Removes the oldest record.
     pub(crate) fn pop(&mut self) {
         let mut reader = Reader {
             bytes: self.bytes.iter(),
@@ -229,7 +229,7 @@ impl<R: Record> Queue<R> {
         self.bytes.clear();
     }
 
-    /// All of them, the oldest first.
+    /// Iterates over all records, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = R> + '_ {
         let mut reader = Reader {
             bytes: self.bytes.iter(),
@@ -244,13 +244,13 @@ impl<R: Record> Queue<R> {
         })
     }
 
-    /// Bytes beside itself.
+    /// Returns the number of bytes in addition to the struct itself.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// How many there are, and their bytes.
+    /// Returns the number of records and their bytes.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.count, self.bytes.len())
@@ -281,10 +281,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any records, in a queue of any bounds.
-        /// Guarantee: the newest come back as they were; there are never more, nor more bytes, than may be.
+        /// Scenario: arbitrary records are pushed into a queue with arbitrary bounds.
+        /// Guarantee: the newest records round-trip unchanged, and the bounds on their number and their bytes hold.
         #[test]
-        fn the_newest_come_back(
+        fn newest_records_round_trip(
             records in prop::collection::vec((any_number(), prop::option::of(any_number()), prop::option::of(any_number())), 0..60),
             most in 1usize..20,
             most_bytes in 40usize..200,

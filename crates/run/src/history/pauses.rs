@@ -1,21 +1,21 @@
-//! What several buckets say of pauses.
+//! Sums of pauses over several buckets.
 
 use super::bucket::{Bucket, KINDS, class_end_ns, count_of};
 
 /// Sums over buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// For how long the managed threads were suspended.
+    /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// The longest pause.
+    /// Longest pause, in nanoseconds.
     pub longest_ns: Option<u64>,
-    /// Collections by generation and type, as in a bucket.
+    /// Number of collections by generation and type, as in a bucket.
     pub collections: [u64; KINDS],
-    /// Of those, the ones that code asked for.
+    /// Number of collections requested by code.
     pub induced: u64,
-    /// Bytes allocated.
+    /// Allocated bytes.
     pub allocated: Option<u64>,
-    /// There was more.
+    /// Whether the true allocation is higher.
     pub allocated_lower_bound: bool,
     /// Pauses by class of length.
     classes: Vec<(u8, u64)>,
@@ -38,8 +38,8 @@ impl Pauses {
         }
     }
 
-    /// A quantile by nearest rank, rounded up to the end of its class (at most half longer), and never longer than
-    /// the longest pause. `None` without a known pause.
+    /// Returns a quantile by nearest rank, rounded up to the end of its class (longer by at most half), but never
+    /// longer than the longest pause. `None` if no pause is known.
     pub fn quantile(&self, percent: u64) -> Option<u64> {
         let known: u64 = self.classes.iter().map(|(_, count)| count).sum();
         let rank = (known * percent).div_ceil(100).max(1);

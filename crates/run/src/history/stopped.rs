@@ -1,38 +1,38 @@
-//! What a process was stopped for: since the first attach, and in the last minutes.
+//! Causes of a process's stopped time: since the first attach, and in the last minutes.
 
 use base::time::Moment;
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
 
-/// Least length of the last minutes; they are at most twice as long, unless nothing stopped it for longer.
+/// Minimum length of the last minutes. Their length is at most twice this value, unless there was no stop for longer.
 const STEP_NS: u64 = 150 * 1_000_000_000;
 
-/// Sums of fixed size.
+/// Stopped time as sums of fixed size.
 #[derive(Debug, Default)]
 pub struct Stopped {
     all: StoppedTime,
-    /// All as it was at two earlier times, the older first; [`Moment::FIRST`]: not yet.
+    /// Total at two earlier times, the older first; [`Moment::FIRST`] if there is no such time yet.
     earlier: [(Moment, StoppedTime); 2],
 }
 
 impl Stopped {
-    /// Takes a collection that ended then.
+    /// Adds a collection that ended at `at`.
     pub(crate) fn collection(&mut self, collection: &Collection, at: Moment) {
         self.remember(at);
         self.all.add(collection);
     }
 
-    /// Takes a suspension in which no collection ran.
+    /// Adds a suspension without a collection.
     pub(crate) fn suspension(&mut self, suspension: &Suspension, at: Moment) {
         self.remember(at);
         self.all.add_suspension(suspension);
     }
 
-    /// Since the first attach.
+    /// Returns the stopped time since the first attach.
     pub fn all(&self) -> &StoppedTime {
         &self.all
     }
 
-    /// In the last minutes, and since when that is; `None`: nothing was seen.
+    /// Returns the stopped time of the last minutes and its start, or `None` if no stop was observed.
     pub fn recent(&self) -> Option<(Moment, StoppedTime)> {
         let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > Moment::FIRST)?;
         Some((*at, self.all.since(earlier)))
@@ -71,11 +71,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a stop a minute for twenty minutes.
-    /// Guarantee: the last minutes are between two and a half and five and a bit, and what they say is what came in them;
-    /// the whole is the whole.
+    /// Scenario: a stop occurs every minute for 20 minutes.
+    /// Guarantee: the last minutes span between 2.5 and slightly more than 5 minutes and contain exactly the stops of
+    /// that time; the total contains all stops.
     #[test]
-    fn the_last_minutes_are_the_last() {
+    fn last_minutes_contain_recent_stops() {
         let mut stopped = Stopped::default();
         assert!(stopped.recent().is_none());
         for minute in 1..=20_u64 {

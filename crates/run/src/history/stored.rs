@@ -1,8 +1,9 @@
-//! The history of a run as bytes of a file: pure.
+//! The history of a run as the bytes of a file. Pure.
 //!
-//! A file has [`HEAD`], then frames: the length of the packed buckets (32 bits, little endian), their CRC-32, and the
-//! buckets. Each frame stands alone: one that is cut or damaged costs what follows it, and nothing before. The newest
-//! frame is right where two have the same ten seconds, as after the clock was set back.
+//! A file has [`HEAD`], then frames. A frame has the length of the packed buckets (32 bits, little endian), their
+//! CRC-32, and the buckets. Each frame is independent: a truncated or damaged frame makes the following frames
+//! unreadable, but not the previous ones. If two frames contain the same ten seconds, for example after the clock was
+//! set back, the newer frame applies.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +12,21 @@ use flate2::Crc;
 use super::bucket::Bucket;
 use super::packed::{packed, unpacked};
 
-/// The first bytes of a file. Another version has others.
+/// First bytes of a file. Another version of the format has different bytes.
 pub const HEAD: &[u8; 8] = b"gcwhist1";
 
-/// Buckets of a frame that are read: more than two days.
+/// Maximum number of buckets read from a frame: more than two days.
 const MOST_BUCKETS: usize = 20_000;
 
-/// Bytes before the buckets of a frame.
+/// Size of the frame header in bytes.
 const FRAME_HEAD: usize = 8;
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// In order, each once.
+    /// Buckets in order, without duplicates.
     pub buckets: Vec<Bucket>,
-    /// Bytes from the beginning that are whole.
+    /// Number of intact bytes at the start of the file.
     pub whole: usize,
 }
 
@@ -35,7 +36,7 @@ fn crc(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Buckets, in order, as a frame.
+/// Encodes buckets, which must be in order, as a frame.
 pub fn frame(buckets: &[Bucket]) -> Vec<u8> {
     let body = packed(buckets);
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
@@ -46,7 +47,7 @@ pub fn frame(buckets: &[Bucket]) -> Vec<u8> {
     frame
 }
 
-/// What a file has; `None`: it has another head.
+/// Reads a file, or returns `None` if its head is different.
 pub fn read(bytes: &[u8]) -> Option<Stored> {
     let mut rest = bytes.strip_prefix(HEAD)?;
     let mut buckets = BTreeMap::new();
@@ -62,7 +63,7 @@ pub fn read(bytes: &[u8]) -> Option<Stored> {
     })
 }
 
-/// The buckets of the first frame, and what follows it; `None`: it is not whole.
+/// Returns the body of the first frame and the remaining bytes, or `None` if the frame is not intact.
 fn whole_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
@@ -71,7 +72,7 @@ fn whole_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (!body.is_empty() && crc(body) == u32::from_le_bytes(*sum)).then_some((body, after))
 }
 
-/// Buckets as longer ones, each of so many, in order. Its place is that of the first ten seconds of its time.
+/// Merges each `times` buckets into a longer one, in order. Its index is that of the first ten seconds of its interval.
 pub fn merged(buckets: impl IntoIterator<Item = Bucket>, times: u64) -> Vec<Bucket> {
     let mut longer: Vec<Bucket> = Vec::new();
     for mut bucket in buckets {
@@ -105,11 +106,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: frames in a file, cut at any byte, or with any byte changed.
-        /// Guarantee: the frames before that are there as they were, no other bucket is, and it is known how much of the
-        /// file is whole.
+        /// Scenario: a file with frames is truncated at any byte, or any byte is changed.
+        /// Guarantee: the buckets of the previous frames are unchanged, no other bucket is returned, and the intact
+        /// length of the file is known.
         #[test]
-        fn damage_costs_what_follows_it(sizes in prop::collection::vec(1u64..8, 1..6), at in 0usize..4000, flip in any::<u8>()) {
+        fn damage_affects_only_following_frames(sizes in prop::collection::vec(1u64..8, 1..6), at in 0usize..4000, flip in any::<u8>()) {
             let mut bytes = HEAD.to_vec();
             let (mut ends, mut all, mut next) = (vec![bytes.len()], Vec::new(), 1000);
             for size in sizes {
@@ -139,13 +140,13 @@ mod tests {
             prop_assert_eq!(read(&bytes).unwrap().buckets, all.concat());
         }
 
-        /// Scenario: a file with a right head and any bytes after it.
-        /// Guarantee: it is read without a panic, to nothing that is not in a whole frame.
+        /// Scenario: a file has a valid head and arbitrary bytes after it.
+        /// Guarantee: the file is read without a panic, and only intact frames yield buckets.
         #[test]
-        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut file = HEAD.to_vec();
             file.extend(&bytes);
-            // And as what was packed.
+            // Append the same bytes as the body of a valid frame.
             file.extend(u32::try_from(bytes.len()).unwrap().to_le_bytes());
             file.extend(crc(&bytes).to_le_bytes());
             file.extend(&bytes);
@@ -158,10 +159,10 @@ mod tests {
         }
     }
 
-    /// Scenario: eleven buckets with a gap, as ones of three.
-    /// Guarantee: sums are kept, the longest is the longest, sizes are the last known, the gap stays.
+    /// Scenario: eleven buckets with a gap are merged by three.
+    /// Guarantee: sums are preserved, the longest pause is the maximum, sizes are the last known, and the gap remains.
     #[test]
-    fn longer_buckets_have_the_same_sums() {
+    fn merged_buckets_have_same_sums() {
         let all: Vec<Bucket> = (0..14)
             .filter(|index| !(6..9).contains(index))
             .map(|index| bucket(index, index + 1))

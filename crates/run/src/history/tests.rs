@@ -1,4 +1,4 @@
-//! What the history says of recordings and of hand-made collections.
+//! Histories of recordings and of generated collections.
 
 use base::time::Wall;
 use clr_gc::event::GcReason;
@@ -11,9 +11,9 @@ use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 
 const SECOND: i64 = 1_000_000_000;
-/// Bound of all that is remembered of a run.
+/// Maximum size of a run's history in bytes.
 const MOST_BYTES: usize = 21 << 10;
-/// What a run keeps by default.
+/// Number of newest collections that a run keeps by default.
 const NEWEST: usize = 6;
 
 fn recorded(name: &str) -> (Recording, TimeBase) {
@@ -37,7 +37,7 @@ fn observed(process: &ProcessHistory, base: TimeBase) -> History {
     history
 }
 
-/// A collection of a real process; tests move it.
+/// Returns a collection of a real process, which tests modify.
 fn sample() -> Collection {
     let (recording, _) = recorded("net10-steady");
     let collections = &recording.processes[0].1.collections;
@@ -47,7 +47,7 @@ fn sample() -> Collection {
     whole.unwrap().clone()
 }
 
-/// The sample with a pause from `from` for so long, at 0 s of 1970 and a year.
+/// Returns the sample with a pause of `length` from `from`, in nanoseconds relative to the base.
 fn paused(number: u32, from: i64, length: i64) -> Box<Collection> {
     let mut collection = sample();
     (collection.number, collection.start) = (number, Some(from));
@@ -72,12 +72,12 @@ fn observe(history: &mut History, collection: Box<Collection>) {
     history.observe(collection, base(), NEWEST, Moment::NEVER);
 }
 
-/// Scenario: every recording, observed as a live process is.
-/// Guarantee: time stopped, counts, allocation and pauses are those of `analyze`, to the nanosecond and the byte; the
-/// figures of the heap are those of the last collection; quantiles are at most half longer than the true ones; and
-/// nothing takes more than its bound.
+/// Scenario: every recording is observed like a live process.
+/// Guarantee: stopped time, counts, allocation and pauses equal those of `analyze`, to the nanosecond and the byte; the
+/// heap figures are those of the last collection; quantiles exceed the true values by at most half; no part exceeds its
+/// bound.
 #[test]
-fn sums_are_those_of_analyze() {
+fn sums_equal_those_of_analyze() {
     let (mut processes, mut largest) = (0, 0);
     for name in recordings::names() {
         let (recording, base) = recorded(&name);
@@ -133,11 +133,11 @@ fn sums_are_those_of_analyze() {
     assert!(processes >= 28);
 }
 
-/// Scenario: busy recordings, played over and over for 40 minutes.
-/// Guarantee: the bound holds, and the history reaches back half an hour (of the busiest, 27 minutes) with all its
-/// points.
+/// Scenario: busy recordings are repeated for 40 minutes.
+/// Guarantee: the bound holds, and the history covers 30 minutes (27 minutes for the busiest recording) with all its
+/// marks.
 #[test]
-fn half_an_hour_fits() {
+fn history_of_30_minutes_fits() {
     for name in [
         "svc8-workstation",
         "net10-threads-server-datas",
@@ -154,7 +154,7 @@ fn half_an_hour_fits() {
             for collection in &process.collections {
                 history.observe(Box::new(collection.clone()), base, NEWEST, Moment::NEVER);
             }
-            // What a container uses is read every 15 s, and is another number each time.
+            // The memory usage of a container is read every 15 s and differs each time.
             let used = 900_000_000 + u64::try_from(offset).unwrap() % 7_777_777;
             history.measured(Some(used / 4096 * 4096), base.moment(length));
             offset += length;
@@ -187,10 +187,10 @@ fn length_of(history: &History, now: Moment) -> i64 {
     i64::try_from(pauses.longest_ns.unwrap()).unwrap()
 }
 
-/// Scenario: collections whose every number is as large as it can be, of a process that means harm.
-/// Guarantee: the bound holds; the oldest give way.
+/// Scenario: a hostile process sends collections in which every number has its maximum size.
+/// Guarantee: the bound holds; the oldest collections make room.
 #[test]
-fn large_numbers_take_no_more() {
+fn large_numbers_stay_within_bound() {
     let mut history = History::default();
     let mut state = 7u64;
     let mut random = move || {
@@ -226,11 +226,11 @@ fn large_numbers_take_no_more() {
     assert!(history.kept.newest().count() >= 1);
 }
 
-/// Scenario: pauses that end on the edge of a bucket, begin on it, and lie in three of them; then nothing for a while.
-/// Guarantee: each bucket has the time that lies in it, no bucket more than it is long, a bucket without anything is
-/// not there, and what is older than half an hour is gone.
+/// Scenario: pauses end at the edge of a bucket, start at it, and span three buckets; then no pause occurs for a while.
+/// Guarantee: each bucket has the time that falls into it and never more than its length, empty buckets do not exist,
+/// and buckets older than 30 minutes are dropped.
 #[test]
-fn a_pause_is_of_the_buckets_it_lies_in() {
+fn pauses_are_divided_among_buckets() {
     let mut history = History::default();
     observe(&mut history, paused(1, 9 * SECOND, SECOND));
     observe(&mut history, paused(2, 20 * SECOND, SECOND));
@@ -248,17 +248,18 @@ fn a_pause_is_of_the_buckets_it_lies_in() {
     assert_eq!(stopped(&history, 60), seconds);
     assert_eq!(stopped(&history, 1800), seconds[1..]);
     assert_eq!(stopped(&history, 1840), seconds[5..]);
-    // Idle for an hour, then one more: the old ones are gone for good.
+    // After an hour without collections, another one arrives: the old buckets are dropped for good.
     observe(&mut history, paused(4, 3600 * SECOND, SECOND));
     assert_eq!(stopped(&history, 60), [(3600, 1, 1)]);
     assert_eq!(history.marks().count(), 4);
     assert_eq!(history.longest(at(3601)).count(), 1);
 }
 
-/// Scenario: a background collection ends 25 s after it began with a pause; a foreground one was observed meanwhile.
-/// Guarantee: its first pause is put where it was.
+/// Scenario: a background collection ends 25 s after it started with a pause; a foreground collection is observed
+/// before its end.
+/// Guarantee: the first pause of the background collection is in the bucket in which it occurred.
 #[test]
-fn what_is_known_late_is_put_where_it_was() {
+fn late_pause_is_added_to_its_bucket() {
     let mut history = History::default();
     observe(&mut history, paused(2, 12 * SECOND, SECOND));
     let mut background = paused(1, SECOND, 2 * SECOND);
@@ -277,20 +278,20 @@ fn what_is_known_late_is_put_where_it_was() {
     assert_eq!(history.marks().map(|mark| mark.number).collect::<Vec<_>>(), [2, 1]);
 }
 
-/// Scenario: a stream that claims to be of the year 2200.
-/// Guarantee: nothing is later than now.
+/// Scenario: a stream claims to be from the year 2200.
+/// Guarantee: no bucket is later than now.
 #[test]
-fn nothing_is_of_the_future() {
+fn future_events_are_clamped_to_now() {
     let mut history = History::default();
     history.observe(paused(1, 230 * YEAR, SECOND), base(), NEWEST, at(4000));
     assert_eq!(history.buckets(at(4000)).last().unwrap().start_ns(), at(4000).ns());
 }
 
-/// Scenario: three buckets of a history, shown and stored while the wall clock is as it was, and after it was set by
+/// Scenario: three buckets of a history are shown and stored, with an unchanged wall clock and after it was set by
 /// seconds and by an hour, forward and back.
-/// Guarantee: each has its own ten seconds of Unix time, those next to where it was.
+/// Guarantee: each bucket has separate ten seconds of Unix time, those nearest to its position.
 #[test]
-fn a_set_clock_moves_what_is_shown_alone() {
+fn clock_change_moves_shown_buckets_only() {
     let mut history = History::default();
     for second in [9, 20, 35] {
         history.observe(paused(1, second * SECOND, SECOND / 2), base(), NEWEST, at(second));
@@ -308,10 +309,10 @@ fn a_set_clock_moves_what_is_shown_alone() {
     assert_eq!(shown(-3600 * SECOND), [-3600, -3580, -3570]);
 }
 
-/// Scenario: nothing was observed; then a reading of the container only; then a reading that failed.
-/// Guarantee: what was not seen is unknown, and a failed reading is no zero.
+/// Scenario: no collection is observed; then only the container is read; then a reading fails.
+/// Guarantee: values that were not observed are unknown, and a failed reading is not zero.
 #[test]
-fn unknown_stays_unknown() {
+fn unknown_values_stay_unknown() {
     let mut history = History::default();
     assert_eq!((history.figures, history.buckets(at(0)).len()), (Newest::default(), 0));
     history.measured(None, at(5));
@@ -329,11 +330,11 @@ fn unknown_stays_unknown() {
     assert_eq!(history.figures.heap_after(), None);
 }
 
-/// Scenario: collections half a minute apart, each after 3 MB were allocated; then one after three hours.
-/// Guarantee: each ten seconds have the part that was allocated in them, no byte twice; of what lies before the last
-/// half hour nothing is remembered, and it takes no time to find that out.
+/// Scenario: collections occur 30 s apart, each after 3 MB were allocated; then one occurs after three hours.
+/// Guarantee: each ten seconds have the part that was allocated in them, and no byte counts twice; allocation before
+/// the last 30 minutes is dropped, in bounded time.
 #[test]
-fn allocation_is_of_the_buckets_it_lies_in() {
+fn allocation_is_divided_among_buckets() {
     let mut history = History::default();
     let collected = |number: u32, end: i64, over: Option<(i64, u64)>| {
         let mut collection = paused(number, end, 0);

@@ -1,11 +1,11 @@
-//! Parts of a schema: words, types, and the keywords that are supported.
+//! Functions on parts of a schema: words, types, and supported keywords.
 
 use serde_json::{Map, Value};
 
 use super::Format;
 
-/// The words that a rule allows (`enum`, or `oneOf` of constants), each with its description; empty if it is not such a
-/// rule.
+/// Returns the words that a rule allows (`enum`, or `oneOf` of constants), each with its description. Empty if the rule
+/// does not define words.
 pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
     let plain = rule.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = rule.get("oneOf").and_then(Value::as_array).into_iter().flatten();
@@ -23,7 +23,7 @@ pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
         .collect()
 }
 
-/// The type of a rule, except `null`.
+/// Returns the type of a rule, ignoring `null`.
 pub fn type_of(rule: &Value) -> Option<&str> {
     match rule.get("type") {
         Some(Value::String(name)) => Some(name),
@@ -32,9 +32,9 @@ pub fn type_of(rule: &Value) -> Option<&str> {
     }
 }
 
-/// The one of `known` that `text` is probably a misspelling of.
+/// Returns the element of `known` that `text` probably misspells.
 pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // Long texts are no misspellings, and the comparison takes the product of both lengths.
+    // Long texts are not misspellings, and the time of the comparison is the product of both lengths.
     if text.len() > 80 {
         return None;
     }
@@ -48,13 +48,13 @@ pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// The question whether [`nearest`] was meant.
+/// Returns a question that suggests the [`nearest`] word.
 pub fn did_you_mean<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
     nearest(text, known).map(|near| format!("did you mean `{near}`?"))
 }
 
-/// Keywords of a schema that [`super::Schema::check`] does not support: with one of them it would accept what the
-/// schema refuses. For the tests of schemas.
+/// Returns the keywords of a schema that [`super::Schema::check`] does not support. With such a keyword, the check
+/// would accept documents that the schema rejects. For tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
     const CHECKED: [&str; 23] = [
         "type",
@@ -104,7 +104,7 @@ pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
                 "items" | "additionalProperties" => rules.push(value),
                 "oneOf" | "anyOf" => rules.extend(value.as_array().into_iter().flatten()),
                 "format" if checked || INTEGERS.contains(&format) => {}
-                // For editors; the format checks the same with better messages.
+                // The pattern is for editors. The format performs the same check with better messages.
                 "pattern" if checked => {}
                 known if CHECKED.contains(&known) || INFORMATIVE.contains(&known) => {}
                 "x-restart" | "x-expression" | "x-template" => {}
@@ -123,7 +123,7 @@ mod tests {
     use crate::yaml::{Bounds, parse};
     use serde_json::json;
 
-    /// The findings on a document, a line each, and its value.
+    /// Returns the value of a document, and its findings with one line each.
     fn checked(schema: &Value, text: &str) -> (Option<Value>, Vec<String>) {
         let node = parse(text, Bounds::default()).unwrap().unwrap();
         let (value, findings) = Schema::new(schema, &[]).check(&node, &KeyPath::default());
@@ -131,10 +131,10 @@ mod tests {
         (value, findings.iter().map(line).collect())
     }
 
-    /// Scenario: a schema of another kind of file: required keys, lists of a type that refers to itself, words.
-    /// Guarantee: what fits becomes values in the schema's types; faults have their position.
+    /// Scenario: a schema has required keys, lists of a type that refers to itself, and words.
+    /// Guarantee: valid parts become values in the types of the schema; faults have their position.
     #[test]
-    fn other_schemas_are_checked_too() {
+    fn recursive_schema_is_checked() {
         let schema = json!({
             "$ref": "#/$defs/Rule",
             "$defs": { "Rule": {
@@ -167,10 +167,10 @@ mod tests {
         );
     }
 
-    /// Scenario: a key and a word that there were once.
-    /// Guarantee: the fault says what replaces them, at their place.
+    /// Scenario: a document contains a removed key and a removed word.
+    /// Guarantee: each fault contains the replacement and the position.
     #[test]
-    fn what_was_removed_says_what_replaces_it() {
+    fn removed_key_fault_contains_replacement() {
         let schema = json!({
             "type": "object",
             "additionalProperties": false,
@@ -192,10 +192,10 @@ mod tests {
         );
     }
 
-    /// Scenario: schemas with a keyword, a pattern and a format that the check does not support.
-    /// Guarantee: each is named.
+    /// Scenario: schemas have a keyword, a pattern and a format that the check does not support.
+    /// Guarantee: each is listed.
     #[test]
-    fn keywords_without_a_check_are_named() {
+    fn unsupported_keyword_is_listed() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -209,10 +209,10 @@ mod tests {
         assert_eq!(unknown, ["format: \"uuid\"", "not: {}", "pattern: \"^x$\""]);
     }
 
-    /// Scenario: misspelled words, and words that have nothing in common.
-    /// Guarantee: the first find the intended word, the others none.
+    /// Scenario: words are misspelled, or have nothing in common with known words.
+    /// Guarantee: a misspelled word finds the intended word, and the other words find no word.
     #[test]
-    fn misspelled_words_find_the_intended_one() {
+    fn misspelled_word_finds_intended_word() {
         let known = ["endpoint", "timeout", "headers_from", "id"];
         let near = |text| nearest(text, known);
         assert_eq!(near("endpiont"), Some("endpoint"));

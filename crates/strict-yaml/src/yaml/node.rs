@@ -1,8 +1,8 @@
-//! The tree: values with their positions.
+//! The tree of values with their positions.
 
 use std::fmt;
 
-/// A position in a document: line and column from 1, columns in characters.
+/// A position in a document. Line and column are counted from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     pub line: usize,
@@ -10,7 +10,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The first character.
+    /// Position of the first character.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
@@ -24,57 +24,57 @@ impl fmt::Display for Position {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {message}")]
 pub struct Fault {
-    /// Where.
+    /// Position of the fault.
     pub at: Position,
-    /// What, and what to do.
+    /// Description of the fault, and a remedy.
     pub message: String,
 }
 
-/// A value and where it begins.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it begins; a block (`|`) where its content begins.
+    /// Start of the value; for a block (`|`), start of its content.
     pub at: Position,
-    /// What it is.
+    /// Kind and content of the value.
     pub kind: Kind,
 }
 
 /// The kinds of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A string, a number, a boolean or null: the schema decides.
+    /// A string, a number, a boolean or null. The schema determines the type.
     Scalar(Scalar),
     /// A list.
     Sequence(Vec<Node>),
-    /// Keys and values, in their order.
+    /// Keys and values, in document order.
     Mapping(Vec<Entry>),
 }
 
-/// One key and its value.
+/// A key and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub key: String,
-    /// Where the key begins.
+    /// Start of the key.
     pub at: Position,
     pub value: Node,
 }
 
-/// A scalar as it is written.
+/// A scalar as written in the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar {
-    /// Its content, without quotes and escapes.
+    /// Content of the scalar, without quotes and escapes.
     pub text: String,
-    /// Neither quoted nor a block: it may be something else than a string.
+    /// Whether the scalar is neither quoted nor a block, so that it can have another type than string.
     pub plain: bool,
 }
 
 impl Scalar {
-    /// Null: the value of a key without one.
+    /// Returns whether the scalar is null, which is also the value of a key without a value.
     pub fn is_null(&self) -> bool {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
-    /// True or false, as the core schema writes them.
+    /// Returns the boolean, in the spellings of the core schema.
     pub fn as_bool(&self) -> Option<bool> {
         match self.text.as_str() {
             "true" | "True" | "TRUE" if self.plain => Some(true),
@@ -83,7 +83,7 @@ impl Scalar {
         }
     }
 
-    /// An integer: decimal, `0x` or `0o`.
+    /// Returns the integer: decimal, `0x` or `0o`.
     pub fn as_integer(&self) -> Option<i128> {
         if !self.plain {
             return None;
@@ -100,10 +100,10 @@ impl Scalar {
         i128::from_str_radix(text, radix).ok()
     }
 
-    /// A number; not infinity, and not NaN.
+    /// Returns the number. Infinity and NaN are not numbers.
     pub fn as_number(&self) -> Option<f64> {
         if let Some(integer) = self.as_integer() {
-            // Numbers that large are out of every range; exactness does not matter.
+            // Such large numbers are out of every range, so exactness does not matter.
             #[allow(clippy::cast_precision_loss, reason = "see above")]
             return Some(integer as f64);
         }
@@ -120,12 +120,12 @@ impl Scalar {
 }
 
 impl Node {
-    /// A string that does not come from a file, at `at`.
+    /// Creates a string that does not come from a file, at `at`.
     pub fn text(at: Position, text: impl Into<String>) -> Self {
         Self::scalar(at, text.into(), false)
     }
 
-    /// A plain scalar that does not come from a file, at `at`.
+    /// Creates a plain scalar that does not come from a file, at `at`.
     pub fn plain(at: Position, text: impl Into<String>) -> Self {
         Self::scalar(at, text.into(), true)
     }
@@ -137,7 +137,7 @@ impl Node {
         }
     }
 
-    /// Null: the value of a key without one.
+    /// Returns whether the value is null, which is also the value of a key without a value.
     pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
     }
@@ -154,10 +154,10 @@ mod tests {
         }
     }
 
-    /// Scenario: plain scalars that the core schema of YAML 1.2 knows, and ones that only YAML 1.1 knew.
-    /// Guarantee: the first have their type, the others are strings.
+    /// Scenario: plain scalars belong to the core schema of YAML 1.2, or only to YAML 1.1.
+    /// Guarantee: scalars of the core schema have their type, and the other scalars are strings.
     #[test]
-    fn plain_scalars_are_those_of_the_core_schema() {
+    fn plain_scalar_follows_core_schema() {
         assert_eq!(plain("0x1F").as_integer(), Some(31));
         assert_eq!(plain("0o17").as_integer(), Some(15));
         assert_eq!(plain("-12").as_integer(), Some(-12));

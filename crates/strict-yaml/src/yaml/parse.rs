@@ -1,4 +1,4 @@
-//! From the events of the parser to the tree.
+//! Builds the tree from the events of the parser.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -20,13 +20,13 @@ impl From<Marker> for Position {
 /// Limits of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes.
+    /// Maximum size, in bytes.
     pub bytes: usize,
-    /// Nesting of values.
+    /// Maximum nesting depth of values.
     pub depth: usize,
-    /// Values and keys.
+    /// Maximum number of values and keys.
     pub nodes: usize,
-    /// Faults that are reported; reading ends with the last of them.
+    /// Maximum number of reported faults. Parsing stops at this number.
     pub faults: usize,
 }
 
@@ -41,11 +41,11 @@ impl Default for Bounds {
     }
 }
 
-/// Reads a document. `Ok(None)`: it is empty, or has only comments.
+/// Parses a document. Returns `Ok(None)` if the document is empty or contains only comments.
 ///
 /// # Errors
 ///
-/// All faults, in the order of the document; never empty.
+/// Returns all faults in document order. The list is never empty.
 pub fn parse(text: &str, bounds: Bounds) -> Result<Option<Node>, Vec<Fault>> {
     if text.len() > bounds.bytes {
         let message = format!("the file has {} bytes; at most {} are read", text.len(), bounds.bytes);
@@ -82,7 +82,7 @@ pub fn parse(text: &str, bounds: Bounds) -> Result<Option<Node>, Vec<Fault>> {
     }
 }
 
-/// The parser's messages on the most frequent errors, reworded to show the fix.
+/// Rewords the parser's most frequent error messages, so that they contain the fix.
 fn syntax(info: &str) -> String {
     const NO_KEY: &str =
         "the line before is neither a key with `:` nor a list element with `-`; check the indentation and the brackets";
@@ -130,7 +130,7 @@ fn syntax(info: &str) -> String {
         .map_or_else(|| format!("this is not YAML: {info}"), |(_, say)| (*say).to_owned())
 }
 
-/// A list or a mapping whose end was not read yet.
+/// A list or a mapping whose end has not been read yet.
 enum Open {
     Sequence(Position, Vec<Node>),
     Mapping {
@@ -141,13 +141,13 @@ enum Open {
     },
 }
 
-/// What the next value of a mapping is.
+/// The role of the next value of a mapping.
 enum Pending {
     /// The next value is a key.
     None,
     /// The next value belongs to this key.
     Key(String, Position),
-    /// The next value belongs to a key that was refused, and is dropped with it.
+    /// The next value belongs to a rejected key and is dropped.
     Refused,
 }
 
@@ -161,7 +161,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes one event; false: reading ends.
+    /// Processes an event. Returns `false` if parsing must stop.
     fn event(&mut self, event: Event<'_>, at: Position) -> bool {
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => true,
@@ -205,7 +205,7 @@ impl Reader {
         }
     }
 
-    /// Refuses anchors and tags.
+    /// Rejects anchors and tags.
     fn marks(&mut self, at: Position, anchor: usize, tagged: bool) {
         if anchor > 0 {
             self.fault(
@@ -213,7 +213,7 @@ impl Reader {
                 "anchors (`&name`) are not allowed; put the string in quotes if it begins with `&`",
             );
         }
-        // The rest is not quoted: it may be the value of a header.
+        // The text is not quoted, because it can be the value of a header.
         if tagged {
             self.fault(
                 at,
@@ -227,12 +227,12 @@ impl Reader {
             let message = format!("values are nested deeper than {}", self.bounds.depth);
             return self.stop(at, message);
         }
-        // Counted at its end; how many are open is bounded by the depth.
+        // Values are counted at their end. The depth limits the number of open values.
         self.open.push(open);
         self.faults.len() < self.bounds.faults
     }
 
-    /// Puts a complete value where it belongs.
+    /// Adds a complete value to its parent.
     fn finish(&mut self, node: Node) -> bool {
         let at = node.at;
         let mut refused = None;
@@ -279,7 +279,7 @@ impl Reader {
     }
 }
 
-/// The key that `node` is, if it is a valid one.
+/// Converts `node` to a key, or returns a message if it is not a valid key.
 fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, Position), String> {
     let Kind::Scalar(scalar) = node.kind else {
         return Err("a key must be a string; put a string that begins with `{` in quotes".to_owned());
@@ -305,8 +305,8 @@ fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, 
 mod tests {
     use super::*;
 
-    /// Scenario: a document with values in all styles, after a byte order mark.
-    /// Guarantee: each value has its position, lines and columns counted from 1, in characters.
+    /// Scenario: a document has values in all styles, after a byte order mark.
+    /// Guarantee: each value has its position, with lines and columns counted from 1, in characters.
     #[test]
     fn values_have_their_position() {
         let text = "\u{feff}a: 1\n\u{e4}: \"b\"\nc:\n  - |\n    text\n  - {d: e}\n";
@@ -327,10 +327,10 @@ mod tests {
         assert_eq!(items.iter().map(at).collect::<Vec<_>>(), ["5:5", "6:5"]);
     }
 
-    /// Scenario: documents at a limit and one beyond it.
-    /// Guarantee: the one is read, the other refused in one sentence.
+    /// Scenario: documents are at a limit, or one above it.
+    /// Guarantee: a document at the limit is parsed, and a document above it is rejected.
     #[test]
-    fn bounds_hold() {
+    fn bounds_are_enforced() {
         let bounds = Bounds {
             bytes: 40,
             depth: 3,

@@ -1,8 +1,9 @@
 //! The diagnostics protocol of a hostile runtime: a thread for each connection.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,10 +12,12 @@ use dotnet_diagnostics::discovery::{SocketName, parse_stat};
 use dotnet_diagnostics::message::{
     Answer, Cookie, InfoVersion, ProcessInfo, Progress, Request, RuntimeError, decode_frame, encode_environment,
 };
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use nettrace::Format;
 
 use super::forge::{Forge, monotonic};
-use super::modes::{Does, Mode, methods, samples};
+use super::modes::{Does, MODES, Mode, methods, samples};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -176,6 +179,54 @@ impl Serving {
     fn sessions(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Pieces of a captured stream, and the size after which no further piece is added, bytes.
+const CAPTURED_PIECES: u32 = 40;
+const CAPTURED_BYTES: usize = 256 << 10;
+
+/// Writes the beginning of the stream of each mode that has one to `FOLDER/MODE.nettrace.gz`.
+///
+/// # Errors
+///
+/// When a stream cannot be encoded or a file cannot be written.
+pub fn capture_all(folder: &Path) -> Result<()> {
+    for mode in MODES {
+        let Some(stream) = capture(mode)? else { continue };
+        let file = File::create(folder.join(format!("{}.nettrace.gz", mode.name)))?;
+        let mut file = GzEncoder::new(file, Compression::best());
+        file.write_all(&stream)?;
+        file.finish()?;
+    }
+    Ok(())
+}
+
+/// Returns the beginning of a mode's stream, or `None` if the mode has none of its own.
+fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
+    let (format, pieces) = match mode.does {
+        Does::Stream(pieces) => (Format::V4, pieces),
+        Does::StreamV6(pieces) => (Format::V6 { minor: 0 }, pieces),
+        Does::Bytes(bytes) => return Ok((!bytes.is_empty()).then(|| bytes.to_vec())),
+        Does::After(bytes) => {
+            let mut stream = Forge::new(Format::V4)?.take()?;
+            stream.extend(bytes.repeat(2));
+            return Ok(Some(stream));
+        }
+        Does::NeverStops(_) | Does::Burst(_) | Does::HoldsBursts(_) => return Ok(None),
+        Does::EndsAtOnce | Does::Silent | Does::Answers(_) => return Ok(None),
+    };
+    let mut forge = Forge::new(format)?;
+    let mut stream = Vec::new();
+    for piece in 0..CAPTURED_PIECES {
+        let pause = pieces(&mut forge, piece)?;
+        stream.extend(forge.take()?);
+        if stream.len() >= CAPTURED_BYTES {
+            break;
+        }
+        std::thread::sleep(pause);
+    }
+    stream.extend(forge.encoder.finish()?);
+    Ok(Some(stream))
 }
 
 /// Keeps a connection open, until the client closes it.

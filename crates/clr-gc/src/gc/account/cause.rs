@@ -1,66 +1,66 @@
-//! What time is spent on in a stop.
+//! Causes of stopped time.
 
-/// What a part of a stop was spent on.
+/// Cause of a part of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {
-    /// Waiting until the last thread had stopped.
+    /// Waiting until the last thread has stopped.
     SlowThreads,
-    /// What comes before the marking: which generation, how many heaps, threads of the collector.
+    /// Work before the marking: selection of the generation, number of heaps, collector threads.
     Prepare,
-    /// Looking through stacks.
+    /// Scanning stacks.
     Stacks,
-    /// Looking through GC handles, static fields included.
+    /// Scanning GC handles, including static fields.
     Handles,
-    /// Looking through dependent handles (`ConditionalWeakTable`), as often as needed.
+    /// Scanning dependent handles (`ConditionalWeakTable`), repeated as needed.
     DependentHandles,
-    /// Looking through sized references (a cache's handles).
+    /// Scanning sized references (handles of a cache).
     SizedReferences,
-    /// Looking through old objects for references to young ones (cards).
+    /// Scanning old objects for references to young objects (cards).
     OldToYoung,
-    /// Looking through the queue of finalizable objects.
+    /// Scanning the queue of finalizable objects.
     FinalizerQueue,
-    /// Looking through what a background collection under way had on its list.
+    /// Scanning the list of a background collection in progress.
     BackgroundRoots,
-    /// Looking through so few roots as any process has.
+    /// Scanning a number of roots that every process has.
     FewRoots,
     /// Clearing weak references, and sync blocks of dead objects.
     Weak,
-    /// Marking what survives.
+    /// Marking surviving objects.
     Survivors,
-    /// Planning where survivors go.
+    /// Planning the location of survivors.
     Plan,
-    /// Updating references to what moves.
+    /// Updating references to moved objects.
     Relocate,
     /// Moving objects.
     Compact,
-    /// Making free lists.
+    /// Building free lists.
     Sweep,
-    /// Making free space between pinned objects usable.
+    /// Making the free space between pinned objects usable.
     PinnedGaps,
-    /// What comes after the phases: figures, regions given back.
+    /// Work after the phases: statistics, release of regions.
     Finish,
-    /// Letting the threads run again.
+    /// Resuming the threads.
     Resume,
-    /// The marking in a background collection's own stops: roots at its beginning, what changed meanwhile at its end.
+    /// Marking in the separate stops of a background collection: roots at its start, changes at its end.
     BackgroundMark,
-    /// A collection that another tool asked for, for a heap dump, from the stop of the threads to their restart.
+    /// A collection that another tool requested for a heap dump, from the suspension of the threads to their restart.
     HeapDump,
-    /// A stop in which nothing was collected: a no-GC region, a memory limit that was read again.
+    /// A stop in which nothing was collected: a no-GC region, or a memory limit that was refreshed.
     NoCollection,
-    /// What a session of another tool lengthened.
+    /// Time added by a session of another tool.
     ToolSession,
-    /// The threads that collect had no CPU. Known of live processes only.
+    /// Time in which the collecting threads had no CPU. Known for live processes only.
     NoCpu,
-    /// What nothing says.
+    /// Time that no event explains.
     Unexplained,
 }
 
 impl Cause {
-    /// How many there are.
+    /// Number of causes.
     pub const COUNT: usize = 25;
 
-    /// Each, in the order in which they come in a stop.
+    /// All causes, in the order in which they occur in a stop.
     pub const ALL: [Self; Self::COUNT] = [
         Self::SlowThreads,
         Self::Prepare,
@@ -93,28 +93,28 @@ impl Cause {
     /// the marking of the objects behind them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
-    /// Returns the place among the kinds of roots with a range.
+    /// Returns the index among the kinds of roots with a range.
     pub(super) fn ranged_place(self) -> Option<usize> {
         let place = (self as usize).checked_sub(Self::Stacks as usize)?;
         (place < Self::RANGED).then_some(place)
     }
 
-    /// The name in records, metrics and rules, which never changes: `roots.stacks`.
+    /// Returns the name in records, metrics and rules, which never changes, for example `roots.stacks`.
     pub const fn id(self) -> &'static str {
         self.names().0
     }
 
-    /// The name for people: `stacks`.
+    /// Returns the name for display, for example `stacks`.
     pub const fn title(self) -> &'static str {
         self.names().1
     }
 
-    /// The cause of that [`id`](Self::id).
+    /// Returns the cause with this [`id`](Self::id).
     pub fn of(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
-    /// Events show it; the others are known of live processes only.
+    /// Returns whether events show this cause. The other causes are known for live processes only.
     pub const fn is_seen_in_events(self) -> bool {
         !matches!(self, Self::NoCpu | Self::ToolSession)
     }
@@ -149,7 +149,7 @@ impl Cause {
         }
     }
 
-    /// A part of the collection itself: not of stopping and resuming the threads.
+    /// Returns whether the cause belongs to the collection itself rather than to stopping and resuming the threads.
     pub(super) const fn is_of_collection(self) -> bool {
         self.is_root()
             || matches!(
@@ -165,7 +165,7 @@ impl Cause {
             )
     }
 
-    /// Looked through again by relocation.
+    /// Returns whether relocation scans this cause's roots again.
     pub(super) const fn is_root(self) -> bool {
         matches!(
             self,
@@ -187,11 +187,11 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the whole table.
-    /// Guarantee: each cause is at its own place, has its own name, and is found by it. Exactly the kinds of roots have
-    /// ranges, but for the few that every process has.
+    /// Scenario: the whole table is checked.
+    /// Guarantee: each cause is at its index, has a unique name and is found by it. Exactly the kinds of roots have
+    /// ranges, except for the few roots that every process has.
     #[test]
-    fn the_table_is_sound() {
+    fn table_of_causes_is_consistent() {
         let ids: HashSet<&str> = Cause::ALL.iter().map(|cause| cause.id()).collect();
         assert_eq!(ids.len(), Cause::COUNT);
         for (place, cause) in Cause::ALL.into_iter().enumerate() {

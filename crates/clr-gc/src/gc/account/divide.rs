@@ -1,4 +1,4 @@
-//! Divides one stop, from the view of one collection.
+//! Division of one stop, as seen by one collection.
 
 use crate::event::Phases;
 use crate::gc::account::cause::Cause;
@@ -7,8 +7,8 @@ use crate::gc::account::marks::{Mark, Marking};
 use crate::gc::account::parts::Account;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// Nanoseconds per marked byte that the time for handles never contains. It is more than any byte takes that is not
-/// cold, so that [`Divided::handles_ns`] is what handles took at least.
+/// Nanoseconds per marked byte that the time for handles never includes. It exceeds the time of any byte that is not
+/// cold, so [`Divided::handles_ns`] is a minimum.
 const MARKED_BYTE_NS: u64 = 1;
 
 /// Minimum and maximum time of a relocation for roots, in percent of their share of the marking. Measured with stacks.
@@ -21,50 +21,50 @@ const RELOCATED_TIMES: i64 = 2;
 /// Minimum width of a range, in nanoseconds. A range must also be wider than a twentieth of its value.
 const MIN_DOUBT_NS: i64 = 50_000;
 
-/// What any process takes to look through a kind of root, nanoseconds: the stacks of a handful of threads, a few
-/// hundred handles (measured: 20 to 60 µs). Of short stops that is much, and nothing can be done about it.
+/// Time that any process needs to scan one kind of root, in nanoseconds: the stacks of a handful of threads, a few
+/// hundred handles (measured: 20 to 60 µs). This is a large part of short stops, and it cannot be avoided.
 const FEW_ROOTS_NS: i64 = 100_000;
 
-/// What the free space in front of a pinned object takes at most, nanoseconds (measured: 40 to 300).
+/// Maximum time for the free space in front of a pinned object, in nanoseconds (measured: 40 to 300).
 const PINNED_GAP_NS: i64 = 300;
 
-/// What is known of a stop, or of the part of it that one collection owns.
+/// Facts about a stop, or about the part of it that one collection owns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopped<'a> {
-    /// From when to when, in order: what is divided.
+    /// Intervals to divide, in order.
     pub(crate) spans: &'a [(i64, i64)],
     /// The edges of the whole stop.
     pub(crate) edges: StopEdges,
-    /// What it was for.
+    /// Kind of the stop.
     pub(crate) kind: PauseKind,
-    /// GCStart of the collection.
+    /// Time of GCStart.
     pub(crate) start: Option<i64>,
-    /// Its GCGlobalHeapHistory.
+    /// Time of GCGlobalHeapHistory.
     pub(crate) history: Option<i64>,
-    /// It moved objects.
+    /// Whether the collection moved objects.
     pub(crate) is_compacting: bool,
-    /// Its phase times.
+    /// Phase times of the collection.
     pub(crate) phases: Phases,
-    /// Its marks: how many heaps it had, whether it collected generation 2, whether beside a background collection.
+    /// Marks of the collection. They are checked against `heaps`, `is_full` and `is_foreground`.
     pub(crate) marking: Option<&'a Marking>,
-    /// How many heaps took part.
+    /// Number of heaps that took part.
     pub(crate) heaps: u32,
-    /// It collected generation 2.
+    /// Whether the collection collected generation 2.
     pub(crate) is_full: bool,
-    /// It ran beside a background collection.
+    /// Whether the collection ran during a background collection.
     pub(crate) is_foreground: bool,
-    /// GC handles in use.
+    /// Number of GC handles in use.
     pub(crate) handles: Option<u32>,
-    /// Pinned objects that it found.
+    /// Number of pinned objects found.
     pub(crate) pinned: Option<u32>,
     /// Cost of marking in earlier collections of the process.
     pub(crate) cost: Option<&'a MarkingCost>,
 }
 
-/// A stop that is divided.
+/// The result of dividing a stop.
 #[derive(Debug)]
 pub(crate) struct Divided {
-    /// The parts; they add up to the spans.
+    /// Parts of the stop, which add up to the spans.
     pub(crate) account: Account,
     /// Minimum time of the scan of GC handles, in nanoseconds, without marking and relocation. `None` if the marks are
     /// incomplete.
@@ -74,7 +74,7 @@ pub(crate) struct Divided {
 }
 
 impl<'a> Stopped<'a> {
-    /// A stop of which only the edges are known.
+    /// Creates a stop of which only the edges are known.
     pub(crate) fn of(edges: StopEdges, spans: &'a [(i64, i64)], kind: PauseKind) -> Self {
         Self {
             spans,
@@ -105,7 +105,7 @@ impl<'a> Stopped<'a> {
         match self.kind {
             PauseKind::Blocking => self.collected(&mut division),
             PauseKind::Initial => {
-                // What of it the collections inside it own is not in its spans.
+                // The spans exclude the time that inner collections own.
                 division.give_known(Cause::Prepare, self.start);
                 division.give_known(
                     Cause::BackgroundMark,
@@ -124,7 +124,7 @@ impl<'a> Stopped<'a> {
         }
     }
 
-    /// The time of a stop without a collection.
+    /// Divides a stop without a collection.
     pub(crate) fn without_collection(&self) -> Account {
         let mut division = Division::of(self.spans);
         division.give_known(Cause::SlowThreads, self.edges.suspend_end);
@@ -133,7 +133,7 @@ impl<'a> Stopped<'a> {
         division.rest()
     }
 
-    /// A collection that ran in the stop from start to end.
+    /// Divides the time of a collection that ran in the stop from start to end.
     fn collected(&self, division: &mut Division<'_>) {
         let (Some(start), Some(history)) = (self.start, self.history) else {
             division.give_known(Cause::Prepare, self.start);
@@ -157,14 +157,14 @@ impl<'a> Stopped<'a> {
         division.give_known(Cause::Finish, self.edges.restart_begin);
     }
 
-    /// The marking, kind by kind. Returns how long each kind of root took.
+    /// Divides the time of marking by kind. Returns the time of each kind of root.
     fn marked(&self, division: &mut Division<'_>, start: i64, marks: &[Mark], marking: &Marking) -> Vec<Roots> {
         let first = marks.first().map_or(start, |mark| mark.at);
         let roots = self.phases.mark_roots.zip(self.phases.mark_sized_refs);
         let began = roots
             .zip(marking.roots_done())
             .map(|((roots, sized), done)| done.saturating_sub(roots).saturating_sub(sized));
-        // Without the phase time it is not known where the preparation ended and the first kind began.
+        // Without the phase time, the end of the preparation and the start of the first kind are unknown.
         match began {
             Some(began) => {
                 division.give(Cause::Prepare, began.clamp(start.min(first), first));
@@ -226,12 +226,12 @@ impl<'a> Stopped<'a> {
         in_mark
     }
 
-    /// What follows the marks up to the history, as long as the phase times say.
+    /// Divides the time from the marks to the history, according to the phase times.
     fn phased(&self, division: &mut Division<'_>, history: i64, has_marks: bool, in_mark: &[Roots]) {
         let phases = &self.phases;
         let mut left = division.between(history);
         if !has_marks {
-            // The marking is in this time, too.
+            // This time includes the marking.
             division.spend(&mut left, Cause::Weak, phases.short_weak);
         }
         division.spend(&mut left, Cause::Weak, phases.long_weak);
@@ -243,7 +243,7 @@ impl<'a> Stopped<'a> {
                 Some(ns) => {
                     division.spend(&mut left, Cause::Compact, Some(ns));
                 }
-                // .NET 8 does not send it: it is what is left, when all others are known.
+                // .NET 8 does not send it. It is the remaining time if all other phases are known.
                 None if has_marks && phases.plan.and(phases.relocate).and(phases.long_weak).is_some() => {
                     division.account.estimate(Cause::Compact, std::mem::take(&mut left));
                 }
@@ -253,7 +253,8 @@ impl<'a> Stopped<'a> {
             division.spend(&mut left, Cause::Sweep, phases.sweep);
             division.relocate_roots(0, in_mark);
         }
-        // It follows the phases, and takes as long as there are pinned objects. Without marks they are in this time.
+        // This work follows the phases, and its duration depends on the number of pinned objects. Without marks, the
+        // time includes the marking.
         match self.pinned.filter(|_| has_marks && phases.plan.is_some()) {
             Some(pinned) => {
                 let most = i64::from(pinned).saturating_mul(PINNED_GAP_NS);
@@ -264,13 +265,13 @@ impl<'a> Stopped<'a> {
     }
 }
 
-/// Spans that are given away from the beginning on; what is not given is unexplained.
+/// Spans that are assigned from their start onwards. Unassigned time is unexplained.
 struct Division<'a> {
     spans: &'a [(i64, i64)],
-    /// What is before it is given away, or skipped.
+    /// End of the time that has been assigned or skipped.
     until: i64,
     account: Account,
-    /// How long handles were looked through.
+    /// Time spent scanning handles.
     handles_ns: Option<i64>,
     /// Marks of kinds of roots.
     marks: Vec<Marked>,
@@ -299,13 +300,13 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// How much of the spans is between what is given away and `to`.
+    /// Returns the unassigned time of the spans before `to`.
     fn between(&self, to: i64) -> i64 {
         let overlap = |&(from, end): &(i64, i64)| end.min(to).saturating_sub(from.max(self.until)).max(0);
         self.spans.iter().map(overlap).fold(0, i64::saturating_add)
     }
 
-    /// Gives a cause the time up to `to`. Returns how much that is.
+    /// Assigns the time up to `to` to a cause, and returns its amount.
     fn give(&mut self, cause: Cause, to: i64) -> i64 {
         let ns = self.between(to);
         self.account.put(cause, ns);
@@ -319,7 +320,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// The threads run again.
+    /// Assigns the time in which the threads resume.
     fn resume(&mut self, edges: StopEdges) {
         match edges.restart_begin {
             Some(restarting) => {
@@ -330,14 +331,14 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// What these took is not known.
+    /// Marks the time of the selected causes as unknown.
     fn forget(&mut self, which: impl Fn(Cause) -> bool) {
         for cause in Cause::ALL.into_iter().filter(|cause| which(*cause)) {
             self.account.forget(cause);
         }
     }
 
-    /// Gives a cause so many nanoseconds of those that are left. Returns how many it got.
+    /// Assigns at most `ns` of the remaining time to a cause, and returns the assigned amount.
     fn spend(&mut self, left: &mut i64, cause: Cause, ns: Option<i64>) -> i64 {
         let Some(ns) = ns else {
             self.account.forget(cause);
@@ -385,7 +386,7 @@ impl<'a> Division<'a> {
         self.account.bound_ranges();
     }
 
-    /// The parts, with the rest.
+    /// Returns the parts, including the unexplained rest.
     fn rest(mut self) -> Account {
         let spans = self.spans.iter().map(|(from, to)| to.saturating_sub(*from).max(0));
         let total = spans.fold(0, i64::saturating_add);
@@ -433,7 +434,7 @@ mod tests {
         kept.take(7).unwrap()
     }
 
-    /// What one heap sends in a young collection, with the time of each.
+    /// Returns the marks that one heap sends in a young collection, with the time of each.
     fn young(heap: u32, at: [i64; 7], stack_bytes: u64) -> Vec<(u32, i64, RootKind, u64)> {
         let kinds = [
             RootKind::STACK,
@@ -463,12 +464,12 @@ mod tests {
         }
     }
 
-    /// Scenario: a young collection with two heaps. One was long at stacks, and finished its roots early; the other was
-    /// last, with old objects. It marked ten million bytes from its stacks in 20 ms.
-    /// Guarantee: the heap that was last counts, at most 5 ms of its stacks are marking of these bytes, relocation is
-    /// divided as marking was, and what is left is unexplained.
+    /// Scenario: a young collection has two heaps. The first heap spends long on stacks and finishes its roots early;
+    /// the second finishes last, with old objects, and marks ten million bytes from its stacks in 20 ms.
+    /// Guarantee: the heap that finishes last counts, at most 5 ms of its stacks is marking of these bytes, relocation
+    /// is divided like marking, and the rest is unexplained.
     #[test]
-    fn the_heap_that_was_last_counts() {
+    fn heap_that_finishes_last_counts() {
         let (start, spans) = (3 * MS, [(0, 200 * MS)]);
         let early = young(0, [70, 71, 72, 73, 114, 115, 115].map(|ms| ms * MS), 0);
         let last = young(1, [24, 24, 24, 114, 114, 115, 115].map(|ms| ms * MS), 10_000_000);
@@ -487,21 +488,21 @@ mod tests {
         let ms = |cause| account.of(cause).map(|ns| (ns + MS / 2) / MS);
         assert_eq!(account.total(), 200 * MS);
         assert_eq!((ms(Cause::SlowThreads), ms(Cause::Prepare)), (Some(1), Some(3)));
-        // 20 ms until the stacks were done, of which 0 to 5 were marking; half as much again for relocation.
+        // 20 ms until the stacks were done, of which 0 to 5 ms was marking; half as much again for relocation.
         assert_eq!(ms(Cause::Stacks), Some(17 + 9));
         let range = [account.low(Cause::Stacks), account.high(Cause::Stacks)];
         assert_eq!(range.map(|ns| ns.map(|ns| ns / MS)), [Some(21), Some(30)]);
         assert_eq!(ms(Cause::OldToYoung), Some(90 + 45));
         assert_eq!((ms(Cause::Plan), ms(Cause::Compact)), (Some(2), Some(3)));
         assert_eq!((ms(Cause::Finish), ms(Cause::Resume)), (Some(6), Some(4)));
-        // 75 ms after the marks, 60 in phases.
+        // 75 ms after the marks, of which 60 ms is in phases.
         assert_eq!(ms(Cause::Unexplained), Some(15));
     }
 
-    /// Scenario: one heap of two has not sent a mark; the runtime has sent no mark at all.
-    /// Guarantee: no kind of root is known, and none is 0.
+    /// Scenario: one heap of two has not sent a mark; in another case the runtime has sent no mark at all.
+    /// Guarantee: the time of every kind of root is unknown rather than 0.
     #[test]
-    fn marks_that_are_not_whole_are_not_used() {
+    fn incomplete_marks_are_not_used() {
         let whole = young(0, [2, 3, 4, 5, 6, 7, 8].map(|ms| ms * MS), 0);
         let half = &young(1, [2, 3, 4, 5, 6, 7, 8].map(|ms| ms * MS), 0)[..6];
         let half = marking(&[&whole, half].concat());
@@ -534,11 +535,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: edges, marks and phase times in any order, those of damaged streams among them; a stop in pieces; more
-        /// than it lasted is said to be another tool's, or time without a CPU.
+        /// Scenario: edges, marks and phase times arrive in any order and include those of damaged streams; the stop is
+        /// in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
         /// Guarantee: the parts add up to the length of the stop, none is negative, and each lies in its range.
         #[test]
-        fn whatever_comes_adds_up(
+        fn parts_of_arbitrary_stop_add_up(
             edges in prop::array::uniform4(edge()),
             times in prop::array::uniform2(edge()),
             at in prop::array::uniform7(-50..1_000_i64),

@@ -1,8 +1,8 @@
 //! Cost of marking in one process: divides the time of a mark between its roots and the objects behind them.
 //!
-//! A mark says how long one kind of root took (*t*) and how many bytes it marked (*b*). The time is `R + c b`: looking
-//! through the roots, and marking the bytes that only they lead to. One mark does not tell the two apart, so the roots
-//! get a range. Its ends come from these facts:
+//! A mark states how long one kind of root took (*t*) and how many bytes it marked (*b*). The time is `R + c b`:
+//! scanning the roots, and marking the bytes that are reachable only from them. A single mark cannot separate the two,
+//! so the roots get a range. Its ends follow from these facts:
 //!
 //! | Fact | Bound |
 //! |---|---|
@@ -12,11 +12,11 @@
 //! | A handle takes at most 200 ns (measured: 20) | `R <= 200 ns x handles` |
 //! | Stacks, and handles of young collections, take about as long as recently, unless *b* explains no such jump | `R <= 2 x recent` |
 //!
-//! The last one matters for marking that is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
-//! a byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full
-//! collection as in a young one, so those milliseconds are not spent on them.
+//! The last fact matters when marking is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
+//! per byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full
+//! collection as in a young one, so these milliseconds are not spent on stacks.
 //!
-//! Measured with `tests/accounts/run`; docs/stopped-time.md has the figures.
+//! Measured with `tests/accounts/run`; docs/stopped-time.md lists the figures.
 
 use crate::gc::account::cause::Cause;
 
@@ -26,27 +26,27 @@ const MIN_BYTE_NS: f64 = 0.01;
 /// Maximum time to mark a byte, in nanoseconds: objects of 40 bytes, each a cache miss.
 const MAX_BYTE_NS: f64 = 0.5;
 
-/// Maximum time to mark a byte in any recording, in nanoseconds: small objects that no cache contained.
+/// Maximum time to mark a byte in any recording, in nanoseconds: small objects that were not in any cache.
 const COLD_BYTE_NS: f64 = 4.0;
 
-/// A line through the marks of a process never says less than this, in nanoseconds per byte: its cheap bytes may be
-/// large arrays, and the bytes that each collection has small objects.
+/// Minimum upper bound that a line through the marks of a process can give, in nanoseconds per byte. The cheap bytes
+/// may belong to large arrays, while the bytes that each collection marks may belong to small objects.
 const MIN_SLOPE_NS: f64 = 0.1;
 
-/// The part of a slope that is surely marking, and its maximum in nanoseconds per byte.
+/// Part of a slope that is certainly marking, and its maximum in nanoseconds per byte.
 const MIN_SLOPE_SHARE: f64 = 0.5;
 const MAX_LEAST_NS: f64 = 0.25;
 
-/// Marking takes at most this many times as long as planning.
+/// Maximum duration of marking, as a multiple of the duration of planning.
 const PLAN_TIMES: f64 = 3.0;
 
 /// Maximum time to scan a handle, in nanoseconds.
 const HANDLE_NS: f64 = 200.0;
 
-/// Roots of one collection take at most this many times as long as those of recent ones.
+/// Maximum time of the roots of one collection, as a multiple of the time of recent ones.
 const RECENT_TIMES: f64 = 2.0;
 
-/// A collection with this many times the usual bytes is an outlier.
+/// Multiple of the usual bytes above which a collection is an outlier.
 const OUTLIER_TIMES: f64 = 4.0;
 
 /// Weight of a collection after one more collection.
@@ -56,7 +56,7 @@ const DECAY: f64 = 0.95;
 const MIN_WEIGHT: f64 = 8.0;
 const MAX_UNCERTAIN_NS: f64 = 0.25;
 
-/// Nanoseconds that a part took at least and at most.
+/// Minimum and maximum duration of a part, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) low: i64,
@@ -64,8 +64,8 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The value inside that is nearer to the low end: the harmonic mean, at most twice the low end. Time of which
-    /// nothing proves that roots took it is not called roots.
+    /// Returns a value in the range that is nearer to the low end: the harmonic mean, which is at most twice the low
+    /// end. Time that is not proven to belong to the roots is not attributed to them.
     pub(super) fn estimate(self) -> i64 {
         let (low, high) = (self.low as f64, self.high as f64);
         if low <= 0.0 {
@@ -75,11 +75,11 @@ impl Range {
     }
 }
 
-/// One mark of a collection, for [`MarkingCost::roots`].
+/// A mark of a collection, for [`MarkingCost::roots`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marked {
     pub(super) cause: Cause,
-    /// Nanoseconds from the mark before it to this one.
+    /// Nanoseconds from the previous mark to this mark.
     pub(super) took: i64,
     pub(super) bytes: u64,
 }
@@ -93,15 +93,15 @@ pub(super) struct Context {
     pub(super) is_full: bool,
 }
 
-/// Cost of marking in one process. Pure: takes marks, returns ranges.
+/// Cost of marking in one process. Pure: it receives marks and returns ranges.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MarkingCost {
-    /// Kinds in the order of [`Cause::ALL`].
+    /// Kinds, in the order of [`Cause::ALL`].
     kinds: [Kind; Cause::RANGED],
 }
 
 impl MarkingCost {
-    /// Returns how long the roots of a mark took.
+    /// Returns the time range of the roots of a mark.
     pub(super) fn roots(&self, mark: Marked, of: Context) -> Range {
         let (took, bytes) = (mark.took.max(0) as f64, mark.bytes as f64);
         let kind = self.kind(mark.cause).copied().unwrap_or_default();
@@ -146,7 +146,7 @@ impl MarkingCost {
     }
 }
 
-/// A regression line of time over bytes for one kind of root, in which a collection counts less the longer it is ago.
+/// A regression line of time over bytes for one kind of root. The weight of a collection decreases with its age.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kind {
     weight: f64,
@@ -166,8 +166,8 @@ impl Kind {
     fn learn(&mut self, took: f64, bytes: f64) {
         let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
         self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
-        // One collection with many times the bytes of the others would determine the line. After several such collections,
-        // their bytes are usual.
+        // One collection with many times the bytes of the others would determine the line. After several such
+        // collections, their bytes are usual.
         let most = OUTLIER_TIMES * self.usual_bytes;
         let is_outlier = self.weight >= MIN_WEIGHT && most > 0.0 && bytes > most;
         let usual = if is_outlier { most } else { bytes };
@@ -184,7 +184,7 @@ impl Kind {
         self.ns_ns = DECAY * self.ns_ns + ns_off * (took - self.mean_ns);
     }
 
-    /// Returns the least and the most nanoseconds that marking a byte takes in this process.
+    /// Returns the minimum and maximum time to mark a byte in this process, in nanoseconds.
     fn byte_ns(&self) -> (f64, f64) {
         if self.weight < MIN_WEIGHT || self.bytes_bytes <= 0.0 {
             return (MIN_BYTE_NS, MAX_BYTE_NS);
@@ -193,7 +193,7 @@ impl Kind {
         let rest = (self.ns_ns - slope * self.bytes_ns).max(0.0) / (self.weight - 2.0);
         let uncertain = 2.0 * (rest / self.bytes_bytes).sqrt();
         if uncertain <= MAX_UNCERTAIN_NS && slope >= 0.0 {
-            // A request that is under way adds both frames and survivors: some of the slope may be roots.
+            // A request in progress adds both frames and survivors, so part of the slope may belong to roots.
             let least = (slope - uncertain) * MIN_SLOPE_SHARE;
             (
                 least.clamp(MIN_BYTE_NS, MAX_LEAST_NS),
@@ -226,9 +226,10 @@ mod tests {
         is_full: false,
     };
 
-    /// Scenario: the first collection of a process. 100 threads take 2.4 ms, and 1.9 MB of small objects or 3 MB of
-    /// arrays of 4 KB hang on one of the stacks. Then the same arrays, of which planning takes 0.2 ms.
-    /// Guarantee: each range contains the 2.4 ms and is at most three times wide; planning narrows it to a third.
+    /// Scenario: in the first collection of a process, 100 threads take 2.4 ms, and 1.9 MB of small objects or 3 MB of
+    /// arrays of 4 KB are reachable from one of the stacks. Then the same arrays occur with 0.2 ms of planning.
+    /// Guarantee: each range contains the 2.4 ms and its ends differ by at most a factor of three; planning narrows it
+    /// to a third.
     #[test]
     fn ranges_contain_the_roots() {
         let cost = MarkingCost::default();
@@ -244,10 +245,10 @@ mod tests {
         contains(cost.roots(arrays, Context { plan, ..YOUNG }), 1.4);
     }
 
-    /// Scenario: 32 young collections with 2 to 6 MB, which cost 0.2 ns a byte, and stacks of 2 ms.
-    /// Guarantee: the range narrows to 0.3 ns a byte, and its estimate is within 15 % of the 2 ms.
+    /// Scenario: 32 young collections mark 2 to 6 MB at 0.2 ns per byte, with stacks of 2 ms.
+    /// Guarantee: the range narrows to 0.3 ns per byte, and its estimate is within 15 % of the 2 ms.
     #[test]
-    fn a_line_through_collections_narrows_the_range() {
+    fn line_through_collections_narrows_range() {
         let mut cost = MarkingCost::default();
         let mark = |number: u64| {
             let bytes = 2 * MB + number * 7919 % 41 * MB / 10;
@@ -260,11 +261,11 @@ mod tests {
         assert!((1_700_000..=2_300_000).contains(&range.estimate()), "{range:?}");
     }
 
-    /// Scenario: stacks take 3 ms. Each eighth collection marks 8 MB at 0.4 ns a byte, the others 0.5 MB. In another
-    /// process the first marks have no bytes, and later marks 1 to 5 MB.
+    /// Scenario: stacks take 3 ms. Every eighth collection marks 8 MB at 0.4 ns per byte, the others 0.5 MB. In another
+    /// process the first marks have no bytes, and later marks have 1 to 5 MB.
     /// Guarantee: both ranges contain the roots, and the second process learns its cost.
     #[test]
-    fn outliers_and_empty_marks_do_not_bend_the_line() {
+    fn outliers_and_empty_marks_do_not_bend_line() {
         let mut cost = MarkingCost::default();
         let mark = |bytes: u64| stacks(3 * MS + bytes as i64 * 4 / 10, bytes);
         for number in 0..80 {
@@ -288,10 +289,11 @@ mod tests {
     }
 
     /// Scenario: stacks take 0.1 ms. Then one full collection marks five million small objects in 60 ms, and one young
-    /// collection 16 MB of cold ones in 52 ms; then 300 deep threads start, and the stacks take 8 ms.
-    /// Guarantee: the time of the objects does not become stacks. The time of the threads does, in their first collection.
+    /// collection marks 16 MB of cold objects in 52 ms; then 300 deep threads start, and the stacks take 8 ms.
+    /// Guarantee: the time of the objects is not attributed to stacks. The time of the threads is, in their first
+    /// collection.
     #[test]
-    fn expensive_marking_is_no_root() {
+    fn expensive_marking_is_not_attributed_to_roots() {
         let mut cost = MarkingCost::default();
         (0..20).for_each(|_| cost.learn(&[stacks(100_000, 10_000)]));
         let full = Context { is_full: true, ..YOUNG };
@@ -303,10 +305,10 @@ mod tests {
         assert!(threads.low >= 6 * MS, "{threads:?}");
     }
 
-    /// Scenario: a heap of lists behind one static field: 30 ms for 100 MB, and 300 handles.
+    /// Scenario: a heap of lists hangs on one static field: 30 ms for 100 MB, and 300 handles.
     /// Guarantee: handles take at most 60 µs.
     #[test]
-    fn few_handles_take_little() {
+    fn few_handles_take_little_time() {
         let mark = Marked {
             cause: Cause::Handles,
             took: 30 * MS,
@@ -322,8 +324,8 @@ mod tests {
         assert!(range.high <= 60_000, "{range:?}");
     }
 
-    /// Scenario: marks of no time, of no bytes, of the largest figures, learned in any order.
-    /// Guarantee: low and high are in order, and neither is negative nor beyond the time.
+    /// Scenario: marks with no time, no bytes and the largest figures are learned in any order.
+    /// Guarantee: low and high are in order, and neither is negative or exceeds the time.
     #[test]
     fn ranges_are_in_order() {
         let mut cost = MarkingCost::default();

@@ -1,17 +1,17 @@
-//! The marks of a collection: when each heap had marked what a kind of root leads to.
+//! The marks of a collection: the time at which each heap finished marking from each kind of root.
 
 use crate::event::{MarkWithType, RootKind};
 use crate::gc::account::cause::Cause;
 
-/// Heaps whose marks are kept: as many as a runtime has at most (`MAX_SUPPORTED_CPUS` of gc.h).
+/// Maximum number of heaps whose marks are kept, which is the maximum of a runtime (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_MARKED_HEAPS: usize = 1024;
 
-/// Where marks come in a heap, in this order (no exception in 6,900 collections of .NET 8 to 11 and of NativeAOT). Each
-/// is sent when its kind is done.
+/// Steps of marking in a heap, in the order of their marks (no exception in 6,900 collections of .NET 8 to 11 and of
+/// NativeAOT). A mark is sent when its kind is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum MarkStep {
-    /// Type 4: only where there are any, in a full collection.
+    /// Type 4: only in full collections that have sized references.
     Sized,
     /// Type 0.
     Stacks,
@@ -23,19 +23,19 @@ enum MarkStep {
     Handles,
     /// Type 3: in each collection of generation 0 or 1.
     Older,
-    /// Type 8: heaps help each other.
+    /// Type 8: heaps take work from each other.
     Steal,
-    /// Type 6, for the first time.
+    /// First mark of type 6.
     Dependent,
     /// Type 7.
     Finalizable,
-    /// Type 6, for the second time.
+    /// Second mark of type 6.
     DependentAgain,
 }
 
 const PLACES: usize = 10;
 
-/// What the time up to the mark at each place was spent on.
+/// Cause of the time up to the mark of each step.
 const CAUSES: [Cause; PLACES] = [
     Cause::SizedReferences,
     Cause::Stacks,
@@ -49,32 +49,32 @@ const CAUSES: [Cause; PLACES] = [
     Cause::DependentHandles,
 ];
 
-/// When the heap that was last to finish its roots had done each kind, and what it had marked.
+/// Times and bytes of each kind of root, from the heap that was last to finish its roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Marking {
-    /// How many heaps sent all marks that every collection has, and those that this heap has beyond them.
+    /// Number of heaps that sent all marks that every collection has, plus the additional kinds of this heap.
     whole_heaps: u32,
-    /// Some heap sent a mark out of turn.
+    /// Whether some heap sent a mark out of order.
     is_broken: bool,
     at: [Option<i64>; PLACES],
     bytes: [u64; PLACES],
 }
 
-/// One kind of root of one heap.
+/// A kind of root in one heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// What was marked from.
+    /// Cause of the time.
     pub(super) cause: Cause,
-    /// When it was done.
+    /// Time at which the kind was finished.
     pub(super) at: i64,
     /// Bytes marked.
     pub(super) bytes: u64,
-    /// Weak references were cleared in this time, too.
+    /// Whether weak references were also cleared in this time.
     pub(super) clears_weak: bool,
 }
 
 impl Marking {
-    /// The marks, in order, when every heap sent all that a collection has of this generation and kind.
+    /// Returns the marks in order, if every heap has sent all marks of a collection of this generation and kind.
     pub(super) fn whole(&self, heaps: u32, is_full: bool, is_foreground: bool) -> Option<Vec<Mark>> {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         let is_whole = !self.is_broken
@@ -93,7 +93,7 @@ impl Marking {
         is_whole.then(|| sent.collect())
     }
 
-    /// When the roots were done, weak references follow.
+    /// Returns the time at which the roots were finished. Weak references follow.
     pub(super) fn roots_done(&self) -> Option<i64> {
         self.at.get(MarkStep::Dependent as usize).copied().flatten()
     }
@@ -132,12 +132,12 @@ impl Heap {
             RootKind::STEAL => MarkStep::Steal,
             RootKind::DEPENDENT_HANDLE => dependent,
             RootKind::NEW_FINALIZER => MarkStep::Finalizable,
-            // In the time of the kind that follows.
+            // The time belongs to the kind that follows.
             _ => return,
         };
         let newest = self.last.and_then(|last| self.at.get(last as usize).copied().flatten());
         if self.last == Some(place) && newest == Some(at) {
-            // The same event again.
+            // The same event occurred twice.
             return;
         }
         if self.last >= Some(place) || newest > Some(at) {
@@ -150,7 +150,7 @@ impl Heap {
         }
     }
 
-    /// Each kind that every collection has.
+    /// Returns whether the heap has each kind that every collection has.
     fn is_whole(&self) -> bool {
         let always = [
             MarkStep::Stacks,
@@ -164,36 +164,36 @@ impl Heap {
         always.into_iter().all(is_there)
     }
 
-    /// Which of the kinds it has that not every collection has.
+    /// Returns which of the optional kinds the heap has.
     fn has_older_and_background(&self) -> [bool; 2] {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         [is_there(MarkStep::Older), is_there(MarkStep::Background)]
     }
 
-    /// When it had done its own roots, before heaps wait for each other.
+    /// Returns the time at which the heap finished its own roots, before heaps wait for each other.
     fn own_roots_done(&self) -> Option<i64> {
         let own = self.at.get(..MarkStep::Steal as usize)?;
         own.iter().copied().max().flatten()
     }
 }
 
-/// The marks of the collection that runs, as they come. Only one at a time has marks.
+/// The marks of the running collection as they arrive. Only one collection at a time has marks.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     collection: Option<u32>,
-    /// Some heap's number is beyond the limit: its marks are not kept.
+    /// Whether the number of some heap exceeds the limit, so that its marks are not kept.
     is_beyond: bool,
-    /// By the heap's number.
+    /// Marks of each heap, indexed by heap number.
     heaps: Vec<Heap>,
 }
 
 impl Marks {
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.heaps.capacity() * size_of::<Heap>()
     }
 
-    /// A mark of this collection.
+    /// Adds a mark of this collection.
     pub(crate) fn mark(&mut self, collection: u32, at: i64, event: &MarkWithType) {
         if self.collection != Some(collection) {
             (self.collection, self.is_beyond) = (Some(collection), false);
@@ -212,8 +212,8 @@ impl Marks {
         }
     }
 
-    /// What this collection marked, from the view of the heap that was last to finish its roots. Later ones are not its
-    /// own.
+    /// Returns the marks of this collection, from the heap that was last to finish its roots. Later marks do not belong
+    /// to the collection.
     pub(crate) fn take(&mut self, collection: u32) -> Option<Marking> {
         if self.collection != Some(collection) {
             return None;

@@ -1,18 +1,18 @@
-//! The parts of stopped time.
+//! Parts of stopped time.
 
 use crate::gc::account::cause::Cause;
 
-/// How a part is known.
+/// Source of the length of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartKind {
-    /// Between two events, or a phase time of the collector's.
+    /// The time between two events, or a phase time reported by the collector.
     Measured,
-    /// Some of it was divided in a proportion, or is what is left of a phase.
+    /// Partly divided by a proportion, or the remainder of a phase.
     Estimated,
 }
 
 impl PartKind {
-    /// `measured` or `estimated`.
+    /// Returns `measured` or `estimated`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -21,32 +21,33 @@ impl PartKind {
     }
 }
 
-/// One part.
+/// A part of stopped time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountPart {
-    /// What it was spent on.
+    /// Cause of the part.
     pub cause: Cause,
-    /// Nanoseconds, never negative.
+    /// Length in nanoseconds, never negative.
     pub ns: i64,
-    /// Minimum nanoseconds: equal to `ns` unless the part has a range.
+    /// Minimum length in nanoseconds; equal to `ns` unless the part has a range.
     pub low: i64,
-    /// Maximum nanoseconds: equal to `ns` unless the part has a range.
+    /// Maximum length in nanoseconds; equal to `ns` unless the part has a range.
     pub high: i64,
-    /// How that is known.
+    /// Source of the length.
     pub kind: PartKind,
 }
 
-/// The parts of one stop, or of several. They add up to the stopped time exactly; none is negative, none overlaps
-/// another.
+/// Division of the time of one or several stops. The parts add up to the stopped time exactly, none is negative, and
+/// none overlaps another part.
 ///
-/// A kind of root and what it leads to are marked in the same time. Where a process does not tell them apart, the part
-/// of the root has a range. What the root took less or more than its value, survivors and relocation took more or less.
+/// A kind of root and the objects reachable from it are marked in the same interval. If a process does not allow the
+/// two to be separated, the part of the root has a range. Time that the root gains or loses within its range is lost or
+/// gained by survivors and relocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     ns: [i64; Cause::COUNT],
-    /// A bit for each cause whose part is known; of the others nothing is said. What is not known is unexplained.
+    /// One bit per cause whose part is known. The time of unknown causes is unexplained.
     known: u32,
-    /// A bit for each cause whose part was estimated.
+    /// One bit per cause whose part was estimated.
     estimated: u32,
     /// Nanoseconds by which each part may be too large, in the order of [`Cause::ALL`].
     less: [i64; Cause::RANGED],
@@ -64,14 +65,14 @@ pub(crate) struct RawAccount<'a> {
 }
 
 impl Account {
-    /// So many nanoseconds of which nothing is known.
+    /// Creates an account of `ns` nanoseconds without any known cause.
     pub(crate) fn unexplained(ns: i64) -> Self {
         let mut account = Self::default();
         account.put(Cause::Unexplained, ns);
         account
     }
 
-    /// No time: of causes that events show it is known that they took none.
+    /// Creates an account without time. Causes that events can show are known to have taken none.
     pub(super) fn nothing() -> Self {
         Self {
             known: ALL_BITS & !bit(Cause::NoCpu) & !bit(Cause::ToolSession),
@@ -79,15 +80,15 @@ impl Account {
         }
     }
 
-    /// What this cause took cannot be known, unless it has some already.
+    /// Marks the time of a cause as unknown, unless the cause already has time.
     pub(super) fn forget(&mut self, cause: Cause) {
         if self.ns.get(cause as usize) == Some(&0) {
             self.known &= !bit(cause);
         }
     }
 
-    /// An account of these parts, with what is left of the total as unexplained; `None` when they are longer, or one is
-    /// negative. For tests and for whoever makes collections up.
+    /// Creates an account from parts, with the rest of the total as unexplained; `None` if the parts exceed the total
+    /// or one is negative. For tests and for generated collections.
     pub fn of_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
         let mut account = Self::nothing();
         for (cause, ns) in parts {
@@ -101,18 +102,18 @@ impl Account {
         Some(account)
     }
 
-    /// What a cause took, nanoseconds; `None`: not known. 0: it took nothing.
+    /// Returns the time of a cause, in nanoseconds; 0 if it took none, `None` if unknown.
     pub fn of(&self, cause: Cause) -> Option<i64> {
         let ns = self.ns.get(cause as usize).copied()?;
         (self.known & bit(cause) != 0).then_some(ns)
     }
 
-    /// Returns the minimum time of a cause, in nanoseconds. `None` if the events do not contain it.
+    /// Returns the minimum time of a cause, in nanoseconds, or `None` if the events do not contain it.
     pub fn low(&self, cause: Cause) -> Option<i64> {
         Some(self.range(cause, self.of(cause)?).0)
     }
 
-    /// Returns the maximum time of a cause, in nanoseconds. `None` if the events do not contain it.
+    /// Returns the maximum time of a cause, in nanoseconds, or `None` if the events do not contain it.
     pub fn high(&self, cause: Cause) -> Option<i64> {
         Some(self.range(cause, self.of(cause)?).1)
     }
@@ -128,7 +129,8 @@ impl Account {
         (ns.saturating_sub(less).max(0), ns.saturating_add(more))
     }
 
-    /// Returns the share of `ns` in the sum of the ranges: survivors and relocation lose or gain in their proportion.
+    /// Returns the share of `ns` in the sum of the ranges. Survivors and relocation lose or gain time in proportion to
+    /// their lengths.
     fn part_of(&self, ranges: &[i64], ns: i64) -> i64 {
         let sum = ranges.iter().fold(0, |sum: i64, ns| sum.saturating_add(*ns));
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
@@ -136,7 +138,7 @@ impl Account {
         i64::try_from(i128::from(sum) * i128::from(ns) / i128::from(both)).unwrap_or(i64::MAX)
     }
 
-    /// States how far the part of a root may be too large or too small.
+    /// Sets by how much the part of a root may be too large or too small.
     pub(super) fn doubt(&mut self, cause: Cause, less: i64, more: i64) {
         let Some(place) = cause.ranged_place() else { return };
         for (sums, ns) in [(&mut self.less, less), (&mut self.more, more)] {
@@ -149,7 +151,7 @@ impl Account {
         }
     }
 
-    /// Bounds the gain of roots by the sum of survivors and relocation, which lose it.
+    /// Bounds the possible gain of roots by the sum of survivors and relocation, which lose it.
     pub(super) fn bound_ranges(&mut self) {
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
         let most = at(Cause::Survivors).saturating_add(at(Cause::Relocate));
@@ -158,7 +160,7 @@ impl Account {
         }
     }
 
-    /// How the part of a cause is known.
+    /// Returns the source of a cause's length.
     pub fn kind(&self, cause: Cause) -> PartKind {
         if self.estimated & bit(cause) == 0 {
             PartKind::Measured
@@ -167,7 +169,7 @@ impl Account {
         }
     }
 
-    /// The parts that took time, in the order of [`Cause::ALL`]; they add up to [`total`](Self::total).
+    /// Iterates over the parts with time, in the order of [`Cause::ALL`]. They add up to [`total`](Self::total).
     pub fn parts(&self) -> impl Iterator<Item = AccountPart> {
         let all = Cause::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0);
         all.map(|(cause, ns)| {
@@ -182,20 +184,20 @@ impl Account {
         })
     }
 
-    /// The parts that took time, the largest first, what is unexplained last.
+    /// Returns the parts with time, the largest first and the unexplained part last.
     pub fn largest_first(&self) -> Vec<AccountPart> {
         let mut parts: Vec<AccountPart> = self.parts().collect();
         parts.sort_by_key(|part| (part.cause == Cause::Unexplained, -part.ns));
         parts
     }
 
-    /// The stopped time, nanoseconds.
+    /// Returns the stopped time in nanoseconds.
     pub fn total(&self) -> i64 {
         self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Adds the parts of another stop. A part is known when it is in one of them: what is not known in the other is
-    /// unexplained there. Sums stop at the largest number.
+    /// Adds the parts of another stop. A part is known if it is known in one of the two; the unknown part of the other
+    /// one is unexplained there. Sums saturate.
     pub fn add(&mut self, other: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(other.ns) {
             *sum = sum.saturating_add(ns);
@@ -209,7 +211,7 @@ impl Account {
         self.estimated |= other.estimated;
     }
 
-    /// Takes the parts of an earlier sum out of it.
+    /// Subtracts the parts of an earlier sum.
     pub(crate) fn subtract(&mut self, earlier: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(earlier.ns) {
             *sum = sum.saturating_sub(ns).max(0);
@@ -221,8 +223,8 @@ impl Account {
         }
     }
 
-    /// The threads that collect had no CPU for so long, at most the whole time: it is taken out of all other parts in
-    /// their proportion, as it is not known when in the stop that was.
+    /// Records that the collecting threads had no CPU for `ns` nanoseconds, at most the whole time. The time is taken
+    /// from all other parts in proportion, because its position in the stop is unknown.
     pub fn had_no_cpu(&mut self, ns: i64) {
         let total = self.total();
         let ns = ns.clamp(0, total);
@@ -236,7 +238,7 @@ impl Account {
             let share = i128::from(*range) * i128::from(ns) / i128::from(total.max(1));
             *range = range.saturating_sub(i64::try_from(share).unwrap_or(*range));
         }
-        // What rounding left: less than a nanosecond of each.
+        // The remainder of rounding, which is less than a nanosecond per cause.
         for cause in Cause::ALL {
             taken = taken.saturating_add(self.lose(cause, ns.saturating_sub(taken)));
         }
@@ -244,8 +246,8 @@ impl Account {
         self.estimate(Cause::NoCpu, taken);
     }
 
-    /// The session of another tool lengthened the looking through GC handles by so much; 0: by nothing. What of it was
-    /// counted as survivors goes first: that was what handles could not have taken by themselves.
+    /// Records that the session of another tool lengthened the scan of GC handles by `ns` nanoseconds, which may be 0.
+    /// The part that was counted as survivors is removed first, because handles could not have taken it by themselves.
     pub fn was_lengthened_by_tool(&mut self, ns: i64) {
         let of_survivors = self.lose(Cause::Survivors, ns);
         let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));
@@ -260,7 +262,7 @@ impl Account {
         self.estimate(Cause::ToolSession, of_survivors.saturating_add(of_handles));
     }
 
-    /// Takes time out of a part, which is an estimate by that. Returns how much there was.
+    /// Takes time out of a part, which becomes an estimate. Returns the amount taken.
     fn lose(&mut self, cause: Cause, ns: i64) -> i64 {
         let taken = self.take(cause, ns);
         if taken > 0 {
@@ -269,7 +271,8 @@ impl Account {
         taken
     }
 
-    /// The same time, of which all but the waiting for threads, and what no event shows, was spent on one cause.
+    /// Returns an account of the same time in which one cause owns everything except the waiting for threads and the
+    /// time that no event shows.
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
         for kept in [Cause::SlowThreads, Cause::Resume, Cause::NoCpu, Cause::ToolSession] {
@@ -283,7 +286,7 @@ impl Account {
         of_one
     }
 
-    /// Adds to a part, which is known by that.
+    /// Adds time to a part, which becomes known.
     pub(super) fn put(&mut self, cause: Cause, ns: i64) {
         self.known |= bit(cause);
         if let Some(part) = self.ns.get_mut(cause as usize) {
@@ -291,7 +294,7 @@ impl Account {
         }
     }
 
-    /// The same, of time that was not measured. Nothing is no estimate.
+    /// Adds estimated time to a part. Zero time is not an estimate.
     pub(super) fn estimate(&mut self, cause: Cause, ns: i64) {
         self.put(cause, ns);
         if ns > 0 {
@@ -299,12 +302,12 @@ impl Account {
         }
     }
 
-    /// Some of a part, if there is any, was not measured.
+    /// Marks a part as estimated, at least in part.
     pub(super) fn is_estimate(&mut self, cause: Cause) {
         self.estimated |= bit(cause);
     }
 
-    /// Takes time out of a part, at most all.
+    /// Takes at most `ns` nanoseconds out of a part. Returns the amount taken.
     pub(super) fn take(&mut self, cause: Cause, ns: i64) -> i64 {
         let Some(part) = self.ns.get_mut(cause as usize) else {
             return 0;
@@ -336,12 +339,12 @@ const fn bit(cause: Cause) -> u32 {
 mod tests {
     use super::*;
 
-    /// Scenario: a stop of 1,000 ns of which 700 are known; its threads had no CPU for 300, for as long as it lasted, for
-    /// no time, and for longer.
-    /// Guarantee: each part loses in its proportion, and is an estimate by that; the sum stays; no time is known, and
-    /// takes nothing; before that nothing is known.
+    /// Scenario: 700 of the 1,000 ns of a stop are known; its threads had no CPU for 300 ns, for its whole length, for
+    /// longer, and for no time.
+    /// Guarantee: each part loses in proportion and becomes an estimate, and the sum is unchanged; zero time is known
+    /// and takes nothing; before the call the time is unknown.
     #[test]
-    fn no_cpu_comes_out_of_all_parts() {
+    fn time_without_cpu_is_taken_from_all_parts() {
         let stop = Account::of_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
         assert_eq!(stop.of(Cause::NoCpu), None);
         let with = |ns| {
@@ -368,11 +371,11 @@ mod tests {
         assert_eq!(none.kind(Cause::Plan), PartKind::Measured);
     }
 
-    /// Scenario: a stop with 300 ns in handles and 200 in survivors, which a session of another tool lengthened by 250, by
-    /// nothing, and by more than there is.
-    /// Guarantee: survivors lose first, then handles, nothing else does; it is known to be nothing.
+    /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened it by 250
+    /// ns, by nothing, and by more than there is.
+    /// Guarantee: survivors lose time first, then handles, and no other part does; zero is known.
     #[test]
-    fn what_a_tool_lengthened_comes_out_of_handles() {
+    fn time_added_by_tool_is_taken_from_handles() {
         let stop = Account::of_parts(
             [(Cause::Handles, 300), (Cause::Survivors, 200), (Cause::Plan, 500)],
             1000,
@@ -388,7 +391,7 @@ mod tests {
         assert_eq!(with(250), [250, 0, 250]);
         assert_eq!(with(0), [0, 200, 300]);
         assert_eq!(with(9999), [500, 0, 0]);
-        // Another tool's heap dump: the wait for a CPU is not the dump's.
+        // In a heap dump by another tool, the wait for a CPU does not belong to the dump.
         let mut dump = stop;
         dump.had_no_cpu(100);
         let dump = dump.all_of(Cause::HeapDump);

@@ -1,33 +1,33 @@
-//! Who asked for collections.
+//! Origins of collections.
 
 use crate::event::GcReason;
 use crate::gc::collection::Collection;
 
-/// Who asked for a collection.
+/// Origin of a collection: the party that requested it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Asker {
-    /// A small object was allocated, and the budget was used up.
+    /// Allocation of a small object exhausted the budget.
     SmallObjects,
-    /// A large object was allocated, and the budget was used up.
+    /// Allocation of a large object exhausted the budget.
     LargeObjects,
-    /// The program: `GC.Collect`, a no-GC region.
+    /// The program requested the collection: `GC.Collect`, a no-GC region.
     Program,
-    /// Memory ran short: an allocation found no space, the load or a limit was near.
+    /// Memory was short: an allocation found no space, or the memory load or a limit was near.
     Limit,
-    /// Another tool, for a heap dump.
+    /// Another tool requested a heap dump.
     Tool,
     /// The collector itself.
     Collector,
-    /// That was not seen.
+    /// The origin was not observed.
     Unknown,
 }
 
 impl Asker {
-    /// How many there are.
+    /// Number of origins.
     pub const COUNT: usize = 7;
 
-    /// Each.
+    /// All origins.
     pub const ALL: [Self; Self::COUNT] = [
         Self::SmallObjects,
         Self::LargeObjects,
@@ -38,12 +38,12 @@ impl Asker {
         Self::Unknown,
     ];
 
-    /// The name in records, metrics and rules, which never changes: `allocation.small`.
+    /// Returns the name in records, metrics and rules, which never changes, for example `allocation.small`.
     pub const fn id(self) -> &'static str {
         self.names().0
     }
 
-    /// The name for people.
+    /// Returns the name for display.
     pub const fn title(self) -> &'static str {
         self.names().1
     }
@@ -61,14 +61,14 @@ impl Asker {
     }
 }
 
-/// Bits of GCGlobalHeapHistory's CondemnReasons1 that say that memory was short: high and very high load (2, 3, with
-/// fragmentation 9, 10), before an out-of-memory (12), a full collection that the last ones made pointless (17), near a
-/// hard limit (21 to 23).
+/// Bits of GCGlobalHeapHistory's CondemnReasons1 that indicate a shortage of memory: high and very high load (2 and 3;
+/// 9 and 10 with fragmentation), before an out-of-memory error (12), a full collection after unproductive ones (17),
+/// near a hard limit (21 to 23).
 const SHORT: u32 = 1 << 2 | 1 << 3 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 17 | 1 << 21 | 1 << 22 | 1 << 23;
 
 impl Collection {
-    /// Who asked for it. Where the reason is an allocation, but generation 2 was condemned because memory was short, it
-    /// is memory that asked.
+    /// Returns the origin of the collection. If the reason is an allocation but generation 2 was condemned because
+    /// memory was short, the origin is [`Asker::Limit`].
     pub fn asker(&self) -> Asker {
         let Some(reason) = self.reason else {
             return Asker::Unknown;

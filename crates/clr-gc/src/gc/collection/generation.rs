@@ -1,8 +1,8 @@
-//! The generations of a heap, and their sizes around a collection: sums over the heaps of the process.
+//! The generations of a heap and their sizes around a collection, summed over the heaps of the process.
 
 use crate::event::PerHeapHistory;
 
-/// The generations in events, in the order of their numbers in GCHeapStats and GCPerHeapHistory.
+/// Generations in events, in the order of their numbers in GCHeapStats and GCPerHeapHistory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeapGeneration {
     /// Generation 0.
@@ -11,17 +11,17 @@ pub enum HeapGeneration {
     Gen1,
     /// Generation 2.
     Gen2,
-    /// The large object heap, 3.
+    /// The large object heap, number 3.
     Loh,
-    /// The pinned object heap, 4 (.NET 5 and later).
+    /// The pinned object heap, number 4 (.NET 5 and later).
     Poh,
 }
 
 impl HeapGeneration {
-    /// All of them, in order.
+    /// All generations, in order.
     pub const ALL: [Self; 5] = [Self::Gen0, Self::Gen1, Self::Gen2, Self::Loh, Self::Poh];
 
-    /// `gen0`, `gen1`, `gen2`, `loh`, `poh`.
+    /// Returns `gen0`, `gen1`, `gen2`, `loh` or `poh`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gen0 => "gen0",
@@ -36,17 +36,18 @@ impl HeapGeneration {
 /// Sizes of one generation around a collection, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GenerationSizes {
-    /// Before the collection: the sum of SizeBefore over its heaps.
+    /// Size before the collection: sum of SizeBefore over the heaps.
     pub before: Option<u64>,
-    /// After it: GCHeapStats' GenerationSize.
+    /// Size after the collection: GenerationSize of GCHeapStats.
     pub after: Option<u64>,
-    /// GCHeapStats' TotalPromotedSize.
+    /// TotalPromotedSize of GCHeapStats.
     pub promoted: Option<u64>,
-    /// Free space inside the generation after it: FreeListSpaceAfter + FreeObjSpaceAfter over its heaps.
+    /// Free space inside the generation after the collection: FreeListSpaceAfter + FreeObjSpaceAfter, summed over the
+    /// heaps.
     pub fragmentation: Option<u64>,
-    /// What may be allocated in it before the next collection: NewAllocation over its heaps.
+    /// Bytes that can be allocated in the generation before the next collection: NewAllocation, summed over the heaps.
     pub budget: Option<u64>,
-    /// PinnedSurv + NonePinnedSurv over its heaps.
+    /// PinnedSurv + NonePinnedSurv, summed over the heaps.
     pub survived: Option<u64>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct PerHeapSums {
 }
 
 impl PerHeapSums {
-    /// Adds one heap's history to the sums of its generations; generations beyond POH are not known.
+    /// Adds the history of one heap to the sums of its generations. Generations beyond POH are ignored.
     pub(crate) fn add(sums: &mut [Option<Self>; 5], event: &PerHeapHistory<'_>) {
         for (sum, generation) in sums.iter_mut().zip(event.values.iter()) {
             let sum = sum.get_or_insert_default();

@@ -1,8 +1,8 @@
-//! The parts of a collection that were never seen: a set of names, which records have too.
+//! Parts of a collection that were never observed, as a set with stable names for records.
 
 use std::fmt;
 
-/// A part of a collection that was never seen.
+/// A part of a collection that was never observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Missing {
@@ -12,16 +12,16 @@ pub enum Missing {
     End,
     /// GCHeapStats.
     HeapStats,
-    /// An edge of one of its stops, or a whole stop.
+    /// An edge of a stop, or a whole stop.
     Suspension,
     /// GCGlobalHeapHistory.
     GlobalHistory,
-    /// Fewer GCPerHeapHistory than heaps.
+    /// GCPerHeapHistory of at least one heap.
     PerHeapHistory,
 }
 
 impl Missing {
-    /// All of them, in a fixed order.
+    /// All parts, in a fixed order.
     pub const ALL: [Self; 6] = [
         Self::Start,
         Self::End,
@@ -31,12 +31,12 @@ impl Missing {
         Self::PerHeapHistory,
     ];
 
-    /// The part of that name.
+    /// Returns the part with this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 
-    /// The name in records.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -49,22 +49,22 @@ impl Missing {
     }
 }
 
-/// Which parts of a collection were never seen.
+/// The set of parts of a collection that were never observed.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct MissingParts(u8);
 
 impl MissingParts {
-    /// Nothing is missing.
+    /// Returns whether no part is missing.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// This part is missing.
+    /// Returns whether a part is missing.
     pub fn contains(self, part: Missing) -> bool {
         self.0 & (1 << part as u8) != 0
     }
 
-    /// The missing parts, in a fixed order.
+    /// Iterates over the missing parts, in a fixed order.
     pub fn iter(self) -> impl Iterator<Item = Missing> {
         Missing::ALL.into_iter().filter(move |&part| self.contains(part))
     }

@@ -1,39 +1,38 @@
-//! What a collection has of a stop of the managed threads.
+//! The part of a stop of the managed threads that a collection owns.
 
 use crate::gc::account::Account;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// One stop of the managed threads, from the view of one collection.
+/// A stop of the managed threads, as seen by one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// When this collection's part begins, ns since the sync point: the stop's SuspendEEBegin for the first collection
-    /// in it, its own GCStart for a later one.
+    /// Start of this collection's part, in ns since the sync point: SuspendEEBegin of the stop for its first
+    /// collection, GCStart for later collections.
     pub start: Option<i64>,
-    /// SuspendEEBegin to SuspendEEEnd if it was the first to start in the stop, 0 for an inner one.
+    /// Time from SuspendEEBegin to SuspendEEEnd for the first collection of the stop; 0 for an inner collection.
     pub suspend_ns: Option<i64>,
-    /// This collection's part of the stop. The parts of a stop add up to it.
+    /// Length of this collection's part of the stop. The parts of a stop add up to the whole stop.
     pub pause_ns: Option<i64>,
-    /// From when to when the stop was this collection's, ns since the sync point; empty when its part is not known.
+    /// Intervals of the stop that belong to this collection, in ns since the sync point; empty if its part is unknown.
     pub spans: Vec<(i64, i64)>,
-    /// The whole stop, SuspendEEBegin to RestartEEEnd.
+    /// Length of the whole stop, from SuspendEEBegin to RestartEEEnd.
     pub stopped_ns: Option<i64>,
     /// Numbers of the other collections of the stop.
     pub shared_with: Vec<u32>,
-    /// What it was for.
+    /// Kind of the stop for this collection.
     pub kind: PauseKind,
-    /// The edges as they were seen.
+    /// Observed edges of the stop.
     pub edges: StopEdges,
-    /// What this collection's part was spent on: parts that add up to [`pause_ns`](Self::pause_ns). `None` where that
-    /// is not known.
+    /// Division of this collection's part by cause. The parts add up to [`pause_ns`](Self::pause_ns). `None` if the
+    /// division is unknown.
     pub account: Option<Account>,
-    /// How long GC handles were looked through in it, whatever [`account`](Self::account) counts that time as: without
-    /// what marking their bytes takes, and without relocation. `None`: not known.
+    /// Time spent scanning GC handles, regardless of its cause in [`account`](Self::account). Excludes the time to mark
+    /// the handles' bytes, and relocation. `None` if unknown.
     pub handles_ns: Option<i64>,
 }
 
 impl Pause {
-    /// A stop that one collection had for itself, `length` ns from SuspendEEBegin to RestartEEEnd, by a thread that is
-    /// not known.
+    /// Creates a stop with a single collection, `length` ns from SuspendEEBegin to RestartEEEnd, by an unknown thread.
     pub fn alone(begin: i64, length: i64, suspend_ns: Option<i64>, kind: PauseKind) -> Self {
         let end = begin.saturating_add(length);
         Self {
@@ -56,9 +55,9 @@ impl Pause {
         }
     }
 
-    /// This collection's part of the stop as `GC.GetTotalPauseDuration` counts it: to RestartEEBegin. That the threads
-    /// run again, which RestartEEEnd says, takes a little longer: [`pause_ns`](Self::pause_ns) has that, too. `None`
-    /// where either edge was not seen.
+    /// Returns this collection's part of the stop as `GC.GetTotalPauseDuration` counts it, which ends at
+    /// RestartEEBegin. The threads resume slightly later, at RestartEEEnd, and [`pause_ns`](Self::pause_ns) includes
+    /// that time. `None` if either edge was not observed.
     pub fn runtime_pause_ns(&self) -> Option<i64> {
         let (part, restarting) = (self.pause_ns?, self.edges.restart_begin?);
         let after = self

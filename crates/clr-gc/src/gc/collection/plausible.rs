@@ -1,23 +1,23 @@
-//! What cannot be is not a value.
+//! Plausibility bounds: a figure beyond its bound is unknown.
 //!
-//! Some runtimes pass memory that was never written on as a figure: FinalizationPromotedSize 0xBAADBAADBAADBAAD in the
-//! first collections under server GC (.NET 9 and 10, CoreCLR and NativeAOT; 3 of 430 recordings). Each figure has a
-//! bound that the same collection proves; beyond it the figure is unknown, and the collection names it
-//! ([`Collection::implausible`]). The bounds are in one table, [`FIGURES`], which docs/telemetry.md shows. Phases have
-//! theirs, the length of the collection, in [`Phases`](crate::gc::Phases): .NET 8 breaks it in every compacting
-//! collection, so it is not counted here.
+//! Some runtimes send uninitialized memory as a figure: FinalizationPromotedSize is 0xBAADBAADBAADBAAD in the first
+//! collections under server GC (.NET 9 and 10, CoreCLR and NativeAOT; 3 of 430 recordings). Each figure has a bound
+//! that the same collection proves. A figure beyond its bound is unknown, and the collection lists it in
+//! [`Collection::implausible`]. The bounds are in one table, [`FIGURES`], which docs/telemetry.md shows. Phases have a
+//! separate bound, the length of the collection, in [`Phases`](crate::gc::Phases). .NET 8 exceeds it in every
+//! compacting collection, so phases are not counted here.
 
 use std::fmt;
 
 use crate::gc::collection::Collection;
 
-/// No process has more: the user half of a 48-bit address space.
+/// Maximum bytes of any process: the user half of a 48-bit address space.
 const ADDRESSES: u64 = 1 << 47;
 
-/// The smallest object of a 32-bit process, bytes; 24 on 64 bits.
+/// Size of the smallest object in a 32-bit process, in bytes; it is 24 in a 64-bit process.
 const SMALLEST_OBJECT: u64 = 12;
 
-/// A figure of the runtime's that has a bound.
+/// A figure sent by the runtime that has a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Figure {
@@ -31,11 +31,11 @@ pub enum Figure {
     SyncBlocks,
     /// GCGlobalHeapHistory MemoryPressure.
     MemoryLoad,
-    /// Sizes of generations before.
+    /// Sizes of generations before the collection.
     SizesBefore,
-    /// Sizes of generations after.
+    /// Sizes of generations after the collection.
     SizesAfter,
-    /// What survived in generations, by either event.
+    /// Survivors of generations, from either event.
     Survived,
     /// Free space in generations.
     Fragmentation,
@@ -47,7 +47,7 @@ pub enum Figure {
     ThroughputCost,
 }
 
-/// Each figure with its name in records and its bound, in words.
+/// All figures with their names in records and their bounds in words.
 pub const FIGURES: [(Figure, &str, &str); 12] = [
     (
         Figure::FinalizationPromotedBytes,
@@ -80,29 +80,29 @@ pub const FIGURES: [(Figure, &str, &str); 12] = [
 ];
 
 impl Figure {
-    /// The name in records.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         let of = FIGURES.iter().find(|(figure, _, _)| *figure == self);
         of.map_or("", |(_, name, _)| name)
     }
 }
 
-/// Figures of a collection that are beyond their bounds.
+/// The set of figures of a collection that exceed their bounds.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Implausible(u16);
 
 impl Implausible {
-    /// None is.
+    /// Returns whether no figure exceeds its bound.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// This one is.
+    /// Returns whether a figure exceeds its bound.
     pub fn contains(self, figure: Figure) -> bool {
         self.0 & (1 << figure as u8) != 0
     }
 
-    /// Those that are, in the table's order.
+    /// Iterates over the figures that exceed their bounds, in table order.
     pub fn iter(self) -> impl Iterator<Item = Figure> {
         let all = FIGURES.iter().map(|(figure, _, _)| *figure);
         all.filter(move |figure| self.contains(*figure))
@@ -127,7 +127,7 @@ impl fmt::Debug for Implausible {
     }
 }
 
-/// Takes every figure that cannot be out of a collection, and names it there.
+/// Removes every impossible figure from a collection and lists it there.
 pub(crate) fn judge(collection: &mut Collection) {
     let mut beyond = Implausible::default();
     let mut forget = |value: &mut Option<u64>, bound: u64, figure: Figure| {
@@ -190,7 +190,7 @@ impl Collection {
         value.filter(|_| !self.implausible.contains(figure))
     }
 
-    /// Bytes kept for finalizers.
+    /// Returns the bytes kept alive for finalizers.
     pub fn finalization_promoted_bytes(&self) -> Option<u64> {
         let stats = self.heap_stats.as_ref();
         self.plausible(
@@ -199,7 +199,7 @@ impl Collection {
         )
     }
 
-    /// Objects kept for finalizers.
+    /// Returns the number of objects kept alive for finalizers.
     pub fn finalization_promoted_count(&self) -> Option<u64> {
         let stats = self.heap_stats.as_ref();
         self.plausible(
@@ -208,19 +208,19 @@ impl Collection {
         )
     }
 
-    /// GC handles in use.
+    /// Returns the number of GC handles in use.
     pub fn handles(&self) -> Option<u32> {
         let stats = self.heap_stats.as_ref();
         self.plausible(Figure::Handles, stats.map(|stats| stats.gc_handle_count))
     }
 
-    /// Sync blocks in use.
+    /// Returns the number of sync blocks in use.
     pub fn sync_blocks(&self) -> Option<u32> {
         let stats = self.heap_stats.as_ref();
         self.plausible(Figure::SyncBlocks, stats.map(|stats| stats.sink_block_count))
     }
 
-    /// Load of the physical memory or of the container's limit, percent.
+    /// Returns the load of the physical memory or of the container's limit, in percent.
     pub fn memory_load_percent(&self) -> Option<u32> {
         let global = self.global.as_ref();
         self.plausible(Figure::MemoryLoad, global.map(|global| global.memory_load_percent))
@@ -238,7 +238,7 @@ mod tests {
     use crate::gc::forming::Forming;
     use crate::gc::loss::LossIntervals;
 
-    /// A collection of which only these statistics were seen.
+    /// Creates a collection of which only these statistics were observed.
     fn with(stats: HeapStats) -> Collection {
         let mut forming = Forming::new(1, 0);
         forming.heap_stats = Some(stats);
@@ -263,10 +263,11 @@ mod tests {
         }
     }
 
-    /// Scenario: the statistics of a healthy collection, and the same with the mark of memory that was never written.
-    /// Guarantee: the figure is unknown and named, the others are as they were, packed and unpacked alike.
+    /// Scenario: one collection has healthy statistics; another has the same statistics with one figure from
+    /// uninitialized memory.
+    /// Guarantee: the figure is unknown and listed, the other figures are unchanged, and packing preserves both.
     #[test]
-    fn memory_that_was_never_written_is_no_figure() {
+    fn uninitialized_figure_is_unknown() {
         let healthy = with(stats());
         assert!(healthy.implausible.is_empty());
         assert_eq!(healthy.finalization_promoted_bytes(), Some(100));
@@ -283,10 +284,10 @@ mod tests {
 
     proptest! {
         /// Scenario: one bit of one figure is flipped.
-        /// Guarantee: what is left is within its bound: no more is kept for finalizers than the heap holds, no
-        /// generation is larger than the address space, and every figure that is unknown is named.
+        /// Guarantee: every remaining figure is within its bound: finalizers keep no more than the heap holds, no
+        /// generation exceeds the address space, and every unknown figure is listed.
         #[test]
-        fn a_flipped_bit_is_within_the_bounds_or_unknown(place in 0usize..11, bit in 0u32..64) {
+        fn flipped_bit_stays_in_bounds_or_is_unknown(place in 0usize..11, bit in 0u32..64) {
             let mut changed = stats();
             let figures: [&mut u64; 11] = [
                 &mut changed.generation_size0,

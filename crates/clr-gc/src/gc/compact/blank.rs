@@ -1,4 +1,4 @@
-//! Collections and their parts without facts: what packed ones are read into.
+//! Empty collections and parts, into which packed collections are read.
 
 use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode, Phases};
 use crate::gc::allocated::Allocated;

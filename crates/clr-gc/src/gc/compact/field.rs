@@ -1,4 +1,4 @@
-//! Goes over the fields of a collection, in one order for writing and for reading.
+//! Traversal of the fields of a collection, in the same order for writing and for reading.
 
 use super::blank::{NO_ALLOCATED, NO_HEAP_STATS, no_global_history, no_pause};
 use super::pass::{Pass, low_32};
@@ -206,7 +206,7 @@ pub(super) trait Fields: Pass {
         } = account.raw();
         self.small(known);
         self.small(estimated);
-        // Most parts are 0, and the number of those that are not is a bit each.
+        // Most parts are 0, so one bit per part states whether it is not.
         let mut there = parts
             .iter()
             .enumerate()

@@ -1,14 +1,14 @@
-//! Numbers, and values as numbers: what writes one and what reads it go the same way.
+//! Conversion of values to numbers, with one code path for writing and reading.
 
-/// Goes over a collection's fields, and writes or reads each.
+/// A pass over the fields of a collection that writes or reads each field.
 pub(super) trait Pass {
-    /// Times are distances from it.
+    /// Returns the time from which other times are measured.
     fn origin(&self) -> i64;
 
-    /// Passes one number, at most 2^64.
+    /// Writes or reads one number, at most 2^64.
     fn number(&mut self, value: &mut u128);
 
-    /// Passes a value as the number that it is made to and from.
+    /// Writes or reads a value through its conversion to a number.
     fn as_number<T: Copy>(&mut self, value: &mut T, to: impl Fn(T) -> u128, from: impl Fn(u128) -> T) {
         let mut number = to(*value);
         self.number(&mut number);
@@ -36,7 +36,7 @@ pub(super) trait Pass {
         );
     }
 
-    /// Passes an optional value: 0 is absent, everything else its number and one.
+    /// Writes or reads an optional value: 0 if it is absent, its number plus one otherwise.
     fn optional<T: Copy>(&mut self, value: &mut Option<T>, to: impl Fn(T) -> u128, from: impl Fn(u128) -> T) {
         self.as_number(
             value,
@@ -66,11 +66,11 @@ pub(super) trait Pass {
         );
     }
 
-    /// Passes a list; `blank` is what its elements are read into.
+    /// Writes or reads a list. Elements are read into copies of `blank`.
     fn list<T: Clone>(&mut self, list: &mut Vec<T>, blank: &T, mut each: impl FnMut(&mut Self, &mut T)) {
         let mut length = list.len() as u64;
         self.unsigned(&mut length);
-        // Reading: an own length, of a list that was.
+        // When reading, the length is that of a list which this process has written.
         list.resize(usize::try_from(length).unwrap_or(0), blank.clone());
         for element in list {
             each(self, element);
@@ -81,7 +81,7 @@ pub(super) trait Pass {
         self.as_number(byte, u128::from, |number| number as u8);
     }
 
-    /// Passes whether something is there, and it.
+    /// Writes or reads whether a value is present, and the value if so.
     fn present<T: Copy>(&mut self, value: &mut Option<T>, blank: T, each: impl FnOnce(&mut Self, &mut T)) {
         let mut is_there = value.is_some();
         self.flag(&mut is_there);
@@ -91,17 +91,17 @@ pub(super) trait Pass {
     }
 }
 
-/// The lowest 64 bits.
+/// Returns the lowest 64 bits.
 fn low(number: u128) -> u64 {
     number as u64
 }
 
-/// The lowest 32 bits.
+/// Returns the lowest 32 bits.
 pub(super) fn low_32(number: u128) -> u32 {
     number as u32
 }
 
-/// Small for small distances in both directions.
+/// Maps small distances in both directions to small numbers.
 fn zigzag(value: i64) -> u128 {
     u128::from(((value << 1) ^ (value >> 63)).cast_unsigned())
 }

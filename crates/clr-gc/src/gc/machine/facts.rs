@@ -1,4 +1,4 @@
-//! The facts of collections: each finds the collection that it belongs to.
+//! Assignment of facts to the collections that they belong to.
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
 use crate::gc::allocated::{AllocatedUnknown, Inside};
@@ -13,7 +13,7 @@ impl Machine {
         forming.find(|forming| forming.number == number)
     }
 
-    /// The background collection that has started and not ended.
+    /// Returns the background collection that has started and not ended.
     pub(super) fn background_under_way(&self) -> Option<u32> {
         let mut forming = self.forming.iter().rev();
         let under_way = forming.find(|forming| forming.announced_background() && forming.end.is_none());
@@ -35,7 +35,7 @@ impl Machine {
             .and_then(|place| self.open.get(place))
             .is_some_and(|stop| !stop.runs.is_empty());
         if background || !(foreground || inside) {
-            // Only foreground collections start beside a background one: its end was lost.
+            // Only foreground collections start while a background collection runs, so the end of the latter was lost.
             self.background_replaced(number);
         }
         let under_way = self.background_under_way().filter(|&other| other != number);
@@ -51,7 +51,7 @@ impl Machine {
         forming.touch(at);
         let previous = number.wrapping_sub(1);
         if self.last_number != Some(previous) && self.last_ended != Some(previous) {
-            // A collection between was never seen, or the runtime counted one on without events.
+            // A collection in between was not observed, or the runtime incremented the count without events.
             self.allocated.forget(AllocatedUnknown::MissingHistory);
             if let (Some(last), false) = (self.last_start, self.count_may_skip) {
                 self.lost(Some(last), at);
@@ -77,7 +77,7 @@ impl Machine {
         Some(number)
     }
 
-    /// One more collection of which facts come in; beyond the limit the oldest is given up.
+    /// Adds a collection that receives facts. Beyond the limit, the oldest collection is settled as is.
     fn form(&mut self, forming: Box<Forming>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
@@ -102,7 +102,7 @@ impl Machine {
         let unseen = self.start_unseen_before(event, self.open.get(place)?);
         let stop = self.open.get_mut(place)?;
         if let Some(owner) = stop.final_of.take() {
-            // It was taken for a background collection's final stop.
+            // The stop was attributed to a background collection as its final stop.
             let id = stop.id;
             if let Some(forming) = self.forming.iter_mut().find(|forming| forming.number == owner) {
                 forming.stops.retain(|&other| other != id);
@@ -122,26 +122,26 @@ impl Machine {
         Some(stop.id)
     }
 
-    /// The stop that a GCStart belongs to: the newest that is open and fully suspended.
+    /// Returns the stop that a GCStart belongs to: the newest open stop that is fully suspended.
     pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
         let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
         let suspended = candidates()
             .filter(|(_, stop)| stop.is_suspended())
             .max_by_key(|(_, stop)| stop.suspended);
-        // Where SuspendEEEnd was never seen the stop has no length anyway; it still is the collection's own.
+        // Without an observed SuspendEEEnd, the stop has no length anyway, but it still belongs to the collection.
         let own = || candidates().find(|(_, stop)| stop.thread == thread && !stop.was_suspended());
         suspended.or_else(own).map(|(place, _)| place)
     }
 
-    /// A collection must have started in this stop before `event`, and its GCStart was never seen.
+    /// Returns whether a collection whose GCStart was never observed must have started in this stop before `event`.
     ///
-    /// SuspendEEBegin's Count is the number of the previous collection, or of the last background collection; a second
-    /// collection of a stop is the one inside a background collection, or provisional mode's full one, and its number
-    /// is the next.
+    /// The Count of SuspendEEBegin is the number of the previous collection or of the last background collection. The
+    /// second collection of a stop is either inside a background collection or the full collection of provisional mode,
+    /// and has the next number.
     pub(super) fn start_unseen_before(&self, event: &GcStart, stop: &Stop) -> bool {
         let previous = event.count.wrapping_sub(1);
         if let Some(last) = stop.runs.last() {
-            // No recording has a third.
+            // No recording has a third collection in a stop.
             let inside = last.background && last.end.is_none();
             let second = stop.runs.len() == 1 && (inside || event.reason == GcReason::PM_FULL_GC);
             return last.number != previous || !second;
@@ -153,7 +153,8 @@ impl Machine {
         !seen && count != previous && !session_began && !foreground && !self.count_may_skip
     }
 
-    /// There is one background collection at a time: others that have no end yet lost it.
+    /// Settles unfinished background collections other than `number`: only one can be in progress, so their ends were
+    /// lost.
     pub(super) fn background_replaced(&mut self, number: u32) {
         self.orphans_are_suspensions();
         while let Some(place) = self
@@ -163,7 +164,7 @@ impl Machine {
         {
             let unfinished = self.forming.remove(place);
             for id in &unfinished.stops {
-                // What lies between its stops is missing: one may have swallowed the next.
+                // Events between its stops are missing, and one stop may have absorbed the next.
                 if let Some(closed) = self.closed.get_mut(id) {
                     closed.stop.broken = true;
                 }
@@ -188,7 +189,8 @@ impl Machine {
             if self.last_number.is_none_or(|last| number > last) {
                 let unnumbered = self.unnumbered.take();
                 if let Some(stop) = self.suspended_stop() {
-                    // It started in this stop, unseen: alone (the session began then) the stop is its own.
+                    // The collection started unobserved in this stop. If it is the only collection, because the session
+                    // started during it, the whole stop belongs to it.
                     let alone = stop.runs.is_empty();
                     stop.broken |= !alone;
                     if let Some(begin) = stop.first_seen().filter(|_| stop.runs.len() < MAX_RUNS) {
@@ -251,8 +253,9 @@ impl Machine {
         Some(number)
     }
 
-    /// With the concurrent bit it belongs to the background collection under way, or the last one (a server one's comes
-    /// after its GCEnd); without, to the collection that runs while the threads are suspended.
+    /// A history with the concurrent bit belongs to the background collection in progress or to the last one (under
+    /// server GC it arrives after GCEnd). A history without the bit belongs to the collection that runs while the
+    /// threads are suspended.
     pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
         let number = if event.global_mechanisms.is_concurrent() {
             self.background_of_history(&GlobalHistory::of(event))
@@ -261,7 +264,7 @@ impl Machine {
         };
         let condemned = Some(event.condemned_generation);
         let number = number.filter(|&number| {
-            // Of another generation it is a history of a collection whose start was never seen.
+            // A history with another generation belongs to a collection whose start was never observed.
             let start = self.forming_mut(number).and_then(|forming| forming.start);
             start.is_none_or(|(_, _, start)| start.depth.is_none() || start.depth == condemned)
         });
@@ -299,7 +302,8 @@ impl Machine {
         let forming = self.forming_mut(number)?;
         let concurrent = forming.global.is_some_and(|global| global.mechanisms.is_concurrent());
         if forming.end.is_some() && !concurrent {
-            // A blocking collection's histories come before its GCEnd: this is one of a collection that was not seen.
+            // The histories of a blocking collection precede its GCEnd, so this one belongs to an unobserved
+            // collection.
             return None;
         }
         forming.per_heap(event);
@@ -309,7 +313,7 @@ impl Machine {
         Some(number)
     }
 
-    /// What was allocated before a collection is known when its histories are whole.
+    /// Measures the bytes allocated before a collection, once its histories are complete.
     fn measure_allocated(&mut self, number: u32, at: i64) {
         let forming = self.forming.iter().rev().find(|forming| forming.number == number);
         let Some(measured) = forming.and_then(|forming| forming.measured(at)) else {
@@ -330,8 +334,8 @@ impl Machine {
         })
     }
 
-    /// Only a blocking collection sends a second one, after its history.
-    /// What the collector sends in dynamic events while a collection runs.
+    /// Records a dynamic event of the running collection. Only a blocking collection sends a second CommittedUsage,
+    /// after its history.
     pub(super) fn dynamic(&mut self, number: u32, at: i64, data: &DynamicData<'_>) {
         let Some(forming) = self.forming_mut(number) else {
             return;
@@ -353,7 +357,7 @@ impl Machine {
                 }
             }
             DynamicData::SizeAdaptationTuning(tuning) => {
-                // A float of the runtime's own making: what is no number is not known.
+                // The float comes from the runtime, so a value that is not a number is unknown.
                 forming.throughput_cost_percent = Some(tuning.median_tcp).filter(|cost| cost.is_finite());
             }
             _ => return,

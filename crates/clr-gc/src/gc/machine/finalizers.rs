@@ -1,53 +1,57 @@
-//! What the finalizer thread does, as far as events say it.
+//! Activity of the finalizer thread, derived from events.
 //!
-//! A collection finds dead objects with finalizers (FinalizationPromotedCount of its GCHeapStats) and wakes the
-//! thread, which runs a round: GCFinalizersBegin, then one finalizer after the other until none waits, also those
-//! that further collections found meanwhile, then GCFinalizersEnd with how many ran. So a round that does not end is
-//! a finalizer that is stuck, or finalizers that are slower than objects come; and what was found and not ended
-//! waits. Over 35 recordings of .NET Core 3.1, 8, 9 and 10 both sums agree to the object. A background collection
-//! wakes the thread at the end of its marking and says what it found at its end: a round in between runs objects that
-//! are counted later. NativeAOT 8 and 9 send neither event.
+//! A collection finds dead objects with finalizers (FinalizationPromotedCount of its GCHeapStats) and wakes the thread,
+//! which runs a round: GCFinalizersBegin, then all finalizers one after another, including those of objects that
+//! further collections find during the round, then GCFinalizersEnd with the number of finalizers that ran. A round that
+//! does not end therefore indicates a stuck finalizer, or finalizers that run more slowly than new objects arrive.
+//! Objects that were found but not finalized are waiting. In 35 recordings of .NET Core 3.1, 8, 9 and 10, both sums
+//! match to the object. A background collection wakes the thread at the end of its marking but reports the found
+//! objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9 send
+//! neither event.
 
 use crate::gc::machine::{Machine, Settling};
 
-/// Changes that are kept of a file. A recording of an hour with twenty rounds a second has a seventh of it.
+/// Maximum number of changes kept for a file. A recording of one hour with twenty rounds per second has a seventh of
+/// it.
 const MAX_HISTORY: usize = 1 << 20;
 
-/// What the finalizer thread does. Times are nanoseconds since the sync point.
+/// State of the finalizer thread. Times are in nanoseconds since the sync point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finalizers {
-    /// The round that runs: its GCFinalizersBegin. Where that was not seen, the first of several collections that found
-    /// objects and woke no thread, as it was at work already. `None`: none runs, or a loss since may have taken its end.
+    /// Start of the running round: its GCFinalizersBegin. If that event was not observed, the time of the first of
+    /// several collections that found objects without waking the thread, which means that the thread was already busy.
+    /// `None` if no round runs, or if its end may have been lost.
     pub begun: Option<i64>,
-    /// Objects that collections found and whose finalizers have not run. `None`: not known.
+    /// Number of objects that collections found and whose finalizers have not run; `None` if unknown.
     pub waiting: Option<u64>,
 }
 
-/// The same as it is followed.
+/// Internal state of the finalizer thread.
 #[derive(Debug, Default)]
 pub(super) struct FinalizerThread {
     begun: Option<i64>,
-    /// The first collection that found objects since a round began or ended.
+    /// Time of the first collection that found objects since a round started or ended.
     unanswered: Option<i64>,
-    /// A later one did, too. One alone proves nothing: the round that ran the objects of a background collection may
-    /// have ended before the session began.
+    /// Whether a later collection found objects, too. A single collection proves nothing: the round that finalized the
+    /// objects of a background collection may have ended before the session started.
     again: bool,
-    /// Found since the round began.
+    /// Objects found since the round started.
     of_round: u64,
     waiting: u64,
-    /// What rounds ran beyond what was found, while a background collection is under way: that one found it.
+    /// Objects that rounds finalized beyond those found, while a background collection was in progress: the background
+    /// collection found them.
     early: u64,
-    /// What waited when counting began is known.
+    /// Whether the number of objects that waited when counting started is known.
     counts: bool,
-    /// The runtime sends the events.
+    /// Whether the runtime sends the events.
     sends: bool,
-    /// Every change, of a file.
+    /// Every change, for files only.
     history: Vec<(i64, Finalizers)>,
 }
 
 impl FinalizerThread {
     fn begin(&mut self, at: i64) {
-        // Nothing waited before: what was found since the session began is what this round is for.
+        // No objects were waiting before, so this round handles the objects found since the session started.
         (self.sends, self.counts) = (true, true);
         self.begun = Some(at);
         self.unanswered = None;
@@ -63,8 +67,8 @@ impl FinalizerThread {
         } else {
             0
         };
-        // What a collection found after the round looked last waits for the next one. It is part of what was found
-        // during the round: a count that began too late, or missed a collection, is right again here.
+        // Objects found after the last check of the round wait for the next round. They are among the objects found
+        // during the round, so a count that started too late or missed a collection becomes correct again here.
         self.waiting = self.waiting.saturating_sub(ran).min(self.of_round.saturating_sub(ran));
         self.begun = None;
         self.unanswered = None;
@@ -89,7 +93,7 @@ impl FinalizerThread {
         }
     }
 
-    /// Events are missing: any of its own may be among them.
+    /// Resets the counts: any of the missing events could belong to the thread.
     fn lost(&mut self) {
         (self.begun, self.unanswered, self.counts) = (None, None, false);
         (self.waiting, self.of_round, self.early) = (0, 0, 0);
@@ -108,7 +112,7 @@ impl FinalizerThread {
 }
 
 impl Machine {
-    /// What the finalizer thread does.
+    /// Returns the state of the finalizer thread.
     pub fn finalizers(&self) -> Finalizers {
         if self.is_finished {
             return Finalizers::default();
@@ -116,14 +120,14 @@ impl Machine {
         self.finalizer_thread.now()
     }
 
-    /// Every change of [`Machine::finalizers`], with its time; of a file only ([`Settling::AtTheEnd`]), and at most a
-    /// million of them: the later ones are missing then.
+    /// Returns every change of [`Machine::finalizers`] with its time. Only available for files
+    /// ([`Settling::AtTheEnd`]), and limited to a million changes; later changes are missing.
     pub fn finalizer_history(&self) -> &[(i64, Finalizers)] {
         &self.finalizer_thread.history
     }
 
-    /// The runtime is one that sends the events of its finalizer thread: without any the thread is at work since before
-    /// the session.
+    /// Records that the runtime sends the events of its finalizer thread. If no event arrives, the thread has been busy
+    /// since before the session.
     pub(crate) fn expects_finalizers(&mut self) {
         self.finalizer_thread.sends = true;
     }
@@ -139,7 +143,7 @@ impl Machine {
         self.finalizers_changed(at);
     }
 
-    /// A collection found so many objects.
+    /// Records the number of objects that a collection found.
     pub(super) fn finalizable_found(&mut self, at: i64, objects: u64, by_background: bool) {
         if objects > 0 {
             self.finalizer_thread.found(at, objects, by_background);
@@ -170,11 +174,12 @@ mod tests {
         Finalizers { begun, waiting }
     }
 
-    /// Scenario: collections find objects, a round runs all of them and those found meanwhile; one is found after the
-    /// round looked last; then a round does not end.
-    /// Guarantee: nothing is known before the first event; what waits is what was found and did not run.
+    /// Scenario: collections find objects, and a round finalizes them together with objects found during the round; one
+    /// object is found after the last check of the round; then a round does not end.
+    /// Guarantee: the state is unknown before the first event, and the waiting objects are those that were found but
+    /// not finalized.
     #[test]
-    fn what_waits_was_found_and_did_not_run() {
+    fn waiting_objects_were_found_and_not_finalized() {
         let mut thread = FinalizerThread::default();
         thread.found(1, 100, false);
         assert_eq!(thread.now(), Finalizers::default());
@@ -189,19 +194,19 @@ mod tests {
         thread.end(1, false);
         assert_eq!(thread.now(), state(None, 0));
         thread.found(7, 9, false);
-        // The thread is awake within a moment; one collection proves nothing else.
+        // The thread wakes up shortly; a single collection proves nothing.
         assert_eq!(thread.now(), state(None, 9));
         thread.begin(8);
         thread.found(9, 1_000, false);
         assert_eq!(thread.now(), state(Some(8), 1_009));
     }
 
-    /// Scenario: a background collection wakes the thread at the end of its marking; the round runs its 7 objects beside 12
-    /// of a foreground one, and is over when the background collection says what it found; so does the next one, of which
-    /// 2 came too late for the round.
-    /// Guarantee: what ran does not wait; what came too late does.
+    /// Scenario: a background collection wakes the thread at the end of its marking. The round finalizes its 7 objects
+    /// and 12 objects of a foreground collection, and ends before the background collection reports its objects. In the
+    /// next background collection, 2 objects arrive too late for the round.
+    /// Guarantee: finalized objects do not wait, and the late objects do.
     #[test]
-    fn a_round_runs_what_a_background_collection_says_later() {
+    fn round_finalizes_objects_reported_later_by_background_collection() {
         let mut thread = FinalizerThread::default();
         thread.found(1, 12, false);
         thread.begin(2);
@@ -212,18 +217,19 @@ mod tests {
         thread.end(5, true);
         thread.found(6, 7, true);
         assert_eq!(thread.now().waiting, Some(2));
-        // Without a background collection, more than was found says that counting began too late.
+        // Without a background collection, more finalized than found objects mean that counting started too late.
         thread.begin(7);
         thread.end(50, false);
         thread.found(8, 3, true);
         assert_eq!(thread.now().waiting, Some(3));
     }
 
-    /// Scenario: a session begins in a round; more ran in it than was found since; then events are lost in another
-    /// round, and collections find objects though nothing begins.
-    /// Guarantee: no count falls below zero; after a loss nothing is known until a collection wakes no thread.
+    /// Scenario: a session starts during a round that finalizes more objects than were found since; then events are
+    /// lost in another round, and collections find objects although no round starts.
+    /// Guarantee: no count falls below zero, and after a loss the state is unknown until a collection does not wake the
+    /// thread.
     #[test]
-    fn counting_begins_anew() {
+    fn counting_restarts_after_loss() {
         let mut thread = FinalizerThread::default();
         thread.found(1, 10, false);
         thread.end(500, false);
@@ -236,11 +242,12 @@ mod tests {
         assert_eq!(thread.now(), state(Some(3), 40));
     }
 
-    /// Scenario: a runtime that sends no such events, and one that does but whose thread is at work since before the
-    /// session.
-    /// Guarantee: unknown, and a round since the first collection that found objects.
+    /// Scenario: one runtime sends no finalizer events; another sends them, but its thread has been busy since before
+    /// the session.
+    /// Guarantee: the first state is unknown, and the second shows a round since the first collection that found
+    /// objects.
     #[test]
-    fn a_round_from_before_the_session_is_seen() {
+    fn round_older_than_session_is_detected() {
         let mut silent = FinalizerThread::default();
         silent.found(1, 10, false);
         silent.found(2, 10, false);

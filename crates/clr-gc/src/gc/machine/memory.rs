@@ -1,15 +1,15 @@
-//! What a machine holds.
+//! Memory use of a machine.
 
 use crate::gc::forming::Forming;
 use crate::gc::machine::{ClosedStop, Machine, OtherStops, Settled};
 use crate::gc::stop::{Stop, StopId};
 
-/// What a map entry takes: a node of a B-tree has room for eleven, and is at least half full.
+/// Size of a map entry in bytes: a B-tree node has space for eleven entries and is at least half full.
 const MAP_ENTRY: usize = 2 * size_of::<(StopId, Box<ClosedStop>)>();
 
 impl Machine {
-    /// Bytes on the heap that it holds now. It goes through what is under way or waits, which normally are a handful,
-    /// and never more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream.
+    /// Returns the number of heap bytes in use. The method visits the items in progress or waiting, which are normally
+    /// few and never more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream.
     pub fn memory_bytes(&self) -> usize {
         let settled = self.settled.iter().map(|(_, settled)| match settled {
             Settled::Collection(forming) => size_of::<Forming>() + forming.memory_bytes(),

@@ -1,36 +1,37 @@
-//! What has begun and not ended.
+//! Operations that have started but not ended.
 
 use crate::event::GcReason;
 use crate::gc::machine::Machine;
 
-/// What has begun and not ended, by the events that came so far. Times are nanoseconds since the sync point; `None`:
-/// nothing of the kind is open, or a loss since its beginning may have taken its end.
+/// The operations that have started but not ended, according to the events so far. Times are in nanoseconds since the
+/// sync point; `None` if no operation of this kind is open, or if its end may have been lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Open {
-    /// The stop for a collection in which the threads are suspended: its SuspendEEBegin, or the SuspendEEEnd where that
-    /// was not seen.
+    /// Start of the stop for a collection in which the threads are suspended: SuspendEEBegin, or SuspendEEEnd if
+    /// SuspendEEBegin was not observed.
     pub stop: Option<i64>,
-    /// The blocking or foreground collection that runs: its GCStart.
+    /// GCStart of the running blocking or foreground collection.
     pub collection: Option<i64>,
-    /// The background collection under way: its GCStart.
+    /// GCStart of the background collection in progress.
     pub background: Option<i64>,
-    /// The thread that asked for the stop or the collection, as `GC.Collect` does, or else stopped the threads.
+    /// Thread that requested the stop or the collection, as by `GC.Collect`, or otherwise stopped the threads.
     pub requester: Option<u64>,
-    /// That is the thread that serves tools: for a heap dump. `None`: nothing is open, or it is not known.
+    /// Whether the requester is the thread that serves tools (heap dumps); `None` if no operation is open or the thread
+    /// is unknown.
     pub requested_by_tool: Option<bool>,
-    /// The round of the finalizer thread.
+    /// Start of the running round of the finalizer thread.
     pub finalizers: Option<i64>,
-    /// Objects whose finalizers have not run; `None`: not known.
+    /// Number of objects whose finalizers have not run; `None` if unknown.
     pub finalizers_waiting: Option<u64>,
 }
 
 impl Open {
-    /// Nothing is open.
+    /// Returns whether no operation is open.
     pub fn is_nothing(&self) -> bool {
         [self.stop, self.collection, self.background, self.finalizers] == [None; 4]
     }
 
-    /// What is open in either; of two of a kind the older one.
+    /// Combines the open operations of both. If both have one of the same kind, the older one is kept.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let older = |a: Option<i64>, b: Option<i64>| [a, b].into_iter().flatten().min();
@@ -50,8 +51,9 @@ impl Open {
 }
 
 impl Machine {
-    /// What has begun and not ended. The collector stops the threads for one reason at a time, and one blocking
-    /// collection runs at a time: an older one that is still open lost its end, and the newest is reported.
+    /// Returns the operations that have started but not ended. The collector stops the threads for one reason at a
+    /// time, and only one blocking collection runs at a time. If several are open, the ends of the older ones were
+    /// lost, and the newest is reported.
     pub fn open(&self) -> Open {
         if self.is_finished {
             return Open::default();
@@ -80,7 +82,7 @@ impl Machine {
                 .trigger_thread
                 .filter(|_| stop.is_some_and(|stop| stop.triggered) && self.trigger == Some(GcReason::INDUCED)),
         };
-        // With one heap, who asks stops the threads, before GCTriggered: a dump that stalls may keep that back.
+        // With one heap, the requester stops the threads before GCTriggered, which a stalled dump can delay.
         let requester = asked.or(stop.map(|stop| stop.thread));
         Open {
             requester,

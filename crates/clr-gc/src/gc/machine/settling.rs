@@ -1,4 +1,4 @@
-//! When a collection is reported: whole, or given up, and when losses are known.
+//! Settling of collections: when a collection is reported as whole, when it is abandoned, and when losses are known.
 
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::Forming;
@@ -10,7 +10,7 @@ impl Machine {
         self.settled.iter().rev().take(MAX_FORMING).map(|(_, settled)| settled)
     }
 
-    /// All facts are there and no stop of it is open.
+    /// Settles a collection if all its facts have arrived and none of its stops is open.
     pub(super) fn settle_if_whole(&mut self, number: u32) {
         let Some(place) = self.forming.iter().position(|forming| forming.number == number) else {
             return;
@@ -23,7 +23,8 @@ impl Machine {
         }
     }
 
-    /// Reports what waited too long for the rest of its facts. A background collection may take any time to end.
+    /// Settles collections that have waited too long for the rest of their facts. A background collection can take any
+    /// time to end.
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();
@@ -92,7 +93,7 @@ impl Machine {
             .is_some_and(|(first, last)| self.losses.overlap(first, last))
     }
 
-    /// Live: losses older than everything that is not reported yet.
+    /// Drops losses of a live stream that are older than everything not yet reported.
     pub(super) fn forget_losses(&mut self) {
         let forming = self
             .forming

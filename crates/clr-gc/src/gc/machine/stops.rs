@@ -1,4 +1,4 @@
-//! Stops as their edges come: paired by thread, given to the collections that run in them.
+//! Stops from their edges: events are paired by thread, and stops are assigned to the collections that run in them.
 
 use crate::event::{GcReason, SuspendReason};
 use crate::gc::forming::Forming;
@@ -12,7 +12,7 @@ impl Machine {
         self.open.iter_mut().find(|stop| stop.thread == thread)
     }
 
-    /// The newest stop for a collection in which all threads are suspended.
+    /// Returns the newest stop for a collection in which all threads are suspended.
     pub(super) fn suspended_stop(&mut self) -> Option<&mut Stop> {
         self.open
             .iter_mut()
@@ -20,8 +20,8 @@ impl Machine {
             .max_by_key(|stop| stop.suspended)
     }
 
-    /// The collection that runs while the threads are suspended: the last to start, or the one around it when that
-    /// ended.
+    /// Returns the collection that runs while the threads are suspended: the last one to start, or the collection
+    /// around it once it has ended.
     pub(super) fn running(&mut self) -> Option<u32> {
         let stop = self.suspended_stop()?;
         stop.runs
@@ -38,7 +38,7 @@ impl Machine {
             if self.open[place].begin == Some(at) {
                 return;
             }
-            // Its restart was never seen.
+            // The restart of this stop was never observed.
             let mut unfinished = self.open.swap_remove(place);
             unfinished.broken = true;
             self.close(unfinished);
@@ -55,7 +55,7 @@ impl Machine {
             && self.last_ended != Some(count)
             && !self.count_may_skip
         {
-            // The runtime counted a collection that was never seen.
+            // The runtime counted a collection that was never observed.
             self.lost(Some(last_start), at);
         }
         let mut stop = Stop::begun(self.next_stop, thread, at, reason, count);
@@ -72,7 +72,7 @@ impl Machine {
         self.expire(at);
     }
 
-    /// A final stop of this background collection, unless a GCStart comes in it.
+    /// Assigns the stop to this background collection as a final stop, unless a GCStart follows in it.
     pub(super) fn belongs(&mut self, stop: &mut Stop, number: u32) {
         let Some(forming) = self.forming_mut(number) else {
             return;
@@ -132,7 +132,7 @@ impl Machine {
         number
     }
 
-    /// A restart whose suspension was never seen: some collection under way had a stop that is not known.
+    /// Handles a restart whose suspension was never observed: a collection in progress had an unknown stop.
     pub(super) fn restart_of_unseen_stop(&mut self) {
         let mut forming = self.forming.iter();
         if forming.any(|forming| forming.start.is_some() && forming.stops.is_empty()) {
@@ -145,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// A stop is over, or given up.
+    /// Closes a stop that has ended or was abandoned.
     pub(super) fn close(&mut self, mut stop: Stop) {
         if !stop.is_gc() {
             return self.count_other(&stop);
@@ -153,11 +153,11 @@ impl Machine {
         self.triggered_outside = false;
         self.unnumbered = None;
         if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
-            // Of a final stop whose beginning was not seen.
+            // The stop is a final stop whose start was not observed.
             self.allocated.final_stop(stop.first_seen().unwrap_or_default());
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
-                // Half seen, at the beginning or after a loss: nothing about it is known.
+                // The stop was observed only in part, at the start of the stream or after a loss, so it cannot be used.
                 None if stop.reason.is_none() => return,
                 None => {
                     if self.orphan_finals.len() < MAX_OPEN_STOPS {
@@ -188,8 +188,8 @@ impl Machine {
         }
     }
 
-    /// Keeps a stop that is over for so many collections. A file has as many as its collections need; of a live stream
-    /// that makes up collections the oldest stop is forgotten.
+    /// Keeps a closed stop for the given number of collections. A file keeps as many as its collections need. In a live
+    /// stream with forged collections, the oldest stop is dropped.
     pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
         self.closed.insert(stop.id, Box::new(ClosedStop { stop, waiting }));
         if self.settling != Settling::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {

@@ -1,46 +1,46 @@
-//! Collections that a tool asked for: heap dumps, over the diagnostics socket.
+//! Collections requested by a tool for a heap dump, over the diagnostics socket.
 //!
-//! A session with the keyword GCHeapCollect (0x800000) makes the runtime collect: the thread that serves the socket
-//! triggers it, with the reason that `GC.Collect` has (seen on .NET Core 3.1, .NET 8, 9, 10 and 11, and on NativeAOT 10
-//! and 11). That thread never runs the program, so that who triggered says whose the collection is.
+//! A session with the keyword GCHeapCollect (0x800000) makes the runtime collect. The thread that serves the socket
+//! triggers the collection with the same reason as `GC.Collect` (observed on .NET Core 3.1, .NET 8, 9, 10 and 11, and
+//! on NativeAOT 10 and 11). That thread never runs the program, so the triggering thread identifies the requester.
 //!
-//! Which thread it is, its ProcessInfo events say: it writes one to all sessions when one of them ends. A program that
-//! exits ends all sessions itself, on the thread that exits, and no stop follows: so the thread is known with the first
-//! stop after the event. Nor does it ever trigger a collection for another reason.
+//! The thread is identified by its ProcessInfo events: it writes one to all sessions when one of them ends. A program
+//! that exits ends all sessions itself, on the exiting thread, and no stop follows. The thread is therefore known with
+//! the first stop after the event. It also never triggers a collection for another reason.
 //!
-//! In the stream of the session that asked, the dump itself shows the same (GCBulkRootEdge).
+//! In the stream of the requesting session, the dump itself shows the same (GCBulkRootEdge).
 
 use crate::event::GcReason;
 
-/// Threads of the program that are remembered.
+/// Maximum number of program threads that are remembered.
 const MAX_PROGRAM_THREADS: usize = 16;
 
-/// Which thread serves tools.
+/// Identification of the thread that serves tools.
 #[derive(Debug, Default)]
 pub(super) struct ToolThread {
     known: Option<u64>,
-    /// It wrote ProcessInfo; no stop has followed.
+    /// Thread that wrote ProcessInfo, if no stop has followed.
     candidate: Option<u64>,
-    /// Threads that triggered a collection for another reason than a request, in the order in which they were seen; the
-    /// oldest makes room.
+    /// Threads that triggered a collection for a reason other than a request, in the order of their appearance. The
+    /// oldest is overwritten.
     program: [Option<u64>; MAX_PROGRAM_THREADS],
     next: usize,
 }
 
 impl ToolThread {
-    /// A thread wrote ProcessInfo: a session ended.
+    /// Records that a thread wrote ProcessInfo because a session ended.
     pub(super) fn session_ended(&mut self, thread: u64) {
         self.candidate = Some(thread).filter(|_| !self.program.contains(&Some(thread)));
     }
 
-    /// The threads are stopped: the process goes on.
+    /// Records that the threads are stopped, which shows that the process has not exited.
     pub(super) fn stopped(&mut self) {
         if let Some(thread) = self.candidate.take() {
             self.known = Some(thread);
         }
     }
 
-    /// A thread triggered a collection.
+    /// Records that a thread triggered a collection.
     pub(super) fn triggered(&mut self, thread: u64, reason: GcReason) {
         if reason == GcReason::INDUCED || self.program.contains(&Some(thread)) {
             return;
@@ -53,7 +53,7 @@ impl ToolThread {
         self.next = (self.next + 1) % MAX_PROGRAM_THREADS;
     }
 
-    /// Whether this is the thread; `None`: not known.
+    /// Returns whether this is the thread that serves tools, or `None` if that is unknown.
     pub(super) fn is(&self, thread: u64) -> Option<bool> {
         if self.program.contains(&Some(thread)) {
             return Some(false);
@@ -67,10 +67,10 @@ mod tests {
     use super::*;
 
     /// Scenario: a session ends, and the process is stopped later; another thread allocates. Then a thread that has
-    /// allocated ends all sessions, as a program does that exits.
-    /// Guarantee: the first is known from that stop on, and no thread that allocates is it.
+    /// allocated ends all sessions, as an exiting program does.
+    /// Guarantee: the serving thread is known after that stop, and no thread that allocates is taken for it.
     #[test]
-    fn the_thread_is_known_after_a_session_ended() {
+    fn serving_thread_is_known_after_session_end() {
         let mut tools = ToolThread::default();
         tools.triggered(1, GcReason::ALLOC_SMALL);
         assert_eq!((tools.is(1), tools.is(7)), (Some(false), None));
@@ -83,10 +83,10 @@ mod tests {
         assert_eq!((tools.is(7), tools.is(1)), (Some(true), Some(false)));
     }
 
-    /// Scenario: a session ends and nothing follows; the thread that was taken for it allocates.
-    /// Guarantee: nothing is known of it, or it is not the thread.
+    /// Scenario: a session ends and no stop follows; later the thread that was taken for the serving thread allocates.
+    /// Guarantee: the thread is unknown initially, and is not the serving thread after it has allocated.
     #[test]
-    fn a_thread_that_exits_or_allocates_serves_no_tool() {
+    fn exiting_or_allocating_thread_serves_no_tool() {
         let mut tools = ToolThread::default();
         tools.session_ended(3);
         assert_eq!(tools.is(3), None);
@@ -96,6 +96,6 @@ mod tests {
         for thread in 100..200 {
             tools.triggered(thread, GcReason::ALLOC_SMALL);
         }
-        assert_eq!(tools.is(3), None, "forgotten");
+        assert_eq!(tools.is(3), None, "the thread was forgotten");
     }
 }

@@ -1,20 +1,20 @@
-//! The account of a process.
+//! The stopped time of a process.
 
 use crate::gc::account::{Account, Cause};
 use crate::gc::collection::{Asker, Collection, Suspension};
 
-/// The stopped time of a process or of a window, divided twice: by what it was spent on, and by who asked for it. Each
-/// division adds up to [`total`](Self::total). Of fixed size; sums stop at the largest number.
+/// The stopped time of a process or of a window, divided twice: by cause and by origin. Each division adds up to
+/// [`total`](Self::total). The size is fixed, and sums saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoppedTime {
     parts: Account,
     askers: [i64; Asker::COUNT],
-    /// Stops whose length is not known: the total is a lower bound.
+    /// Number of stops of unknown length. If there are any, the total is a lower bound.
     unknown: u64,
 }
 
 impl StoppedTime {
-    /// Takes a collection: its parts of its stops, as far as their lengths are known.
+    /// Adds the known stopped time of a collection.
     pub fn add(&mut self, collection: &Collection) {
         let unknown = collection.pauses.iter().filter(|pause| pause.pause_ns.is_none());
         self.unknown = self.unknown.saturating_add(unknown.count() as u64);
@@ -23,8 +23,8 @@ impl StoppedTime {
         self.asked(collection.asker(), account.total());
     }
 
-    /// Takes a stop without a collection. The program asked for it: for a no-GC region, or for its memory limit to be
-    /// read again. For a background collection that was not seen, it is not known who did.
+    /// Adds a stop without a collection. Its origin is the program: a no-GC region, or a refreshed memory limit. The
+    /// origin of a stop for an unobserved background collection is unknown.
     pub fn add_suspension(&mut self, suspension: &Suspension) {
         let Some(account) = suspension.account() else {
             self.unknown = self.unknown.saturating_add(1);
@@ -39,7 +39,7 @@ impl StoppedTime {
         self.asked(asker, account.total());
     }
 
-    /// Takes what another one has.
+    /// Adds the time of another instance.
     pub fn merge(&mut self, other: &Self) {
         self.parts.add(&other.parts);
         for asker in Asker::ALL {
@@ -48,7 +48,7 @@ impl StoppedTime {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// What came since it was like this, earlier.
+    /// Returns the time added since an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = *self;
@@ -60,27 +60,27 @@ impl StoppedTime {
         since
     }
 
-    /// The parts, by what they were spent on.
+    /// Returns the parts by cause.
     pub fn parts(&self) -> &Account {
         &self.parts
     }
 
-    /// What was stopped for whom, nanoseconds; they add up to [`total`](Self::total).
+    /// Returns the stopped time of an origin, in nanoseconds. The origins add up to [`total`](Self::total).
     pub fn asked_by(&self, asker: Asker) -> i64 {
         self.askers.get(asker as usize).copied().unwrap_or(0)
     }
 
-    /// The stopped time, nanoseconds.
+    /// Returns the stopped time in nanoseconds.
     pub fn total(&self) -> i64 {
         self.parts.total()
     }
 
-    /// What nothing says, nanoseconds.
+    /// Returns the unexplained time in nanoseconds.
     pub fn unexplained(&self) -> i64 {
         self.parts.of(Cause::Unexplained).unwrap_or(0)
     }
 
-    /// How many stops have no known length: with any, the total is a lower bound.
+    /// Returns the number of stops of unknown length. If there are any, the total is a lower bound.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }

@@ -1,19 +1,19 @@
-//! The layout of a session in each form of CollectTracing, written and read: the newer the form, the more fields.
+//! The layout of a session in each variant of CollectTracing. Newer variants have more fields.
 
 use super::{EventFilter, MAX_PROVIDERS, Provider, Rundown, SessionConfig, WhenFull};
 use crate::message::command::CollectVersion;
 use crate::message::error::MessageError;
 use crate::message::primitive::{Fields, Payload};
 
-/// The stream format that is asked for: nettrace (0 would be the older NetPerf).
+/// Stream format nettrace (0 would be the older NetPerf).
 const FORMAT_NETTRACE: u32 = 1;
-/// CollectTracing5's session type for a stream over the socket (1 would be user_events).
+/// CollectTracing5: session type for a stream over the socket (1 would be user_events).
 const SESSION_TYPE_STREAM: u32 = 0;
-/// CollectTracing6's mode in which the writer waits while the buffers are full (0 drops).
+/// CollectTracing6: mode in which the writer blocks while the buffers are full (0 drops events).
 const MODE_BLOCK: u32 = 1;
 
 impl SessionConfig {
-    /// Writes the payload of this form of the command.
+    /// Encodes the payload of this variant of the command.
     pub(in crate::message) fn encode(&self, version: CollectVersion) -> Result<Vec<u8>, MessageError> {
         self.check()?;
         let mut payload = Payload::default();
@@ -37,7 +37,7 @@ impl SessionConfig {
                 provider.arguments.as_deref().unwrap_or_default(),
             )?;
             if version >= CollectVersion::V5 {
-                // Not enabled and empty means "no id is excluded", that is everything.
+                // A disabled filter without ids excludes no id, so it lets every event pass.
                 let (enable, ids) = match &provider.filter {
                     None => (false, [].as_slice()),
                     Some(EventFilter::Only(ids)) => (true, ids.as_slice()),
@@ -60,7 +60,8 @@ impl SessionConfig {
         Ok(payload.bytes)
     }
 
-    /// Reads the payload of this form of the command. What the form cannot express is as the runtime understands it.
+    /// Decodes the payload of this variant of the command. Settings that the variant cannot express have the values
+    /// that the runtime assumes.
     pub(in crate::message) fn decode(version: CollectVersion, payload: &[u8]) -> Result<Self, MessageError> {
         let mut fields = Fields::new(payload);
         if version >= CollectVersion::V5 {
@@ -146,10 +147,10 @@ fn limited(reading: &'static str, value: u32, limit: u32) -> Result<(), MessageE
 mod tests {
     use super::*;
 
-    /// Scenario: the default session in the oldest and the newest form, byte by byte.
-    /// Guarantee: the layouts of `ds-eventpipe-protocol.c`.
+    /// Scenario: the default session is encoded in every layout and compared byte by byte.
+    /// Guarantee: the layouts match `ds-eventpipe-protocol.c`.
     #[test]
-    fn the_default_session_has_the_documented_bytes() {
+    fn default_session_has_documented_bytes() {
         let config = SessionConfig {
             providers: vec![Provider::new("P", 0x1, 4)],
             ..SessionConfig::default()

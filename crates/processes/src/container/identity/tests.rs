@@ -7,8 +7,8 @@ const OTHER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a
 const UID: &str = "2c48913c-b29f-11e7-9350-020968147796";
 const TASK: &str = "44e61a4cd06a4f0ab3a3d6c0a9e3a0b7";
 
-/// What `/proc/PID/cgroup` holds, by who made the group: below the ids of the container and the pod (`-`: none). `ID`,
-/// `OTHER`, `UID`, `U_I_D` and `TASK` stand for the ids.
+/// Contents of `/proc/PID/cgroup` by creator of the group, below the ids of the container and the pod (`-` for none).
+/// `ID`, `OTHER`, `UID`, `U_I_D` and `TASK` stand for the ids.
 const LINES: &str = "\
 = - -
 # a service of the host, version 2
@@ -109,10 +109,11 @@ fn filled(text: &str) -> String {
         .replace('@', OTHER)
 }
 
-/// Scenario: the file as the kernel writes it under each runtime, driver and version, and groups named to deceive.
-/// Guarantee: the container and the pod are those of the outermost container; a path without ids yields none.
+/// Scenario: the file is as the kernel writes it under each runtime, driver and version, including groups with
+/// deceptive names.
+/// Guarantee: the ids are those of the outermost container, and a path without ids yields none.
 #[test]
-fn every_runtime_is_recognised() {
+fn runtimes_are_recognized() {
     let known = |id: &str| (id != "-").then(|| filled(id));
     for group in LINES.split("= ").skip(1) {
         let (ids, cases) = group.split_once('\n').unwrap();
@@ -128,20 +129,20 @@ fn every_runtime_is_recognised() {
     }
 }
 
-/// Scenario: groups inside of a container, and outside of any.
-/// Guarantee: what was made inside is distinguished from the container's own group.
+/// Scenario: groups are inside a container or outside any.
+/// Guarantee: groups created inside are distinguished from the container's own group.
 #[test]
-fn the_containers_own_group_is_known() {
+fn own_group_of_container_is_known() {
     assert_eq!(container_depth(&filled("/docker/ID/init.scope/x")), Some(2));
     assert_eq!(container_depth(&filled("/../../podUID/ID")), Some(4));
     assert_eq!(container_depth("/system.slice/sshd.service"), None);
 }
 
-/// Scenario: a pod, a container, a user's process, and a user who makes groups with names of containers, seen from the
-/// host's namespace and from another one.
-/// Guarantee: each is of whom it is, and no name that a user makes changes that.
+/// Scenario: a pod, a container, a user's process, and a user who creates groups with names of containers are seen from
+/// the host's namespace and from another one.
+/// Guarantee: each has its true owner, and no name that a user chooses changes that.
 #[test]
-fn nobody_chooses_whose_it_is() {
+fn process_cannot_choose_its_owner() {
     let of = |groups: &str| tenant(groups, &identity(groups), Some(1000));
     let pod = format!("0::/kubepods/burstable/pod{UID}/{ID}/inside/user.slice/user-7.slice");
     assert_eq!(of(&pod), format!("pod {UID}"));
@@ -158,10 +159,10 @@ fn nobody_chooses_whose_it_is() {
 }
 
 proptest! {
-    /// Scenario: any container of any pod, with any driver, with groups inside that are named by whoever is there.
-    /// Guarantee: the ids come back as they were.
+    /// Scenario: any container of any pod uses any driver and has groups inside with arbitrary names.
+    /// Guarantee: the ids are read unchanged.
     #[test]
-    fn ids_come_back(
+    fn ids_round_trip(
         id in "[0-9a-f]{64}",
         uid in "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
         runtime in "(cri-containerd|crio|docker|[a-z]{1,9})",
@@ -179,10 +180,10 @@ proptest! {
         prop_assert_eq!(found, ContainerIdentity { container_id: Some(id), pod_uid: Some(uid) });
     }
 
-    /// Scenario: any text.
-    /// Guarantee: an answer without panic, and an id is one.
+    /// Scenario: the text is arbitrary.
+    /// Guarantee: there is no panic, and every returned id is valid.
     #[test]
-    fn any_text_is_answered(text in "([0-9a-z:/.=_-]|\n){0,200}") {
+    fn arbitrary_text_is_handled(text in "([0-9a-z:/.=_-]|\n){0,200}") {
         let found = identity(&text);
         if let Some(id) = found.container_id {
             prop_assert!(id.len() == 64 || id.contains('-'), "{}", id);

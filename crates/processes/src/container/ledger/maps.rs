@@ -1,39 +1,39 @@
-//! `/proc/PID/smaps`: which pages of a process are resident, and which of those are its heap's.
+//! Parser for `/proc/PID/smaps`: resident pages of a process, and those that belong to its heap.
 //!
-//! # Where the heap is
+//! # Location of the heap
 //!
-//! The collector reserves one large range of addresses and makes parts of it usable as it needs them. What it only
-//! reserved, it excludes from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and
-//! nobody else. So the heap is what lies between the first and the last such part in a row of anonymous mappings
-//! without gaps: in the row of which as much is usable as the collector says it has committed. Its tables lie in it or
-//! beside it. Seen on .NET 8, 9 and 10.
+//! The collector reserves one large range of addresses and makes parts of it usable on demand. It excludes parts that
+//! are only reserved from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and no
+//! other code. The heap is therefore the memory between the first and the last such part in a row of anonymous mappings
+//! without gaps. If there are several rows, it is the row whose usable size equals the bytes that the collector has
+//! committed. Its tables are in the same row or next to it. Observed on .NET 8, 9 and 10.
 //!
-//! Where the range is in use from its beginning or up to its end, that part has no mark beyond it, and memory of others
-//! may lie there: what is committed decides on that, too ([`Heap::fit`]).
+//! If the range is in use at its very start or up to its end, that part has no mark beyond it, and memory of other
+//! owners can follow. The committed bytes decide in this case as well ([`Heap::fit`]).
 
-/// Resident pages of a process, bytes.
+/// Resident pages of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// All of them.
+    /// All resident pages.
     pub all: Option<u64>,
-    /// Its own: anonymous ones.
+    /// Private (anonymous) pages.
     pub anonymous: Option<u64>,
-    /// Its part of memory that has no file on a disk: `memfd`, shared memory.
+    /// The process's part of memory without a file on disk: `memfd`, shared memory.
     pub shared: Option<u64>,
     /// Pages of files.
     pub files: Option<u64>,
-    /// Of the anonymous ones, the collector's.
+    /// Anonymous pages that belong to the collector.
     pub heap: Option<u64>,
 }
 
-/// What lies in the range of the collector: resident and usable bytes.
+/// Resident and usable bytes in a possible range of the collector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Heap {
-    /// What comes before without a gap: the heap's, or not.
+    /// Memory that precedes the range without a gap, which may or may not belong to the heap.
     before: Usable,
-    /// Between the first and the last part that is only reserved.
+    /// Memory between the first and the last part that is only reserved.
     inside: Usable,
-    /// What follows without a gap: the heap's, or not.
+    /// Memory that follows the range without a gap, which may or may not belong to the heap.
     behind: Usable,
 }
 
@@ -56,7 +56,7 @@ impl Usable {
 }
 
 impl Heap {
-    /// What of it is the heap, if that has so much.
+    /// Returns the combination whose size is nearest to the wanted size.
     fn fit(&self, wanted: u64) -> Usable {
         let with_before = self.inside.and(self.before);
         let others = [self.inside.and(self.behind), with_before, with_before.and(self.behind)];
@@ -67,7 +67,8 @@ impl Heap {
     }
 }
 
-/// The heap's resident bytes. `wanted`: what the collector has committed. `None`: as much is in none of these.
+/// Returns the resident bytes of the heap, or `None` if no row has enough memory. `wanted` is the number of bytes that
+/// the collector has committed.
 fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     let fits = rows.iter().map(|row| row.fit(wanted));
     let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
@@ -75,33 +76,33 @@ fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     has_all.then_some(nearest.resident)
 }
 
-/// So much of what is committed may lie elsewhere: tables.
+/// Maximum number of committed bytes that can be located elsewhere: tables.
 const ELSEWHERE: u64 = 4 << 20;
 
-/// Limit of the rows that are remembered: the runtime has about ten.
+/// Maximum number of rows that are kept; the runtime has about ten.
 const MOST_ROWS: usize = 256;
 
-/// The lines of the file, one after the other.
+/// State of the parser, which processes the file line by line.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     all: u64,
     anonymous: u64,
     shared: u64,
     mapping: Option<Mapping>,
-    /// Where the mapping before ended.
+    /// End of the previous mapping.
     end: u64,
     row: Row,
     rows: Vec<Heap>,
 }
 
-/// One mapping, as far as it was read.
+/// A mapping, as read so far.
 #[derive(Debug, Default)]
 struct Mapping {
     start: u64,
     end: u64,
     is_usable: bool,
     is_reserved: bool,
-    /// Neither of a file nor of a stack.
+    /// Whether the mapping belongs neither to a file nor to a stack.
     is_anonymous: bool,
     is_shared_memory: bool,
     resident: u64,
@@ -113,11 +114,11 @@ struct Mapping {
 /// Anonymous mappings without gaps.
 #[derive(Debug, Default)]
 struct Row {
-    /// What is usable directly before that.
+    /// Usable memory directly before the heap.
     before: Usable,
-    /// From its first part that is only reserved on.
+    /// The heap, starting with the first part that is only reserved.
     heap: Option<Heap>,
-    /// Nothing more that is behind is the heap's.
+    /// Whether no following memory can belong to the heap.
     is_over: bool,
 }
 
@@ -145,7 +146,7 @@ impl Walk {
         *field = kib.unwrap_or(0).saturating_mul(1024);
     }
 
-    /// The last line was read. `wanted`: see [`resident`]; without it the heap is not known.
+    /// Finishes after the last line. `wanted` is described at [`resident`]; without it, the heap is unknown.
     pub(super) fn finish(mut self, wanted: Option<u64>) -> Resident {
         self.close();
         self.close_row();
@@ -199,7 +200,7 @@ impl Row {
                 size,
             });
         } else if self.heap.is_some() {
-            // From here on it is somebody else's, unless another reserved part follows.
+            // The following memory belongs to another owner, unless another reserved part follows.
             self.is_over = true;
         } else {
             self.before = Usable::default();
@@ -207,7 +208,7 @@ impl Row {
     }
 }
 
-/// `START-END RIGHTS OFFSET DEVICE INODE [NAME]`
+/// Parses `START-END RIGHTS OFFSET DEVICE INODE [NAME]`.
 fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<Mapping> {
     let (start, end) = range.split_once('-')?;
     let number = |digits| u64::from_str_radix(digits, 16).ok();
@@ -226,7 +227,7 @@ fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<
     })
 }
 
-/// From the process's `status`, where the rest is not read.
+/// Parses the `status` of a process, which is used if `smaps` is not read.
 pub(super) fn of_status(status: &str) -> Resident {
     let figure = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -258,7 +259,8 @@ mod tests {
         walk.finish(wanted)
     }
 
-    /// The rows of a real process: tables and heap with reserved parts between them, arenas of malloc on both sides.
+    /// The rows of a real process: tables and heap with reserved parts between them, and arenas of malloc on both
+    /// sides.
     const REAL: [(&str, u64, &str); 12] = [
         ("1000-2000 rw-p 00000000 00:00 0 [heap]", 4, ""),
         ("7fe44f76f000-7fe44f796000 rw-p 00000000 00:00 0 ", 120, ""),
@@ -278,11 +280,11 @@ mod tests {
         ),
     ];
 
-    /// Scenario: a heap of 32 MiB with its tables; malloc has an arena of 64 MiB right behind its range, full.
-    /// Guarantee: the heap is what lies in its range; the arena is not. While nothing is known of what is committed,
-    /// the heap is unknown.
+    /// Scenario: a heap of 32 MiB has tables; malloc has a full arena of 64 MiB directly behind its range.
+    /// Guarantee: the heap is the memory in its range, without the arena. Without the committed bytes, the heap is
+    /// unknown.
     #[test]
-    fn the_heap_is_not_mixed_with_malloc() {
+    fn heap_excludes_arenas_of_malloc() {
         let heap = Some((956 + 15_000 + 16_384) << 10);
         for wanted in [Some(34 << 20), Some(30 << 20)] {
             let resident = walked(&REAL, wanted);
@@ -293,11 +295,11 @@ mod tests {
         assert_eq!(walked(&REAL, None).heap, None);
     }
 
-    /// Scenario: a heap in a small container: the runtime has reserved more for compiled code than the collector for
+    /// Scenario: in a small container, the runtime has reserved more memory for compiled code than the collector for
     /// objects.
-    /// Guarantee: the heap is the row that has as much as is committed.
+    /// Guarantee: the heap is the row whose size equals the committed bytes.
     #[test]
-    fn the_largest_reserve_need_not_be_the_heaps() {
+    fn largest_reserved_row_need_not_be_heap() {
         let mut all = vec![
             ("10000000-20000000 ---p 00000000 00:00 0 ", 0, "dd"),
             ("20000000-20400000 rw-p 00000000 00:00 0 ", 4000, ""),
@@ -308,21 +310,21 @@ mod tests {
         assert_eq!(walked(&all, Some(4 << 20)).heap, Some(4000 << 10));
     }
 
-    /// Scenario: the same mappings, but the collector has committed what lies behind its last reserved part: large
-    /// objects up to the end of its range, and tables before the first one. And one that has committed far more than
-    /// lies there: segments.
-    /// Guarantee: the first counts all of it, of the second nothing is known.
+    /// Scenario: in the same mappings, the collector has committed the memory behind its last reserved part (large
+    /// objects up to the end of its range) and tables before the first part; in another case it has committed far more
+    /// than exists there (segments).
+    /// Guarantee: in the first case all committed memory counts, and in the second case the heap is unknown.
     #[test]
-    fn what_is_committed_decides_on_the_end() {
+    fn committed_bytes_determine_end_of_heap() {
         let counted = walked(&REAL, Some(100 << 20)).heap;
         assert_eq!(counted, Some((120 + 956 + 15_000 + 16_384 + 65_536) << 10));
         assert_eq!(walked(&REAL, Some(500 << 20)).heap, None);
     }
 
-    /// Scenario: a heap whose first part is in use from the beginning of its range, behind an arena of malloc.
-    /// Guarantee: that part is the heap's, the arena is not.
+    /// Scenario: the first part of a heap is in use from the start of its range, behind an arena of malloc.
+    /// Guarantee: the first part belongs to the heap, and the arena does not.
     #[test]
-    fn what_is_committed_decides_on_the_beginning() {
+    fn committed_bytes_determine_start_of_heap() {
         let full = [
             ("10000000-11000000 rw-p 00000000 00:00 0 ", 16_384, ""),
             ("11000000-14000000 ---p 00000000 00:00 0 ", 0, ""),
@@ -334,10 +336,11 @@ mod tests {
         assert_eq!(walked(&full, Some(100 << 20)).heap, None);
     }
 
-    /// Scenario: shared memory, a process without a collector, lines that are cut or are none.
-    /// Guarantee: shared memory is known apart from files; without a range there is no heap; nothing panics.
+    /// Scenario: there is shared memory, a process without a collector, and truncated or invalid lines.
+    /// Guarantee: shared memory is separate from files, there is no heap without a range, and the parser does not
+    /// panic.
     #[test]
-    fn other_processes_have_no_heap() {
+    fn processes_without_collector_have_no_heap() {
         let resident = walked(
             &[
                 ("1000-2000 rw-s 00000000 00:01 7 /memfd:doublemapper (deleted)", 40, ""),
@@ -363,8 +366,8 @@ mod tests {
         assert_eq!(walk.finish(Some(1)).heap, None);
     }
 
-    /// Scenario: `status` of a process.
-    /// Guarantee: its figures are known, of its heap nothing.
+    /// Scenario: the `status` of a process is parsed.
+    /// Guarantee: its figures are known, and its heap is unknown.
     #[test]
     fn status_has_the_sums() {
         let resident = of_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");

@@ -1,4 +1,4 @@
-//! The edge: reads what the kernel says of a process's memory, all at about the same time.
+//! I/O: reads the kernel's information about the memory of a process, all at about the same time.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
@@ -12,27 +12,28 @@ use crate::container::figures::Figures;
 use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
 use crate::container::read::{ProcessScan, Reader};
 
-/// A process may have 65,530 mappings by the kernel's default, of 700 bytes each.
+/// Maximum size of `smaps` in bytes. By default, the kernel allows 65,530 mappings of 700 bytes each.
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
-/// Of a larger process the pages are not counted: the kernel goes through all of them, 10 to 20 ms for each GiB, and
-/// the process may have to wait meanwhile when it maps memory.
+/// Maximum resident size of a process whose pages are counted, in bytes. The kernel visits all pages, 10 to 20 ms for
+/// each GiB, and the process may have to wait during that time when it maps memory.
 const MOST_COUNTED: u64 = 8 << 30;
 
-/// What was read of a process.
+/// A memory reading of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryReading {
-    /// Of its control group.
+    /// Figures of the control group.
     pub figures: Figures,
-    /// Of its pages.
+    /// Resident pages.
     pub resident: Resident,
 }
 
-/// Reads it; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of its `stat`).
+/// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid
+/// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
 ///
-/// `heap`: what its newest collection shows; by what is committed its heap is recognized.
+/// `heap` has the figures of the newest collection. The committed bytes in it are used to recognize the heap.
 pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReading> {
-    // What is opened below this folder is of this very process, whoever has the pid later.
+    // Files opened below this folder belong to this process, even if its pid is reused.
     let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
     let small = |name: &str| text(open(&process, name)?, MAX_FILE_BYTES);
     if parse_stat(small("stat")?.as_bytes())?.start_time != start_time {
@@ -55,7 +56,7 @@ fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
         walk.line(&String::from_utf8_lossy(&line));
         line.clear();
     }
-    // One that was cut says too little.
+    // A truncated file is incomplete.
     (file.get_ref().limit() > 0).then(|| walk.finish(wanted))
 }
 
@@ -63,10 +64,10 @@ fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
 mod tests {
     use super::*;
 
-    /// Scenario: this very process; then another run with its pid.
-    /// Guarantee: its pages are counted and agree with each other; of the other run nothing is read.
+    /// Scenario: the memory of this test process is read, then that of another run with its pid.
+    /// Guarantee: its pages are counted and consistent, and the other run is not read.
     #[test]
-    fn our_own_pages_are_counted() {
+    fn own_pages_are_counted() {
         let stat = std::fs::read("/proc/self/stat").unwrap();
         let start_time = parse_stat(&stat).unwrap().start_time;
         let reading = read(std::process::id(), start_time, &HeapFigures::default()).unwrap();

@@ -1,28 +1,28 @@
-//! How fast the lines of a ledger grow: from two readings.
+//! Growth of the lines of a ledger, computed from two readings.
 
 use base::time::Moment;
 use gc_rules::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 
-/// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
+/// Minimum interval between two readings for growth, because the heap is as of its newest collection.
 const LEAST_NS: u64 = 10_000_000_000;
 
-/// How far back a reading is compared with, at most twice this.
+/// Age of the reading that is compared with; at most twice this value.
 const BASE_NS: u64 = 120_000_000_000;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Some readings of one process, of one kind: what was counted is not compared with what was taken to be resident.
+/// Readings of one process and of one kind. Counted readings are not compared with estimates.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// What the newest is compared with.
+    /// Reading that the newest reading is compared with.
     base: Option<(Moment, Ledger)>,
-    /// What it will be compared with next.
+    /// Reading that replaces the base next.
     next: Option<(Moment, Ledger)>,
     newest: Option<(Moment, Ledger)>,
 }
 
 impl Series {
-    /// Takes a reading; what it says of growth is filled in.
+    /// Adds a reading, and returns it with its growth filled in.
     pub fn take(&mut self, at: Moment, mut ledger: Ledger) -> Ledger {
         let due = |reading: &Option<(Moment, Ledger)>| {
             let reading = reading.as_ref();
@@ -39,13 +39,13 @@ impl Series {
         ledger
     }
 
-    /// The newest reading, and when it was.
+    /// Returns the newest reading and its time.
     pub fn newest(&self) -> Option<(Moment, &Ledger)> {
         self.newest.as_ref().map(|(at, ledger)| (*at, ledger))
     }
 }
 
-/// What has grown since `base`, `passed` ago.
+/// Fills in the growth since `base`, which is `passed_ns` old.
 fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     if passed_ns < LEAST_NS {
         return;
@@ -56,8 +56,8 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     };
     let of = |line| within(line, passed_ns);
     let (live, not_looked_at) = (of(|ledger| ledger.live), of(|ledger| ledger.not_looked_at));
-    // Live objects grow in steps, one for each full collection: the time from step to step is theirs. What the heap grew
-    // by beside that is not looked at yet.
+    // Live objects grow in steps, one for each full collection, so their growth uses the time between steps. The
+    // remaining growth of the heap belongs to objects not looked at yet.
     let steps_ns = between_full_collections(ledger, base, passed_ns).filter(|ns| *ns >= LEAST_NS);
     let (live, not_looked_at) = match (steps_ns, live, not_looked_at) {
         (Some(steps_ns), Some(plain), Some(rest)) => {
@@ -105,8 +105,8 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     ledger.fastest_per_minute = fastest.map(|(bytes, _)| bytes);
 }
 
-/// From the full collection that was the newest of `base` to that of `ledger`, which was `passed` later; `None`: it is
-/// the same one, or one of them is unknown.
+/// Returns the time between the newest full collection of `base` and that of `ledger`, which is `passed_ns` later, or
+/// `None` if both are the same collection or one is unknown.
 fn between_full_collections(ledger: &Ledger, base: &Ledger, passed_ns: u64) -> Option<u64> {
     let ns = |seconds: u64| seconds.checked_mul(1_000_000_000);
     let (ago_ns, base_ago_ns) = (ns(ledger.not_looked_at_s?)?, ns(base.not_looked_at_s?)?);
@@ -133,11 +133,12 @@ mod tests {
         }
     }
 
-    /// Scenario: readings every 15 s of a process whose native memory grows by 1 MiB between two; the first two come
-    /// within a second.
-    /// Guarantee: one reading says nothing of a growth, nor do two that are close; from then on it is 4 MiB a minute.
+    /// Scenario: a process is read every 15 s, and its native memory grows by 1 MiB between readings; the first two
+    /// readings are one second apart.
+    /// Guarantee: one reading has no growth, nor do two readings close together; afterwards the growth is 4 MiB per
+    /// minute.
     #[test]
-    fn two_readings_say_how_fast_it_grows() {
+    fn growth_needs_two_distant_readings() {
         let mut series = Series::default();
         assert_eq!(series.take(at(1), reading(100, 50)).growth_per_minute, None);
         assert_eq!(series.take(at(2), reading(100, 50)).growth_per_minute, None);
@@ -149,10 +150,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a leak of live objects beside native memory that is larger and shrinks.
-    /// Guarantee: the largest line's growth is negative, the fastest is the leak.
+    /// Scenario: live objects leak while larger native memory shrinks.
+    /// Guarantee: the growth of the largest line is negative, and the fastest line is the leak.
     #[test]
-    fn the_fastest_line_need_not_be_the_largest() {
+    fn fastest_line_need_not_be_largest() {
         let mut series = Series::default();
         series.take(at(100), reading(200, 10));
         let ledger = series.take(at(160), reading(190, 40));
@@ -167,11 +168,12 @@ mod tests {
         );
     }
 
-    /// Scenario: a leak of 5 MiB a second in a process with a full collection every 70 s, read every 15 s for an hour.
-    /// Guarantee: however the readings fall between the collections, live objects grow by 300 MiB a minute, and the two
-    /// lines add up to what the heap grew by.
+    /// Scenario: a process leaks 5 MiB per second, has a full collection every 70 s, and is read every 15 s for an
+    /// hour.
+    /// Guarantee: regardless of the times of readings and collections, live objects grow by 300 MiB per minute, and the
+    /// two lines add up to the growth of the heap.
     #[test]
-    fn steps_of_live_objects_are_no_growth_of_their_own() {
+    fn steps_of_live_objects_do_not_distort_growth() {
         let mut series = Series::default();
         let mut readings = Vec::new();
         for second in (0..3600).step_by(15) {
@@ -195,10 +197,10 @@ mod tests {
         }
     }
 
-    /// Scenario: memory that grew and then stays, for ten minutes.
-    /// Guarantee: what was long ago is no growth any more.
+    /// Scenario: memory grows once and then stays constant for ten minutes.
+    /// Guarantee: old growth is no longer reported.
     #[test]
-    fn an_old_growth_is_forgotten() {
+    fn old_growth_is_not_reported() {
         let mut series = Series::default();
         let mut last = series.take(at(0), reading(100, 50));
         for round in 1..40 {

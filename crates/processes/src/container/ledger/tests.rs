@@ -8,8 +8,8 @@ fn mib(bytes: u64) -> Option<u64> {
     Some(bytes * MIB)
 }
 
-/// A container of 512 MiB with one process, whose heap was counted: 120 live, 90 free, 20 kept, 3 of tables, 250
-/// native, 2 of other files in memory, 18 of files on disk, 1 of the kernel.
+/// A container of 512 MiB with one process whose heap was counted: 120 live, 90 free, 20 kept, 3 for tables, 250
+/// native, 2 in other files in memory, 18 in files on disk, 1 in the kernel.
 fn usual() -> Sources {
     Sources {
         limit: mib(512),
@@ -42,10 +42,11 @@ fn usual() -> Sources {
     }
 }
 
-/// Scenario: full collections that left 100 MB of old objects a minute and six minutes ago, and none at all.
-/// Guarantee: what became old since, or all that is too long ago, is a line beside what lives; the lines add up.
+/// Scenario: a full collection left 100 MB of old objects one minute ago, six minutes ago, or never.
+/// Guarantee: objects that became old since, or all of them if the collection was too long ago, are a separate line
+/// next to live objects, and the lines add up.
 #[test]
-fn old_objects_live_as_long_as_a_full_collection_found_them() {
+fn old_objects_age_since_full_collection() {
     const MINUTE: u64 = 60_000_000_000;
     assert_eq!(not_looked_at(110, Some((100, MINUTE)), 9 * MINUTE), (10, 60));
     assert_eq!(not_looked_at(110, Some((100, 6 * MINUTE)), 9 * MINUTE), (110, 360));
@@ -62,10 +63,10 @@ fn old_objects_live_as_long_as_a_full_collection_found_them() {
     assert_eq!(Some(lines.sum()), ledger.usage);
 }
 
-/// Scenario: a process alone in a container with a limit; all sources are known and agree.
-/// Guarantee: every line is what it is, they add up to the usage, and the largest is the verdict.
+/// Scenario: a process is alone in a container with a limit, and all sources are known and consistent.
+/// Guarantee: every line has its value, the lines add up to the usage, and the largest line is the verdict.
 #[test]
-fn a_container_adds_up() {
+fn lines_of_container_add_up_to_usage() {
     let ledger = divide(&usual());
     assert_eq!(ledger.of, Scope::Container);
     assert_eq!(
@@ -84,11 +85,11 @@ fn a_container_adds_up() {
     assert!(ledger.counted);
 }
 
-/// Scenario: of the heap's live memory most was never touched (large arrays that are not cleared); and a heap that has
-/// committed far more than is resident, beside a native leak.
-/// Guarantee: what is not resident is in no line, and the leak is not taken for the heap's.
+/// Scenario: most of the heap's live memory was never touched (large arrays that are not cleared); in another case a
+/// heap has committed far more than is resident, next to a native leak.
+/// Guarantee: memory that is not resident is in no line, and the leak is not attributed to the heap.
 #[test]
-fn committed_is_not_resident() {
+fn committed_memory_is_not_resident_memory() {
     let mut sources = usual();
     sources.resident.heap = mib(50);
     let ledger = divide(&sources);
@@ -103,11 +104,11 @@ fn committed_is_not_resident() {
     assert_eq!(divide(&sources).native, mib(256));
 }
 
-/// Scenario: the heap's pages were not counted.
-/// Guarantee: what the collector has committed bounds its lines, and the rest of the process is native. Where that is
-/// not known either, native memory is unknown and in the rest.
+/// Scenario: the pages of the heap were not counted.
+/// Guarantee: the committed bytes bound the collector's lines, and the rest of the process is native. If the committed
+/// bytes are unknown as well, native memory is unknown and part of the remainder.
 #[test]
-fn without_a_count_the_committed_memory_decides() {
+fn committed_memory_bounds_uncounted_heap() {
     let mut sources = usual();
     sources.resident.heap = None;
     let ledger = divide(&sources);
@@ -122,12 +123,11 @@ fn without_a_count_the_committed_memory_decides() {
     );
 }
 
-/// Scenario: a container with a second process; a container with many pages of files on disk, and a container with many
-/// files in memory.
-/// Guarantee: the second process has the anonymous memory of the group beyond the first; the verdict is never pages of
-/// files on disk, but files in memory are.
+/// Scenario: one container has a second process, one has many pages of files on disk, and one has many files in memory.
+/// Guarantee: the second process has the anonymous memory of the group beyond the first process; pages of files on disk
+/// are never the verdict, but files in memory are.
 #[test]
-fn the_rest_of_the_container_is_divided() {
+fn other_memory_of_container_is_divided() {
     let mut sources = usual();
     let group = sources.group.as_mut().unwrap();
     (group.processes, group.anonymous, group.usage) = (Some(2), mib(900), mib(927));
@@ -149,8 +149,8 @@ fn the_rest_of_the_container_is_divided() {
     );
 }
 
-/// Scenario: a container with 300 MiB of kernel memory, of which the kernel can reclaim 290 MiB, with an unknown part,
-/// or none.
+/// Scenario: a container has 300 MiB of kernel memory, of which the kernel can reclaim 290 MiB, an unknown part, or
+/// none.
 /// Guarantee: kernel memory is divided into two lines, an estimate is marked, and only memory that cannot be reclaimed
 /// is the verdict.
 #[test]
@@ -172,11 +172,11 @@ fn kernel_memory_is_divided() {
     assert!(!ledger.kernel_is_estimated);
 }
 
-/// Scenario: a process in no container; a recording, which knows the heap alone; and nothing.
-/// Guarantee: there is no limit; the lines of a process add up to what is resident; a recording has the heap's lines,
-/// and nothing else is known.
+/// Scenario: a process is in no container; a recording knows only the heap; no source is known.
+/// Guarantee: there is no limit; the lines of a process add up to its resident memory; a recording has only the lines
+/// of the heap.
 #[test]
-fn outside_of_a_container_there_is_no_limit() {
+fn process_outside_container_has_no_limit() {
     let process = Sources {
         limit: None,
         group: None,
@@ -265,9 +265,9 @@ fn sources() -> impl Strategy<Value = Sources> {
 }
 
 proptest! {
-    /// Scenario: any sources, which need not agree.
-    /// Guarantee: where the usage is known, the lines and the unknown rest are it exactly; the collector's lines are
-    /// within its resident pages; a limit is headroom and usage, unless it is exceeded.
+    /// Scenario: arbitrary sources need not be consistent.
+    /// Guarantee: if the usage is known, the lines and the unknown rest equal it exactly; the collector's lines are
+    /// within its resident pages; headroom plus usage is the limit, unless the limit is exceeded.
     #[test]
     fn lines_never_exceed_what_they_share(sources in sources()) {
         let ledger = divide(&sources);
@@ -289,10 +289,10 @@ proptest! {
         }
     }
 
-    /// Scenario: any sources, of which one is taken away.
+    /// Scenario: one of several arbitrary sources is removed.
     /// Guarantee: a line whose source is unknown is unknown, not zero.
     #[test]
-    fn unknown_stays_unknown(mut sources in sources()) {
+    fn unknown_sources_yield_unknown_lines(mut sources in sources()) {
         let without = |change: fn(&mut Sources)| {
             let mut sources = sources;
             change(&mut sources);
@@ -309,11 +309,11 @@ proptest! {
         prop_assert_eq!((ledger.other_processes, ledger.kernel), (None, None));
     }
 
-    /// Scenario: any sources.
-    /// Guarantee: a verdict names a line that is known, is not zero and is at least the unknown rest. The kernel cannot
+    /// Scenario: sources are arbitrary.
+    /// Guarantee: a verdict names a line that is known, not zero and at least the unknown rest. The kernel cannot
     /// reclaim the memory of this line.
     #[test]
-    fn a_verdict_has_its_line(sources in sources()) {
+    fn verdict_has_known_line(sources in sources()) {
         let ledger = divide(&sources);
         if ledger.verdict != MemoryVerdict::NotKnown {
             let line = ledger.line_of(ledger.verdict);

@@ -1,4 +1,4 @@
-//! Figures as texts: shares, durations, rates, sizes, ages, and small charts.
+//! Figures as text: shares, durations, rates, sizes, ages, and small charts.
 
 use crate::summary::BARS;
 use crate::top::record::Minute;
@@ -49,7 +49,7 @@ pub(super) fn rate(value: Option<f64>) -> String {
     }
 }
 
-/// Bytes allocated a second of the minute: `≥` where there were more.
+/// Formats the bytes allocated per second in the last minute, with `≥` if the value is a lower bound.
 pub(super) fn allocated_per_second(minute: Option<&Minute>) -> String {
     let rate = minute
         .and_then(|minute| minute.rate(minute.allocated?))
@@ -75,7 +75,7 @@ pub(super) fn bytes(value: Option<u64>) -> String {
     }
 }
 
-/// How long ago, in words.
+/// Formats the time since a timestamp.
 pub(super) fn age(since: &str, now_ms: u64) -> Option<String> {
     let since: jiff::Timestamp = since.parse().ok()?;
     let since = u64::try_from(since.as_millisecond()).ok()?;

@@ -1,4 +1,4 @@
-//! The overview: incidents that are open, and a table of the processes.
+//! The overview: open incidents, and a table of the processes.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,9 +11,9 @@ use super::{BOLD, DIM};
 use crate::top::record::{Incident, Minute, Reserved, Row};
 use crate::top::state::{Screen, Sort};
 
-/// Incidents that are listed above the processes.
+/// Maximum number of incidents listed above the processes.
 const MOST_INCIDENTS: usize = 5;
-/// Characters of a title that are shown in any case.
+/// Minimum number of characters of a title.
 const LEAST_TITLE: usize = 12;
 
 pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
@@ -41,7 +41,7 @@ pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
     processes(frame, state, table);
 }
 
-/// The line of an incident, with the key that opens its process.
+/// Formats the line of an incident, with the key that opens its process.
 fn numbered(incident: &Incident, number: usize, now_ms: u64, width: u16) -> Line<'static> {
     let mut line = incident_line(incident, now_ms, width.saturating_sub(2));
     let key = if incident.pid.is_some() {
@@ -53,7 +53,7 @@ fn numbered(incident: &Incident, number: usize, now_ms: u64, width: u16) -> Line
     line
 }
 
-/// Severity, title, whose it is and for how long: of what has no room the title gives way.
+/// Formats severity, title, owner and duration. The title is shortened if the line does not fit.
 pub(super) fn incident_line(incident: &Incident, now_ms: u64, width: u16) -> Line<'static> {
     let who = incident.service.as_ref().or(incident.process.as_ref());
     let who = who.map_or_else(String::new, |who| format!("  {who}"));
@@ -75,7 +75,7 @@ pub(super) fn incident_line(incident: &Incident, now_ms: u64, width: u16) -> Lin
     ])
 }
 
-/// A text of at most so many characters; one that is longer ends with `…`.
+/// Truncates a text to at most `most` characters; a truncated text ends with `…`.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -99,7 +99,7 @@ fn severity(name: &str) -> Style {
 struct Column {
     name: &'static str,
     width: u16,
-    /// From this width of the terminal on.
+    /// Minimum width of the terminal for this column.
     from: u16,
     cell: fn(&Row) -> Cell<'static>,
 }
@@ -180,7 +180,7 @@ fn processes(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
         let pod = row.pod.as_ref().filter(|_| area.width >= 140);
         let mut spans = vec![Span::styled(row.name.clone(), style)];
         spans.extend(pod.map(|pod| Span::styled(format!(" {pod}"), DIM)));
-        // What is not read has no figures: why.
+        // A process that is not monitored has no figures, so the reason is shown.
         if row.minute.is_none() {
             let why = row
                 .reason
@@ -212,7 +212,7 @@ fn processes(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
     frame.render_stateful_widget(table, list, &mut chosen);
     let note_text = match (rows.is_empty(), state.hidden()) {
         (true, 0) if state.filter.is_empty() => "no .NET process is known yet".to_owned(),
-        (true, 0) => format!("nothing has {:?} in its name, pod or pid", state.filter),
+        (true, 0) => format!("no process has {:?} in its name, pod or pid", state.filter),
         (_, 0) => String::new(),
         (_, hidden) => format!("{hidden} not monitored (press x)"),
     };

@@ -1,4 +1,4 @@
-//! One process: its last minute and limits, charts of half an hour, causes and the newest collections.
+//! One process: its last minute and limits, charts of 30 minutes, reasons of collections and the newest collections.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,7 +14,7 @@ use crate::top::record::{Process, Row};
 use crate::top::state::Screen;
 use crate::units::{UNKNOWN, known};
 
-/// Characters of the bar of a limit.
+/// Width of a limit's bar, in characters.
 const BAR: usize = 14;
 
 pub(super) fn one(frame: &mut Frame<'_>, state: &Screen, process: &Process, area: Rect) {
@@ -46,7 +46,7 @@ pub(super) fn one(frame: &mut Frame<'_>, state: &Screen, process: &Process, area
     let sizes: Vec<u64> = places(heap.width)
         .into_iter()
         .map(|place| {
-            // Between two collections the heap is as it was.
+            // Between two collections the heap figure does not change.
             last = place.and_then(|place| process.history.heap.all(place)).unwrap_or(last);
             last
         })
@@ -76,7 +76,7 @@ fn chart(frame: &mut Frame<'_>, area: Rect, data: &[u64], title: String, colour:
     );
 }
 
-/// The newest ten seconds' places in the history, one for each column; `None`: nothing happened in them.
+/// Returns the index in the history for each column, the newest last; `None` if the column is empty.
 fn timeline(process: &Process, columns: usize) -> Vec<Option<usize>> {
     let bucket = process.history.bucket_ms.max(1);
     let newest = process.at_ms / bucket;
@@ -144,7 +144,7 @@ fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// A text in lines that fit, each indented as the first.
+/// Folds a text into lines that fit, each indented like the first.
 fn paragraph(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     let folded = folded(text, usize::from(width));
     folded
@@ -153,7 +153,7 @@ fn paragraph(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
         .collect()
 }
 
-/// What of its limits is used; nothing without limits.
+/// Formats the used part of each limit; empty without limits.
 fn limits(row: &Row) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     let parts = [
@@ -182,7 +182,7 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let row = &process.process;
     if row.minute.is_none() {
-        // Nothing is read of it: why, and what to do.
+        // The process is not monitored: show the reason and the remedy.
         let why = row.detail.as_ref().or(row.reason.as_ref()).unwrap_or(&row.state);
         lines.extend(paragraph(why, width, BOLD));
         lines.extend(
@@ -200,7 +200,7 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
                 .map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
             lines.extend(paragraph(&format!("  cause: {}{share}", cause.title), width, BOLD));
         }
-        // The code that it names.
+        // The code that the evidence names.
         for found in incident
             .evidence
             .iter()
@@ -230,7 +230,7 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
                 .map_or_else(String::new, |kind| format!("{kind} "));
             format!("{generation}{kind}{reason}")
         };
-        // Without a longest one no pause is known.
+        // If the longest pause is unknown, no pause is known.
         let stopped = duration(cause.longest_ns.map(|_| cause.pause_ns));
         lines.push(Line::from(format!(
             "{name:<30} {:>8} {stopped:>12} {:>10}",

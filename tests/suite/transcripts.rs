@@ -1,0 +1,292 @@
+//! Transcripts of `Run::step`: what goes in, and what comes out, for every recording and every hostile stream.
+//!
+//! A transcript is the safety net of a restructuring. It plays a stream on virtual time, as the daemon would read it,
+//! and hashes what each step gives. Hashes are made of what leaves the process (OTLP messages and JSON), never of names
+//! of types or of `Debug` texts, so that a rename keeps them and a change of behaviour does not.
+//!
+//! `tests/transcripts.txt` has a block per stream. Each of its lines covers up to [`BLOCK`] collections and suspensions:
+//! how many inputs of each kind there were, how many outputs, and a hash of all that came out so far. So the first line
+//! that differs tells where behaviour changed. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use api::gc::{GcRecord, Subject};
+use clr_gc::gc::Outcome;
+use clr_gc::stream::ProcessKey;
+use gc_rules::incident::IncidentSubject;
+use gc_rules::rule_set::RuleSet;
+use gc_rules::time::{Moment, TimeBase, Wall};
+use gc_telemetry::anomaly::log_record;
+use gc_telemetry::incident::incident_record;
+use gc_telemetry::notice::Notices;
+use gc_telemetry::options::Temporality;
+use gcwatch::pipeline::replay::{Player, complete_at};
+use processes::{Identity, RunKey, StreamProgress};
+use prost::Message as _;
+use rule_language::load::{load, shipped};
+use run::{At, Attachment, Input, Output, Run};
+use test_support::{golden, recordings};
+
+/// Collections and suspensions that one line covers.
+const BLOCK: usize = 50;
+
+/// Ticks between two collections: longer gaps end with this many.
+const MAX_TICKS: u64 = 120;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// FNV-1a, 64 bits: small, and the same on every machine.
+#[derive(Debug, Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes.iter().copied().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn add_json(&mut self, value: &impl serde::Serialize) {
+        self.add(&serde_json::to_vec(value).unwrap());
+    }
+}
+
+/// One process of a stream, and its transcript.
+struct Transcript {
+    run: Run,
+    base: TimeBase,
+    now: Moment,
+    inputs: BTreeMap<&'static str, u64>,
+    outputs: u64,
+    hash: Hash,
+    in_block: usize,
+    text: String,
+}
+
+impl Transcript {
+    fn new(key: ProcessKey, base: TimeBase, rules: &Arc<RuleSet>) -> Self {
+        // Trace ids are random; they are part of what comes out.
+        fastrand::seed(7);
+        let pid = key.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        let key = RunKey { pid, start_time: 1 };
+        let start = base.moment(0);
+        let at = At {
+            now: start,
+            wall: Wall::UNIX,
+        };
+        let mut transcript = Self {
+            run: Run::new(Identity::new(key, "shop"), Arc::default(), at),
+            base,
+            now: start,
+            inputs: BTreeMap::new(),
+            outputs: 0,
+            hash: Hash::new(),
+            in_block: 0,
+            text: String::new(),
+        };
+        let attachment = Attachment {
+            base: None,
+            rules: Arc::clone(rules),
+            incidents: None,
+            recordings: None,
+        };
+        transcript.step("attached", Input::Attached(Box::new(attachment)));
+        transcript
+    }
+
+    fn step(&mut self, kind: &'static str, input: Input) {
+        *self.inputs.entry(kind).or_default() += 1;
+        let at = At {
+            now: self.now,
+            wall: Wall::UNIX,
+        };
+        let mut outputs = Vec::new();
+        self.run.step(at, input, &mut outputs);
+        self.hash.add(kind.as_bytes());
+        self.outputs += outputs.len() as u64;
+        for output in outputs {
+            self.add_output(output);
+        }
+    }
+
+    fn add_output(&mut self, output: Output) {
+        match output {
+            Output::Notices(notices) => self.add_notices(&notices),
+            Output::Spans(spans) => self.hash.add(&spans.into_fields()),
+            Output::OverRate => self.hash.add(b"over rate"),
+            Output::Ended { in_order, left } => {
+                self.hash.add_json(&in_order);
+                let left = left.map(|(name, incidents)| (name.to_string(), incidents.open().count()));
+                self.hash.add_json(&left);
+            }
+        }
+    }
+
+    fn add_notices(&mut self, notices: &Notices) {
+        for notice in &notices.alerts {
+            let record = log_record(
+                &notice.transition,
+                notice.group.as_deref(),
+                notice.span,
+                notices.wall,
+                1,
+            );
+            self.hash.add(&record.encode_to_vec());
+        }
+        for notice in &notices.incidents {
+            let subject = IncidentSubject::default();
+            let record = incident_record(&notice.change, &subject, notices.wall, notice.span, 1);
+            self.hash.add(&record.encode_to_vec());
+        }
+    }
+
+    /// Lets the seconds up to this moment pass.
+    fn tick_until(&mut self, moment: Moment) {
+        let until = moment.ns();
+        for _ in 0..MAX_TICKS {
+            let next = (self.now.ns() / SECOND + 1) * SECOND;
+            if next >= until {
+                break;
+            }
+            self.now = Moment::from_ns(next);
+            self.step("tick", Input::Tick { behind_ns: 0 });
+        }
+        self.now = self.now.max(moment);
+    }
+
+    fn observe(&mut self, outcome: Outcome) {
+        if let Some(offset) = complete_at(&outcome) {
+            self.tick_until(self.base.moment(offset));
+        }
+        let base = self.base;
+        match outcome {
+            Outcome::Collection(collection) => {
+                let subject = Subject {
+                    pid: Some(self.run.key().pid.into()),
+                    clr_instance: None,
+                };
+                self.hash.add_json(&GcRecord::new(subject, &collection, None));
+                let input = Input::Collection {
+                    collection,
+                    base,
+                    held_back_ns: 0,
+                };
+                self.step("collection", input);
+            }
+            Outcome::Suspension(suspension) => {
+                let suspension = Box::new(suspension);
+                self.step("suspension", Input::Suspension { suspension, base });
+            }
+        }
+        self.in_block += 1;
+        if self.in_block == BLOCK {
+            self.write_line();
+        }
+    }
+
+    fn write_line(&mut self) {
+        let inputs = self.inputs.iter().map(|(kind, count)| format!("{count} {kind}"));
+        let inputs = inputs.collect::<Vec<_>>().join(", ");
+        writeln!(
+            self.text,
+            "  {inputs} -> {} outputs, {:016x}",
+            self.outputs, self.hash.0
+        )
+        .unwrap();
+        self.inputs.clear();
+        self.outputs = 0;
+        self.in_block = 0;
+    }
+
+    /// The process exits; what it counted is part of the last line.
+    fn end(mut self, progress: StreamProgress) -> String {
+        self.step("progress", Input::Progress(progress));
+        self.step("closed", Input::Closed { in_order: true });
+        let metrics = self.run.metrics(self.now.ns(), Temporality::Cumulative);
+        for metric in metrics.iter().flatten() {
+            self.hash.add(&metric.encode_to_vec());
+        }
+        self.step("ended", Input::Ended);
+        self.write_line();
+        self.text
+    }
+}
+
+/// The transcript of one stream: a line that names it, then those of its processes.
+fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
+    let name = path.strip_prefix(recordings::folder()).unwrap().to_str().unwrap();
+    let mut text = format!("{}\n", name.strip_suffix(".nettrace.gz").unwrap());
+    let mut player = match Player::open(path) {
+        Ok(player) => player,
+        Err(error) => panic!("{}: {error}", path.display()),
+    };
+    let mut processes: Vec<(ProcessKey, Transcript)> = Vec::new();
+    let base = player
+        .begin()
+        .ok()
+        .flatten()
+        .and_then(|header| header.unix_ns_of_offset(0));
+    let base = TimeBase::at(base.unwrap_or(0));
+    // A hostile stream may end in an error: what came before it was reported.
+    while let Ok(Some((key, outcome))) = player.next_outcome() {
+        let place = processes.iter().position(|(known, _)| *known == key);
+        let place = place.unwrap_or_else(|| {
+            processes.push((key, Transcript::new(key, base, rules)));
+            processes.len() - 1
+        });
+        processes[place].1.observe(outcome);
+    }
+    for (_, transcript) in processes {
+        text += &transcript.end(player.progress());
+    }
+    text
+}
+
+fn paths() -> Vec<PathBuf> {
+    let folder = recordings::folder();
+    let mut paths: Vec<PathBuf> = [folder.clone(), folder.join("rules"), folder.join("hostile")]
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().ends_with(".nettrace.gz"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Scenario: every recording (the roles of the demonstration among them) and the captured stream of every mode of the
+/// hostile runtime, read as the daemon reads a socket, on virtual time, with the rules that ship.
+/// Guarantee: each step gives what it gave before, byte by byte.
+#[test]
+fn every_stream_has_its_transcript() {
+    let rules = Arc::new(load(&shipped()).unwrap().rules);
+    let paths = paths();
+    assert!(paths.len() >= 100, "recordings are missing");
+    let next = AtomicUsize::new(0);
+    let found: Mutex<BTreeMap<usize, String>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(path) = paths.get(place) else { break };
+                    let text = transcript_of(path, &rules);
+                    found.lock().unwrap().insert(place, text);
+                }
+            });
+        }
+    });
+    let text: String = found.into_inner().unwrap().into_values().collect();
+    golden::compare("tests/transcripts.txt", &text);
+}
