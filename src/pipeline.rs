@@ -21,7 +21,7 @@
 //!   selection is;
 //! * the rule time of a live run advances once per second ([`Pipeline::tick`]), even without events; the rule time of a
 //!   recording advances with its events;
-//! * rule time does not advance while gcwatch itself is behind: unread events say nothing about the present;
+//! * rule time does not advance while gcwatch itself is behind: unread events can change the present state;
 //! * state that outlives a process (its service, how it ended) is in `service`, derived from the alerts and ends of all
 //!   runs;
 //! * an incident without a living process has exactly one owner, and all changes are sent in order (`incident_owner`);

@@ -76,7 +76,7 @@ impl Begun {
         })
     }
 
-    /// Ends the phase. The process must have the same threads as at its start.
+    /// Finishes the phase. The process must have the same threads as at its start.
     fn end(self) -> anyhow::Result<Phase> {
         let (to, switches) = (monotonic_ns(), Self::now(self.pid)?.switches);
         let seconds = (to - self.at) as f64 / 1e9;
@@ -147,7 +147,7 @@ impl Program {
         })
     }
 
-    /// Ends the program and returns its pieces of work.
+    /// Stops the program and returns its pieces of work.
     fn finish(self) -> anyhow::Result<Vec<Piece>> {
         drop(self.child);
         ensure!(self.reader.join().is_ok(), "the reader of the program's output failed");

@@ -78,7 +78,7 @@ struct Arguments {
     /// Run for this many minutes instead, with all faults of an hour: see soak.rs
     #[arg(long, value_name = "MINUTES")]
     soak: Option<f64>,
-    /// With --soak: number of kills of the daemon in the second half; 0 skips that half
+    /// Number of kills of the daemon in the second half of --soak; 0 skips that half
     #[arg(long, default_value_t = 20)]
     kills: u64,
     /// Run one outage of the receiver of this many minutes instead: see soak/outage.rs

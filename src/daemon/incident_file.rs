@@ -217,7 +217,7 @@ fn read(path: &Path) -> io::Result<Option<Content>> {
         let aside = path.with_extension(format!("v{version}.json"));
         files::rename(path, &aside, true)?;
         return Err(io::Error::other(format!(
-            "the file has version {version}, but this gcwatch reads version {VERSION}; moved it to {}",
+            "the file has version {version}, but this version of gcwatch reads {VERSION}; moved it to {}",
             aside.display()
         )));
     }
@@ -232,7 +232,7 @@ fn write(path: &Path, content: &Content) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Scenario: a newer gcwatch left its file, with unknown fields; then this version writes the file.
+    /// Scenario: a newer version of gcwatch left its file, with unknown fields; then this version writes the file.
     /// Guarantee: an error reports the newer file, and it is moved aside unchanged.
     #[test]
     fn newer_file_is_moved_aside() {
@@ -241,7 +241,7 @@ mod tests {
         let newer = "{\"version\":2,\"incidents\":{\"of\":\"another form\"}}";
         fs::write(&path, newer).unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("the file has version 2, but this gcwatch reads version 1"), "{error}");
+        assert!(error.contains("the file has version 2, but this version of gcwatch reads 1"), "{error}");
         let content = Content {
             version: VERSION,
             boot_id: None,

@@ -137,7 +137,7 @@ mod tests {
 
     /// Scenario: the daemon's own logs and spans are exported, or not; a library creates a span for each frame that it
     /// sends.
-    /// Guarantee: the span of the library is disabled by its level alone.
+    /// Guarantee: the level of the library's span is enough to disable it.
     #[test]
     fn spans_of_libraries_are_disabled() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

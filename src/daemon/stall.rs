@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use targets::Silence;
 
-/// Delay of an event that counts as a stall.
+/// Minimum delay that counts as a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
 /// Detects stalls from the times of ticks.

@@ -37,7 +37,7 @@ const MOST_EXITED: usize = 256;
 /// Maximum number of ended incidents that are kept, over all processes.
 const MOST_ENDED: usize = 50;
 
-/// Number of gcwatch's own run; runs of processes have their start time here.
+/// Start time in the run key of gcwatch itself.
 pub(crate) const OWN_START: u64 = 0;
 
 /// Time for which a successor must be healthy before the incidents of a dead process end: 5 minutes.
@@ -106,7 +106,7 @@ impl IncidentOwner {
         (known, Some(left.end(ending, now)))
     }
 
-    /// Ends all incidents because the processes are no longer monitored.
+    /// Closes all incidents because the processes are no longer monitored.
     pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
         let exited = std::mem::take(&mut self.exited).into_iter();
         let mut changes: Vec<_> = exited

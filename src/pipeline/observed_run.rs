@@ -9,7 +9,7 @@
 //! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
 //! in the order in which they were handed over, and outputs leave in that order.
 //!
-//! The inbox holds [`MOST_INPUTS`] inputs. If it is full, an input that a later one of its kind replaces
+//! The inbox holds [`MOST_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
 //! ([`Input::is_renewed`]) is dropped and counted. For any other input, the sender waits until the run is free.
 //!
 //! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
@@ -93,7 +93,7 @@ impl ObservedRun {
         self.look().session.state == RunState::Attached
     }
 
-    /// Hands an input to the run.
+    /// Passes an input to the run.
     pub(crate) fn hand(&self, at: At, input: Input) {
         let Some(delivery) = self.delivery.upgrade() else {
             return;

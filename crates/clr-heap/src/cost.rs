@@ -58,7 +58,7 @@ pub struct Seen {
     pub live_bytes: u64,
     /// Number of objects.
     pub objects: u64,
-    /// Longest suspension, in nanoseconds; `None` if no suspension was fully observed.
+    /// Duration of the longest suspension, in nanoseconds; `None` if no suspension was fully observed.
     pub stop_ns: Option<u64>,
     /// Size of the stream, in bytes.
     pub stream_bytes: u64,
@@ -155,7 +155,7 @@ mod tests {
 
     /// Scenario: a dump of 100 MB stopped the process for 0.3 s. Since then the live bytes have doubled, or halved.
     /// Another dump has no observed suspension.
-    /// Guarantee: the next suspension is forecast to be twice as long, or as long, within 30 %; its stream fits.
+    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits.
     /// Without an observed suspension, the forecast is the same as without a dump, never 0.
     #[test]
     fn next_dump_is_forecast_from_the_previous() {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     /// Scenario: a graph has 5,000,000 objects with three references each.
-    /// Guarantee: it takes less than 86 bytes per object.
+    /// Guarantee: the graph takes less than 86 bytes per object.
     #[test]
     fn graph_takes_less_than_86_bytes_per_object() {
         assert!(graph_bytes(5_000_000, 15_000_000) < 86 * 5_000_000);

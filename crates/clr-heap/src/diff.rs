@@ -128,8 +128,8 @@ mod tests {
         }
     }
 
-    /// Scenario: one process is surveyed twice; of two nested types of the same name, one grows; a type disappears;
-    /// another process uses different type numbers; one survey is a histogram.
+    /// Scenario: one process is surveyed twice. Of two nested types of the same name, one grows, and another type
+    /// disappears. Another process uses different type numbers, and one survey is a histogram.
     /// Guarantee: types of one process are distinguished by number, types of two processes are matched by name;
     /// unchanged types are absent; without graphs, there are neither retained bytes nor roots.
     #[test]

@@ -38,7 +38,7 @@ pub struct Graph {
     pub(crate) starts: Vec<u32>,
     pub(crate) targets: Vec<u32>,
     pub(crate) roots: Vec<Root>,
-    /// Number of references to addresses without an object. A real dump has none.
+    /// Number of references to addresses without an object; 0 in a real dump.
     pub dangling: u64,
 }
 

@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Scenario: of three regions, the middle one is walked last.
-    /// Guarantee: they form three runs, and no sorting is needed.
+    /// Guarantee: the regions form three runs, and no sorting is needed.
     #[test]
     fn regions_in_any_order_form_runs() {
         let region = |at: u64| (0..1_000).map(move |place| (at << 22) + place * 64);

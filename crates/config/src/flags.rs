@@ -134,7 +134,7 @@ mod tests {
         flags: ConfigFlags,
     }
 
-    /// Scenario: each flag of the table is given alone.
+    /// Scenario: each flag of the table is the only argument.
     /// Guarantee: the flag sets only its key, and removes the keys of single signals if it applies to all signals.
     #[test]
     fn flag_sets_its_key() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Node, Position};
 
-/// The origin of a value. A later variant overrides an earlier one.
+/// The origin of a value. Later variants override earlier variants.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Default,

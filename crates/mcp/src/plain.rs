@@ -1,4 +1,4 @@
-//! Makes foreign strings safe and short: names of processes, services, threads and types, and paths of requests.
+//! Sanitizes and shortens foreign strings: names of processes, services, threads and types, and paths of requests.
 //!
 //! ```text
 //! any string of an answer -> without control and deceptive characters -> at most 1,000 characters -> a JSON string
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Maximum length of a string, in characters. The longest texts of rules have about 700 characters.
 const MOST_CHARS: usize = 1000;
 
-/// Makes every string of a value plain, including the names of fields.
+/// Sanitizes every string of a value, including the names of fields.
 pub(super) fn plain(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain_text(&text)),

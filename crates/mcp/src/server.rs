@@ -30,7 +30,7 @@ const INSTRUCTIONS: &str = "gcwatch watches the garbage collector of every .NET 
 pub enum Offer {
     /// Tools that read the daemon's data.
     Reading,
-    /// Only tools for recordings; no daemon is queried.
+    /// Tools for recordings, which query no daemon.
     Recordings,
     /// Tools that read, and tools that cost a process something and need a confirmation.
     Bursts,

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Refusal {
     /// The problem, in one sentence.
     pub error: String,
-    /// The remedy; `None` if there is none.
+    /// The remedy; `None` if unknown.
     pub remedy: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Refusal {
     }
 }
 
-/// A record, or the reason why there is none.
+/// A record, or the reason why it is not available.
 pub type Answer = Result<Value, Refusal>;
 
 /// Selects a recording.

@@ -41,7 +41,7 @@ pub(crate) struct BurstArgs {
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Also save the recording, which this command can read again
+    /// Save the recording too, so that this command can read it again
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
     /// Maximum number of table rows
@@ -85,7 +85,7 @@ pub(crate) struct CallersArgs {
 pub(crate) struct AllocationsArgs {
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
-    /// Before .NET 10: allow a Verbose session, which costs an allocating process 10-15 % during the burst
+    /// Allow a Verbose session before .NET 10, which costs an allocating process 10-15 % during the burst
     #[arg(long)]
     pub(crate) tick: bool,
     #[command(flatten)]

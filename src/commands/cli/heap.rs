@@ -68,7 +68,7 @@ pub(crate) struct HeapArgs {
     /// Output file, such as heap.pb.gz, heap.heapsnapshot, heap.ndjson [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Also save the recording, which this command can read again
+    /// Save the recording too, so that this command can read it again
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
     /// Maximum number of table rows

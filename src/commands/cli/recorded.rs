@@ -14,13 +14,13 @@ pub(crate) struct EventsArgs {
     /// Recording
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Only events with this name, such as GCStart, case-insensitive (repeatable)
+    /// Show only events with this name, such as GCStart, case-insensitive (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
-    /// Only events at or after this offset from the sync point, such as 1.5s
+    /// Show only events at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) from: Option<Duration>,
-    /// Only events before this offset from the sync point
+    /// Show only events before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) enum AnalyzeFormat {
 /// Sort orders of collections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
-    /// By start time
+    /// Earliest start first
     Time,
     /// Longest pause first
     Pause,
@@ -65,19 +65,19 @@ pub(crate) struct AnalyzeArgs {
     /// Show one collection in full, by number
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
     pub(crate) gc: Option<u32>,
-    /// With --gc: also show its events
+    /// Show the events of the collection of --gc, too
     #[arg(long, requires = "gc")]
     pub(crate) events: bool,
-    /// Only collections that start at or after this offset from the sync point, such as 1.5s
+    /// Show only collections that start at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) from: Option<Duration>,
-    /// Only collections that start before this offset from the sync point
+    /// Show only collections that start before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
     /// Sort order
     #[arg(long, value_enum, default_value_t = Sort::Time)]
     pub(crate) sort: Sort,
-    /// Only the first N collections of each process
+    /// Show only the first N collections of each process
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
     /// Do not evaluate rules: show only collections, no anomalies

@@ -43,7 +43,7 @@ pub(super) struct Recorder<'o> {
 }
 
 impl Recorder<'_> {
-    /// Reads to the end of the stream and writes all of it.
+    /// Reads to the end of the stream and writes every byte.
     pub(super) async fn run(&mut self, duration: Option<Duration>, signals: &mut Signals) -> Result<(), Broken> {
         let mut buffer = vec![0; READ_BYTES];
         let mut piece = Vec::new();
@@ -122,7 +122,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Ends the session after success and failure alike: this is the only place that restores the state of the process.
+    /// Closes the session after success and failure alike: this is the only place that restores the state of the process.
     /// Ctrl-C ends the wait.
     pub(super) async fn end(&mut self, client: &Client, signals: &mut Signals, in_order: bool) {
         self.progress.end();

@@ -86,8 +86,8 @@ impl BurstMarks {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst ends cleanly; gcwatch dies during bursts of two other runs; a hundred more runs follow; the
-    /// machine boots again; the file contains nonsense.
+    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs. A hundred more runs
+    /// follow, the machine reboots, and finally the file contains nonsense.
     /// Guarantee: later daemons know the newest runs during whose bursts gcwatch died, only within the same boot.
     #[test]
     fn run_of_interrupted_burst_is_remembered() {

@@ -1,9 +1,8 @@
 //! Evaluates the rules `on: service` and `on: watcher`: one engine for each service that needs evaluation, and one for
 //! gcwatch itself.
 //!
-//! A service with one process and without a death in the last ten minutes has no engine, because its rules could report
-//! nothing that the rules of the process do not report. Hundreds of such services therefore cost nothing. If a rule has
-//! windows, each service has an engine, so that the windows start with the service. A service that a rule expects
+//! A service with one process and without a death in the last ten minutes has no engine, because its rules could only
+//! repeat the alerts of its process. Hundreds of such services therefore cost nothing. If a rule has windows, each service has an engine, so that the windows start with the service. A service that a rule expects
 //! (`expect`) has a separate engine, with or without processes. If a rule divides services (`by`), each of their
 //! versions has an engine.
 
@@ -147,7 +146,7 @@ impl FleetRules {
         }
     }
 
-    /// Ends all incidents because the processes are no longer monitored.
+    /// Closes all incidents because the processes are no longer monitored.
     pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         let subjects = services.chain(&mut self.watcher);

@@ -245,7 +245,7 @@ fn ordinary_ends_raise_no_alert() {
 }
 
 /// Scenario: three processes of a pod end in an emergency and not cleanly, like a program that does not handle SIGTERM.
-/// Kubernetes reports shortly afterwards that the first was asked to end (exit code 143) and that the second failed. It
+/// Kubernetes reports shortly afterwards that the first was terminated (exit code 143) and that the second failed. It
 /// reports nothing about the third.
 /// Guarantee: the first end is ordinary; the others are deaths in an emergency, and gcwatch waits for the exit code of
 /// the third.

@@ -156,7 +156,7 @@ fn dump_with_lost_event_is_refused() {
     }
 }
 
-/// Scenario: a histogram is read from a session that was asked to omit the edges (.NET 10).
+/// Scenario: a histogram is read from a session without the edges (.NET 10).
 /// Guarantee: the histogram is complete; a graph of the same stream is refused.
 #[test]
 fn histogram_needs_no_edges() {

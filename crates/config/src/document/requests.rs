@@ -38,9 +38,9 @@ pub(crate) struct Requests {
     /// each other's events: the tool that started last receives them.
     #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
     pub(crate) mode: RequestMode,
-    /// Only processes that match one of these filters; without filters, all processes.
+    /// Filters of the processes whose requests are read. Without filters, all processes are selected.
     pub(crate) include: Vec<FilterKeys>,
-    /// Processes to exclude: those that match one of these filters.
+    /// Filters of the processes to exclude.
     pub(crate) exclude: Vec<FilterKeys>,
     /// Maximum size of the event buffers of the second session, in megabytes of the process's memory.
     #[schemars(range(min = 1, max = 1024))]

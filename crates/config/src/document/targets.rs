@@ -9,9 +9,9 @@ use targets::options::{Filter, TargetOptions};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Targets {
-    /// Only processes that match one of these filters; without filters, all processes.
+    /// Filters of the processes to attach to. Without filters, all processes are selected.
     pub(crate) include: Vec<FilterKeys>,
-    /// Processes to exclude: those that match one of these filters.
+    /// Filters of the processes to exclude.
     pub(crate) exclude: Vec<FilterKeys>,
     /// Maximum number of attached processes. Further processes are counted, and wait.
     #[schemars(range(min = 1, max = 100_000))]
@@ -24,10 +24,10 @@ pub(crate) struct Targets {
     pub(crate) scan_interval: HumanDuration,
     /// Read the GC settings of each process once, in a short session.
     pub(crate) read_settings: bool,
-    /// Also attach to processes whose memory is at their heap limit. The first session of such a process can end it
+    /// Attach even to processes whose memory is at their heap limit. The first session of such a process can end it
     /// with an out-of-memory error; by default, gcwatch does not attach and checks the process again every minute.
     pub(crate) attach_at_heap_limit: bool,
-    /// Socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); by default there is none.
+    /// Socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); by default, gcwatch has no such socket.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: Option<PathBuf>,
     /// Directories of diagnostics sockets, or single sockets, in addition to the sockets of processes in `/proc`: for a
@@ -82,7 +82,7 @@ impl From<&Targets> for TargetOptions {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub(crate) struct FilterKeys {
-    /// Pattern for the name of the process (its entry assembly, or its executable if there is none), or for the service
+    /// Pattern for the name of the process (its entry assembly, or its executable otherwise), or for the service
     /// that `OTEL_SERVICE_NAME` in its environment names.
     #[schemars(length(min = 1))]
     pub(crate) name: Option<String>,

@@ -37,13 +37,13 @@ struct Arguments {
     /// Sort order.
     #[serde(default)]
     sort: Sort,
-    /// Only collections of this generation.
+    /// Generation of the collections.
     generation: Option<u64>,
-    /// Only collections with at least this pause, in milliseconds.
+    /// Minimum pause of the collections, in milliseconds.
     min_pause_ms: Option<f64>,
-    /// Only collections that started at or after this time, RFC 3339 or a duration before now (`2m`).
+    /// Earliest start of the collections, RFC 3339 or a duration before now (`2m`).
     since: Option<String>,
-    /// Only collections that started before this time.
+    /// Latest start of the collections, exclusive.
     until: Option<String>,
     /// Number of rows.
     #[serde(default = "rows::<8>")]

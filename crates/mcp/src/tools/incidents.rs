@@ -34,7 +34,7 @@ struct Arguments {
     /// State of the incidents.
     #[serde(default)]
     state: IncidentState,
-    /// Only incidents of this process.
+    /// Pid of the process.
     pid: Option<u32>,
     /// Part of the name of the service or process, case-insensitive.
     name: Option<String>,

@@ -169,7 +169,8 @@ fn one(process: &Value, limit: usize) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: one server has two files, and one has none; files are requested by path, by name, and others.
+    /// Scenario: one server was started with two files, and another without files. Files are requested by path and by name,
+    /// and so are other files.
     /// Guarantee: a server with files reads no other file.
     #[test]
     fn only_listed_files_are_read() {
@@ -180,8 +181,8 @@ mod tests {
         assert_eq!(named(&[], Path::new("z")).unwrap(), Path::new("z"));
     }
 
-    /// Scenario: incidents have a recording, have none, or have another id.
-    /// Guarantee: the result is the path of the recording, or the reason why there is none.
+    /// Scenario: one incident has a recording, another has no recording, and a third id is unknown.
+    /// Guarantee: the result is the path of the recording, or the reason why it is missing.
     #[test]
     fn recording_of_incident_is_found() {
         let overview = json!({ "incidents": [

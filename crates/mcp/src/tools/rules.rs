@@ -33,7 +33,7 @@ enum RuleState {
 struct Arguments {
     /// Show this rule in full, such as `memory.growth`, or list rules whose ids start with this text: `memory.`
     id: Option<String>,
-    /// Only for this process.
+    /// Pid of the process.
     pid: Option<u32>,
     /// State of the rules.
     #[serde(default)]
