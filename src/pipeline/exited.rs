@@ -21,7 +21,7 @@ const KEPT_FOR_NS: u64 = 3600 * 1_000_000_000;
 /// Time after an exit during which more can become known about it.
 const LEARNS_FOR_NS: u64 = 60 * 1_000_000_000;
 
-/// A process that exited.
+/// A process that has exited.
 #[derive(Debug, Clone)]
 pub(crate) struct ExitedRun {
     /// The run, without its rules and series.

@@ -7,7 +7,7 @@
 //!     v        |                                         ^   receivers and logs
 //!   exited   waiting (from before a restart) -- changes ---|
 //!     ^        |                                         |
-//!     '------ gone    judged (services, gcwatch) --------'
+//!     '---- removed   judged (services, gcwatch) --------'
 //! ```
 //!
 //! Changes are sent in the order in which they happened: changes of a run while the run is locked, all other changes

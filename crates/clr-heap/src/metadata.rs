@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file: MZ -> PE header -> sections, directory 14 -> CLI header -> metadata root -> #~ (tables), #Strings, #Blob
-//! tables: TypeDef rows name the first of their fields, up to the next row's
+//! tables: a TypeDef row refers to its first field; its fields end before the first field of the next row
 //! ```
 //!
 //! Only fields that can hold an object count: static, not literal, without data in the file, and not of a number type.

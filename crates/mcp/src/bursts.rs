@@ -71,7 +71,7 @@ const MOST_WAITING: usize = 8;
 struct Watched {
     /// Pid on this host.
     pid: u32,
-    /// Seconds, at most 30.
+    /// Duration in seconds, at most 30.
     seconds: Option<u32>,
     /// The `confirm` from the answer with the price.
     confirm: Option<String>,
@@ -82,7 +82,7 @@ struct Watched {
 struct Allocations {
     /// Pid on this host.
     pid: u32,
-    /// Seconds, at most 30.
+    /// Duration in seconds, at most 30.
     seconds: Option<u32>,
     /// For .NET 9 and older: use allocation ticks, at a higher price.
     #[serde(default)]
@@ -110,7 +110,7 @@ struct Heap {
 struct Record {
     /// Pid on this host.
     pid: u32,
-    /// Seconds, at most 30.
+    /// Duration in seconds, at most 30.
     seconds: u32,
     /// Path of a new file, `NAME.nettrace`.
     output: PathBuf,

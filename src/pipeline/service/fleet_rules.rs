@@ -2,9 +2,9 @@
 //! gcwatch itself.
 //!
 //! A service with one process and without a death in the last ten minutes has no engine, because its rules could only
-//! repeat the alerts of its process. Hundreds of such services therefore cost nothing. If a rule has windows, each service has an engine, so that the windows start with the service. A service that a rule expects
-//! (`expect`) has a separate engine, with or without processes. If a rule divides services (`by`), each of their
-//! versions has an engine.
+//! repeat the alerts of its process. Hundreds of such services therefore cost nothing. If a rule has windows, each
+//! service has an engine, so that the windows start with the service. A service that a rule expects (`expect`) has a
+//! separate engine, with or without processes. If a rule divides services (`by`), each of their versions has an engine.
 
 mod subject;
 mod watcher;
