@@ -111,7 +111,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     }
     super::replay::without_notifications(&mut options);
     if !loaded.config.names_otlp() {
-        // Without a configured receiver, no receiver listens.
+        // Without a configured receiver, there is no receiver to send to.
         let otlp = &mut options.otlp;
         (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
     }

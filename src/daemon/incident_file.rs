@@ -241,7 +241,10 @@ mod tests {
         let newer = "{\"version\":2,\"incidents\":{\"of\":\"another form\"}}";
         fs::write(&path, newer).unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("the file has version 2, but this version of gcwatch reads 1"), "{error}");
+        assert!(
+            error.contains("the file has version 2, but this version of gcwatch reads 1"),
+            "{error}"
+        );
         let content = Content {
             version: VERSION,
             boot_id: None,

@@ -5,7 +5,7 @@
 //!     |        ^                                         v
 //!   exits   attached to                             notify: book of services, recordings, ended incidents,
 //!     v        |                                         ^   receivers and logs
-//!   exited   waiting (from before a restart) -- changes ---|
+//!   exited   waiting (from before restart) - changes ---|
 //!     ^        |                                         |
 //!     '---- removed   judged (services, gcwatch) --------'
 //! ```

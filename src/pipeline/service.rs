@@ -1,9 +1,9 @@
 //! State that outlives a process: its service, how the processes of the service end, and whether they are replaced.
 //!
 //! ```text
-//! run starts, its alerts, run ends ----> book: living, recent deaths --> facts, once a second --> judged
-//! control groups, Kubernetes ----------> (cause of the end, known later)                                      |
-//! the daemon's own stalls ------------------------------------------------------------------------------>+--> notices
+//! run starts, its alerts, run ends ----> book: living, recent deaths --> facts, once per second --> judged
+//! control groups, Kubernetes ----------> (cause of the end, known later)                              |
+//! the daemon's own stalls --------------------------------------------------------------------------->+--> notices
 //! ```
 //!
 //! A process that is killed for memory writes nothing, and its alerts end with it. The cause of its end is derived from

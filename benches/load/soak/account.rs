@@ -139,7 +139,10 @@ impl Account {
         println!("  queue on disk    {} bytes when everything had arrived", self.waiting);
         println!("  shutdown         {:.2} s", self.shutdown.as_secs_f64());
         let mut promises = vec![
-            ("no collection is sent twice except after a lost answer", self.twice == 0),
+            (
+                "no collection is sent twice except after a lost answer",
+                self.twice == 0,
+            ),
             ("descriptors do not grow", after <= before + MORE_DESCRIPTORS),
             (
                 "memory does not grow",

@@ -19,7 +19,10 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod backoff;
-#[expect(clippy::disallowed_methods, reason = "the clock whose time is passed to other modules")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock whose time is passed to other modules"
+)]
 pub mod clock;
 pub mod directory;
 pub mod error;

@@ -64,7 +64,9 @@ pub(crate) enum AlertsCommand {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 every receiver accepted it, 1 a receiver did not or no receiver is configured, 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 every receiver accepted it, 1 a receiver did not or no receiver is configured, 2 wrong usage."
+)]
 pub(crate) struct AlertsTestArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,

@@ -122,8 +122,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Closes the session after success and failure alike: this is the only place that restores the state of the process.
-    /// Ctrl-C ends the wait.
+    /// Closes the session after success and failure alike: this is the only place that restores the state of the
+    /// process. Ctrl-C ends the wait.
     pub(super) async fn end(&mut self, client: &Client, signals: &mut Signals, in_order: bool) {
         self.progress.end();
         let ending = async {

@@ -1,5 +1,5 @@
-//! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and together with its standard
-//! input on request. Dedicated threads do this; they wait for no other part.
+//! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and together with its
+//! standard input on request. Dedicated threads do this; they wait for no other part.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use rustix::process::{getpid, kill_process};
 use crate::commands::executor;
 use crate::daemon::Signals;
 
-/// Maximum time for the daemon to end after a signal, even if a part hangs. The sum of the timeouts inside the daemon is smaller.
+/// Maximum time for the daemon to end after a signal, even if a part hangs. The sum of the timeouts inside the daemon
+/// is smaller.
 const END_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum time after a second signal.
 const END_NOW_WITHIN: Duration = Duration::from_secs(1);
@@ -17,7 +18,8 @@ const END_NOW_WITHIN: Duration = Duration::from_secs(1);
 /// Stack size of the thread that waits for signals.
 const END_STACK: usize = 128 << 10;
 
-/// Terminates the process [`END_WITHIN`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated thread.
+/// Terminates the process [`END_WITHIN`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated
+/// thread.
 pub(super) fn end_at_last() -> anyhow::Result<()> {
     let runtime = executor()?;
     let context = runtime.enter();

@@ -7,7 +7,7 @@ use base::time::Moment;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Ended;
 
-/// Shorter lifetimes are too short for a service.
+/// Lifetime below which a process counts as short-lived.
 pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
 
 /// Time for which the exit code of a pod's container is awaited.

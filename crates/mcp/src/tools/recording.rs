@@ -40,7 +40,12 @@ const MOST: usize = 50;
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
     let which = match (&arguments.file, &arguments.incident) {
-        (Some(_), Some(_)) => return Err(Refusal::new("file and incident were both given", "pass only one of them")),
+        (Some(_), Some(_)) => {
+            return Err(Refusal::new(
+                "file and incident were both given",
+                "pass only one of them",
+            ));
+        }
         (Some(file), None) => Recording::File(named(asker.source.files(), file)?),
         (None, Some(id)) => Recording::Incident(black_box(&asker.record("/api/v1/overview").await?, id)?),
         (None, None) => return known(asker).await,
@@ -66,8 +71,7 @@ fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
 fn black_box(overview: &Value, id: &str) -> Result<String, Refusal> {
     let mut incidents = list(overview, "incidents").iter();
     let incident = incidents.find(|incident| text(incident, "id") == Some(id));
-    let incident =
-        incident.ok_or_else(|| Refusal::new(format!("no incident {id:?} is stored"), "call `incidents`"))?;
+    let incident = incident.ok_or_else(|| Refusal::new(format!("no incident {id:?} is stored"), "call `incidents`"))?;
     let mut evidence = list(incident, "evidence").iter();
     let recorded = evidence.find(|evidence| text(evidence, "name") == Some("black-box"));
     let place = recorded.and_then(|evidence| text(evidence, "where"));
@@ -169,8 +173,8 @@ fn one(process: &Value, limit: usize) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: one server was started with two files, and another without files. Files are requested by path and by name,
-    /// and so are other files.
+    /// Scenario: one server was started with two files, and another without files. Files are requested by path and by
+    /// name, and so are other files.
     /// Guarantee: a server with files reads no other file.
     #[test]
     fn only_listed_files_are_read() {
