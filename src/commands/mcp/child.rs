@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use mcp::source::{Printed, Refusal};
 
-/// Timeout of a command, including the wait for its burst lock. Afterwards the command is told to exit, which closes
+/// Timeout of a command, including the wait for its burst lock. Afterwards the command receives SIGTERM, which closes
 /// its session.
 const WITHIN: Duration = Duration::from_secs(90);
 /// Maximum number of records of each kind. The first records are kept, because commands write the largest first.

@@ -38,7 +38,7 @@ pub(super) struct Recorder<'o> {
     pub(super) session: Session,
     pub(super) output: &'o mut Output,
     pub(super) progress: Progress,
-    /// Whether the session was told to stop.
+    /// Whether a stop of the session was requested.
     pub(super) stopping: bool,
 }
 
