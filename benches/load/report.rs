@@ -175,7 +175,7 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "received           {} requests, {} points of sums",
+            "received           {} requests, {} sum points",
             self.store.requests, self.store.metric_points
         )?;
         let sums = self.sums();
@@ -187,7 +187,7 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "  spans            {}, {} more not exported because of the rate, {} twice, {} children",
+            "  spans            {}, {} more not exported because of the rate limit, {} twice, {} children",
             sums.spans, sums.unexported, sums.twice, sums.children
         )?;
         writeln!(

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Re
         soak.run(half, Some(half / u32::try_from(kills + 1).unwrap_or(u32::MAX)))?;
         fine &= soak.finish()?.print("killed half", kills);
     }
-    ensure!(fine, "a promise does not hold: see above");
+    ensure!(fine, "a requirement is not met: see above");
     Ok(())
 }
 

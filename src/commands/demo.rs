@@ -63,7 +63,7 @@ const ROLES: [Role; 6] = [
     },
     Role {
         service: "demo-near-limit",
-        what: ".NET 10 just below its heap limit: compacting collections all the time",
+        what: ".NET 10 just below its heap limit: continuous compacting collections",
         recording: include_bytes!("../../tests/recordings/net10b-nearlimit.nettrace.gz"),
         leaks: false,
     },
@@ -81,7 +81,7 @@ const ROLES: [Role; 6] = [
     },
     Role {
         service: "demo-batch",
-        what: ".NET 10, a batch: busy all the time, and no reason for an alert",
+        what: ".NET 10, a batch job: continuously busy, without a reason for an alert",
         recording: include_bytes!("../../tests/recordings/rules/net10-batch.nettrace.gz"),
         leaks: false,
     },

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
         let transport = AsyncRwTransport::new(tokio::io::stdin(), tokio::io::stdout());
         let transport = transport.with_max_line_length(MOST_LINE_BYTES);
         let serving = Server::new(records, offer).serve(transport).await;
-        let serving = serving.context("no client of the Model Context Protocol speaks on standard input")?;
+        let serving = serving.context("standard input is not from a client of the Model Context Protocol")?;
         serving.waiting().await.context("serving ended")
     });
     // A thread can be blocked on standard input.

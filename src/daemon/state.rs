@@ -73,16 +73,16 @@ fn is_own(path: &Path) -> io::Result<()> {
     let (link, there) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
     let own = geteuid().as_raw();
     if link.is_symlink() && link.uid() != own && link.uid() != 0 {
-        let problem = format!("it is a link of uid {}, not of the {own} of gcwatch", link.uid());
+        let problem = format!("it is a link of uid {}, not of gcwatch's uid {own}", link.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
     let parent = fs::metadata(path.canonicalize()?.join(".."))?;
     let problem = if parent.dev() != there.dev() {
         return Ok(());
     } else if there.uid() != own && there.uid() != 0 {
-        format!("it belongs to uid {}, not to the {own} of gcwatch", there.uid())
+        format!("it belongs to uid {}, not to gcwatch's uid {own}", there.uid())
     } else if there.mode() & 0o022 != 0 {
-        format!("others can write to it (mode {:04o})", there.mode() & 0o7777)
+        format!("other users can write to it (mode {:04o})", there.mode() & 0o7777)
     } else {
         return Ok(());
     };
@@ -133,7 +133,7 @@ mod tests {
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         let error = StateDirectory::open(&path).unwrap_err();
-        assert_eq!(error.to_string(), "others can write to it (mode 0777)");
+        assert_eq!(error.to_string(), "other users can write to it (mode 0777)");
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 

@@ -119,7 +119,7 @@ impl Account {
         );
         println!("  spans            {} arrived, {missing} missing", self.arrived);
         println!(
-            "  sent twice       {}, and {} whose answer was lost",
+            "  sent twice       {}, plus {} after a lost answer",
             self.twice, self.again
         );
         let (first, last, most) = self.memory.figures();
@@ -136,7 +136,7 @@ impl Account {
         );
         let (before, peak, after) = self.descriptors;
         println!("  descriptors      {before} first, {peak} maximum, {after} last");
-        println!("  queue on disk    {} bytes when everything had arrived", self.waiting);
+        println!("  queue on disk    {} bytes after everything had arrived", self.waiting);
         println!("  shutdown         {:.2} s", self.shutdown.as_secs_f64());
         let mut promises = vec![
             (

@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
     soak.pass(Duration::from_secs_f64(minutes * 60.0))?;
     let waiting = account::bytes_below(soak.place.state.as_deref());
     println!(
-        "\n  queue on disk    {:.1} MiB when the receiver came back",
+        "\n  queue on disk    {:.1} MiB when the receiver was available again",
         mib(waiting)
     );
     let away = began.elapsed();

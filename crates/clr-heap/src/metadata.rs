@@ -109,7 +109,7 @@ fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, N
     }
     offset(rva)
         .and_then(|at| read(at, size))
-        .ok_or(NoMetadata("it is not in the file"))
+        .ok_or(NoMetadata("the metadata is not in the file"))
 }
 
 /// The required tables.
@@ -148,7 +148,7 @@ fn index(row: &[u8], at: usize, width: usize) -> Option<u32> {
 
 impl<'a> Tables<'a> {
     fn of(metadata: &'a [u8]) -> Result<Self, NoMetadata> {
-        Self::parse(metadata).ok_or(NoMetadata("it is damaged"))
+        Self::parse(metadata).ok_or(NoMetadata("the metadata is damaged"))
     }
 
     fn parse(metadata: &'a [u8]) -> Option<Self> {

@@ -21,10 +21,7 @@ pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
         let mut inside: Vec<PathBuf> = match std::fs::read_dir(path) {
             Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
             Err(error) => {
-                say(format_args!(
-                    "{}: the directory cannot be read: {error}",
-                    path.display()
-                ));
+                say(format_args!("cannot read the directory {}: {error}", path.display()));
                 *fine = false;
                 continue;
             }
@@ -34,7 +31,7 @@ pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
         if inside.is_empty() {
             let names = RECORDINGS.join(", ");
             say(format_args!(
-                "{}: the directory has no file named {names}",
+                "the directory {} has no file named {names}",
                 path.display()
             ));
             *fine = false;

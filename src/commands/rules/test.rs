@@ -195,7 +195,7 @@ fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i6
         .filter(|(subject, _)| wanted(subject.pid));
     match (found.next(), found.next()) {
         (Some((_, history)), None) => Ok(Some((history, start, recording.observed_ns))),
-        (None, _) => Err(format!("{name} has no such process")),
+        (None, _) => Err(format!("{name} has no matching process")),
         (Some(_), Some(_)) => Err(format!("{name} has several processes; select one with `pid`")),
     }
 }
