@@ -79,9 +79,9 @@ fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
             .as_deref()
             .map_or(String::new(), |version| format!(" (.NET {version})"));
         anyhow::bail!(
-            "process {}{version} cannot sample allocations: this requires .NET {SAMPLES_SINCE} or later. --tick opens a \
-             Verbose session instead: it costs an allocating process 10-15 % during the burst, every pinned object is an \
-             event of every collection, and its estimates are biased",
+            "process {}{version} cannot sample allocations: this requires .NET {SAMPLES_SINCE} or later. --tick opens \
+             a Verbose session instead: it costs an allocating process 10-15 % during the burst, every pinned object \
+             is an event of every collection, and its estimates are biased",
             asked.process.pid
         );
     }
