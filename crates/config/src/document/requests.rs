@@ -102,10 +102,11 @@ impl Requests {
 pub(crate) struct RequestSpans {
     /// If false, no request has pause spans.
     pub(crate) enabled: bool,
-    /// Minimum lost time of a request. It is enough that a request reaches this value or `min_share`.
+    /// Minimum lost time of a request. A request qualifies if it reaches this value or `min_share`.
     #[schemars(extend("x-maximum" = "1h"))]
     pub(crate) min_lost: HumanDuration,
-    /// Minimum lost share of a request's duration, 0 to 1. It is enough that a request reaches this value or `min_lost`.
+    /// Minimum lost share of a request's duration, 0 to 1. A request qualifies if it reaches this value or
+    /// `min_lost`.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) min_share: f64,
     /// Maximum number of requests per process and second that get spans; further requests are counted.
