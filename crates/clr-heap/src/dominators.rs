@@ -158,7 +158,7 @@ fn lengauer_tarjan(pred_starts: &[u32], preds: &[u32], parents: Vec<u32>) -> Vec
         label: (0..count).collect(),
         way: Vec::new(),
     };
-    // Meaning of a slot. For a number that was not reached yet: the first entry of its bucket (0 if it is empty; the
+    // Meaning of a slot. For a number not processed yet: the first entry of its bucket (0 if it is empty; the
     // root is in no bucket). For a number in a bucket: the next entry of the bucket. For a number taken out of a
     // bucket: its dominator, or a number with the same dominator. The meanings do not overlap, because a bucket is
     // emptied with its owner's last child, which precedes the owner.

@@ -181,7 +181,7 @@ fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let inside: Vec<PathBuf> = inside.flatten().collect();
     for path in paths.iter().chain(&inside) {
         let mut link = path.clone();
-        // The kernel follows as many links. The limit also ends cycles.
+        // The kernel follows at most 40 links, too. The limit also ends cycles.
         for _ in 0..40 {
             let Some(directory) = link.parent() else { break };
             let directory = if directory.as_os_str().is_empty() {
