@@ -1,5 +1,5 @@
-//! Throughput of the steps of `gcwatch analyze --format ndjson`, each measured apart: decoding the stream, rebuilding
-//! its collections, evaluating the rules that ship, and printing the records of the collections.
+//! Measures the throughput of each step of `gcwatch analyze --format ndjson` separately: decoding the stream,
+//! rebuilding its collections, evaluating the shipped rules, and printing the records of the collections.
 //!
 //! ```text
 //! cargo bench --bench analyze
@@ -162,7 +162,7 @@ fn printed<W: Write>(collections: &[Collection], header: &TraceHeader, out: W) -
     finished.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Bytes to events.
+/// Decodes bytes to events.
 #[divan::bench(args = recordings())]
 fn decoding(bencher: Bencher<'_, '_>, path: &str) {
     let recorded = Recorded::read(path);
@@ -177,7 +177,7 @@ fn decoding(bencher: Bencher<'_, '_>, path: &str) {
         .bench(|| decoded(black_box(&recorded.bytes), &wanted));
 }
 
-/// Events to collections.
+/// Rebuilds collections from events.
 #[divan::bench(args = recordings())]
 fn rebuilding(bencher: Bencher<'_, '_>, path: &str) {
     let recorded = Recorded::read(path);
@@ -186,7 +186,7 @@ fn rebuilding(bencher: Bencher<'_, '_>, path: &str) {
         .bench(|| rebuilt(black_box(&recorded.events), &recorded.header).len());
 }
 
-/// Collections through the rules that ship.
+/// Evaluates the shipped rules on collections.
 #[divan::bench(args = recordings())]
 fn rules(bencher: Bencher<'_, '_>, path: &str) {
     let recorded = Recorded::read(path);
@@ -211,7 +211,7 @@ fn rules(bencher: Bencher<'_, '_>, path: &str) {
     });
 }
 
-/// Collections to lines of JSON.
+/// Prints collections as lines of JSON.
 #[divan::bench(args = recordings())]
 fn printing(bencher: Bencher<'_, '_>, path: &str) {
     let recorded = Recorded::read(path);

@@ -1,23 +1,23 @@
-//! What it costs a web service that its requests are read (`requests.mode: diagnosticsource`): CPU time and latency
-//! with and without, in pairs one after the other.
+//! Measures the cost of reading requests for a web service (`requests.mode: diagnosticsource`): CPU time and latency
+//! with and without it, in consecutive pairs.
 //!
 //! ```text
 //! cargo bench --bench requests -- --gcwatch target/release/gcwatch
 //! cargo bench --bench requests -- --rates 100,1000 --pairs 5 --runtime asp8.0.33
 //! ```
 //!
-//! The service is `known/shop/shop.dll` on ASP.NET Core; each request is a small `/json`, over kept connections at an
-//! even pace. In both halves of a pair a daemon reads the collections of the service; in one of them its requests, too,
-//! first or second in turn. Needs the runtimes (`tests/runtimes/fetch`). Everything is on loopback, and what was
-//! started is ended by its pid. docs/requests.md has what was measured.
+//! The service is `known/shop/shop.dll` on ASP.NET Core. Each request is a small `/json`, over persistent connections
+//! at an even rate. In both halves of a pair, a daemon reads the collections of the service. In one of them,
+//! alternately the first or the second, it also reads the requests. Requires the runtimes (`tests/runtimes/fetch`). All
+//! traffic is on loopback, and all started processes are ended by pid. docs/requests.md contains measured figures.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a report for people, and errors of a program of its own"
+    reason = "a report for the user, and errors of a separate program"
 )]
 
-#[expect(dead_code, reason = "the load bench asks more of it")]
+#[expect(dead_code, reason = "the load bench uses more of it")]
 #[path = "load/proc.rs"]
 mod proc;
 
@@ -33,37 +33,37 @@ use test_support::daemon::{ANY, Daemon, command, marked};
 use test_support::runtimes::{ASP, KNOWN};
 use test_support::service::Service;
 
-/// Requests a second that one connection takes.
+/// Requests per second of one connection.
 const BY_CONNECTION: u32 = 200;
-/// Before a half is measured.
+/// Warm-up time before a half is measured.
 const WARM: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Parser)]
 struct Args {
-    /// The gcwatch that is measured.
+    /// Path of the gcwatch under test.
     #[arg(long, default_value_os_t = test_support::program::path())]
     gcwatch: PathBuf,
-    /// The runtime of the service.
+    /// Runtime of the service.
     #[arg(long, default_value = "asp10.0.14")]
     runtime: String,
-    /// Requests a second.
+    /// Requests per second.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1000, 10_000])]
     rates: Vec<u32>,
-    /// How long each half is measured, seconds.
+    /// Duration of each half, in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// What is asked for.
+    /// Path of the requests.
     #[arg(long, default_value = "/json?n=2")]
     path: String,
-    /// How many pairs of each rate.
+    /// Number of pairs per rate.
     #[arg(long, default_value_t = 3)]
     pairs: u32,
-    /// Passed by cargo.
+    /// Argument that cargo adds.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What a half came to.
+/// Results of a half.
 #[derive(Debug, Clone, Copy)]
 struct Half {
     requests: usize,
@@ -82,15 +82,15 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let runtime = ASP.into_iter().find(|runtime| runtime.name == args.runtime);
     let runtime = runtime.filter(|runtime| runtime.is_there() && KNOWN.is_there());
-    let runtime = runtime.context("the service is not there; tests/runtimes/fetch gets it")?;
-    // Threads that wait for work spin, which would be most of what is measured.
+    let runtime = runtime.context("the service is missing; run tests/runtimes/fetch")?;
+    // Threads that wait for work spin, which would dominate the measured CPU time.
     let env = [("SLOGGING", "1"), ("DOTNET_ThreadPool_UnfairSemaphoreSpinLimit", "0")];
     let shop = Service::shop(runtime, 3600, &env);
-    println!("{}, {} s a half, off and on in pairs", args.runtime, args.seconds);
-    println!("   rate  reached   CPU off      on  of a request   p50 off      on   p99 off      on");
+    println!("{}, {} s per half, off and on in pairs", args.runtime, args.seconds);
+    println!("   rate  reached   CPU off      on  per request   p50 off      on   p99 off      on");
     for rate in &args.rates {
         let mut differences = Vec::new();
-        // What is hot is compiled anew: that is nobody's price.
+        // Hot code is recompiled first, which is not part of the cost.
         load(&shop.address, &args.path, *rate, 3 * WARM)?;
         for pair in 0..args.pairs {
             let half = |mode| half(&shop, &args, *rate, mode);
@@ -118,7 +118,7 @@ fn main() -> anyhow::Result<()> {
         differences.sort_by(f64::total_cmp);
         if let Some(median) = differences.get(differences.len() / 2) {
             println!(
-                "{rate:>7} median of {}: {median:+.1} us of CPU for a request",
+                "{rate:>7} median of {}: {median:+.1} us of CPU per request",
                 differences.len()
             );
         }
@@ -126,7 +126,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A daemon in this mode, load, and what it came to.
+/// Measures a half with a daemon in the given mode.
 fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Half> {
     let config = format!(
         "{}otlp: {{enabled: false}}\nrequests: {{mode: {mode}, max_per_second: 1000000}}\n",
@@ -150,7 +150,7 @@ fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Ha
     })
 }
 
-/// Requests at an even pace over some connections; how long each took.
+/// Sends requests at an even rate over several connections. Returns their durations.
 fn load(address: &str, path: &str, rate: u32, length: Duration) -> anyhow::Result<Vec<Duration>> {
     let connections = rate.div_ceil(BY_CONNECTION).clamp(1, 64);
     let pace = Duration::from_secs_f64(f64::from(connections) / f64::from(rate));
@@ -185,7 +185,7 @@ fn client(address: &str, path: &str, mut next: Instant, pace: Duration, end: Ins
     Ok(latencies)
 }
 
-/// An answer with chunks, whose last one is empty, or with a length.
+/// Reads an answer with a length, or with chunks of which the last is empty.
 fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> anyhow::Result<()> {
     answer.clear();
     let mut part = [0; 16 << 10];

@@ -1,11 +1,11 @@
-//! What the rules cost: collections of a process through its engine, ticks included.
+//! Measures the cost of the rules: collections of a process that pass through its engine, including ticks.
 //!
-//! Run with `cargo bench --bench rules`. The process collects ten times a second and nothing fires. The thousand rules
-//! that are read are made up, of the kinds that ship: two of five on the process, most with windows over minutes, some
-//! with quantiles and medians by kind.
+//! Run with `cargo bench --bench rules`. The process performs ten collections per second, and no rule fires. The
+//! thousand rules to load are generated, of the same kinds as the shipped rules: two of five are about the process,
+//! most have windows over minutes, and some have quantiles and medians by kind.
 //!
-//! Figures, with the machine that they are of, are in docs/performance.md: with the rules that ship a collection takes
-//! about 8 us in one process, and those of a second of 200 processes, which do not fit into the caches, 13 ms.
+//! Figures and the machine are in docs/performance.md: with the shipped rules, a collection takes about 8 us in one
+//! process, and the collections of one second of 200 processes, which do not fit into the caches, take 13 ms.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load, shipped};
 
-/// Nanoseconds from one collection to the next.
+/// Interval between two collections, in nanoseconds.
 const EVERY: i64 = 100_000_000;
 
-/// Collections until they come again, 100 s later.
+/// Number of collections in a cycle of 100 s.
 const CYCLE: i64 = 1000;
 
 const BEGIN: i128 = 1_700_000_000_000_000_000;
@@ -32,7 +32,7 @@ fn main() {
     divan::main();
 }
 
-/// One of ten kinds; the ten kinds of the next ten rules have windows of another length.
+/// Writes a rule of one of ten kinds. Each group of ten rules has windows of another length.
 fn rule(text: &mut String, index: usize) {
     let minutes = 1 + index / 10;
     let (on, windows, when) = match index % 10 {
@@ -150,7 +150,7 @@ fn collection(number: i64) -> Collection {
     }
 }
 
-/// A process that has been watched for as long as its windows reach.
+/// A process that has been observed for as long as its windows reach back.
 struct Watched {
     engine: Engine,
     collections: Arc<[Collection]>,
@@ -158,7 +158,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// After so many of these collections.
+    /// Creates a process and observes the given number of these collections.
     fn new(collections: Arc<[Collection]>, rules: Arc<RuleSet>, before: i64) -> Self {
         let began = Moment::from_ns(u64::try_from(BEGIN).unwrap_or_default());
         let mut watched = Self {
@@ -172,7 +172,7 @@ impl Watched {
         watched
     }
 
-    /// Observes the next collection; returns the number of transitions.
+    /// Observes the next collection and returns the number of transitions.
     fn next(&mut self) -> usize {
         let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * EVERY));
         let collection = &self.collections[usize::try_from(self.observed % CYCLE).unwrap_or_default()];
@@ -183,7 +183,8 @@ impl Watched {
     }
 }
 
-/// A thousand collections of one process, ten a second, and the hundred ticks between them, with the rules that ship.
+/// Evaluates a thousand collections of one process, ten per second, and the hundred ticks between them, with the
+/// shipped rules.
 #[divan::bench]
 fn collections_shipped(bencher: Bencher<'_, '_>) {
     let mut watched = Watched::new((0..CYCLE).map(collection).collect(), shipped_rules(), 20 * CYCLE);
@@ -192,10 +193,10 @@ fn collections_shipped(bencher: Bencher<'_, '_>) {
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
 }
 
-/// One second of a full host: ten collections of each of 200 processes, in turn, with the rules that ship. What they
-/// keep does not fit into the caches of a core.
+/// Evaluates one second of a full host: ten collections of each of 200 processes, in turn, with the shipped rules.
+/// Their state does not fit into the caches of a core.
 #[divan::bench]
-#[allow(clippy::print_stderr, reason = "a figure that is not a time")]
+#[allow(clippy::print_stderr, reason = "a figure that is not a duration")]
 fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
     let (rules, collections) = (
         shipped_rules(),
@@ -216,13 +217,13 @@ fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A thousand rules are read and checked.
+/// Loads and checks a thousand rules.
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn load_1000(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| rules(1000).rules.len());
 }
 
-/// The rules that ship are read and checked, as at each start.
+/// Loads and checks the shipped rules, as at each start.
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn load_shipped(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| shipped_rules().rules.len());

@@ -1,18 +1,18 @@
 //! Reports every GC of every .NET process on this host.
 //!
-//! The `gcwatch` command: the parts, each a crate, put together. `ARCHITECTURE.md` has the house in one picture and
-//! says which crate is for what.
+//! The `gcwatch` command, assembled from the crates of this workspace. `ARCHITECTURE.md` shows the whole program in one
+//! picture and names the responsibility of each crate.
 //!
-//! | Module | What it is |
+//! | Module | Responsibility |
 //! |---|---|
-//! | [`pipeline`] | one run at a time: rules, spans, series, the last collections; the same for a process and for a recording |
-//! | [`view`] | a recording as the record of the page that `analyze --html` writes |
-//! | [`daemon`] | the parts of `gcwatch run` put together: reload, shutdown, the daemon's own telemetry |
+//! | [`pipeline`] | rules, spans, series and recent collections of each run, for live processes and recordings |
+//! | [`view`] | converts a recording to the record of the page that `analyze --html` writes |
+//! | [`daemon`] | `gcwatch run`: reload, shutdown, the daemon's own telemetry |
 //! | [`commands`] | the command line, standard output and exit codes |
 //!
-//! A module uses only those above it in this table.
+//! A module uses only the modules above it in this table.
 
-// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+// Time is passed as a value: only the modules that allow the lint read a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 #[expect(clippy::disallowed_methods, reason = "commands record, replay and wait in real time")]

@@ -1,29 +1,32 @@
-//! From the outcomes of a stream to spans, metrics and alerts: the same for a live process and for a recording.
+//! Turns the outcomes of a stream into spans, metrics and alerts, in the same way for a live process and for a
+//! recording.
 //!
 //! ```text
 //! targets (live) --+                                                  +--> Outlet: spans, metrics, notices
 //!                  +--> Feed --> ObservedRun: inbox --> Run::step --+
-//! replay (files) --+                  ^       |                      +--> IncidentOwner: what outlives a process
-//! tick, host, bursts, rules ----------'       '--> look: Records, of API and page
+//! replay (files) --+                  ^       |                      +--> IncidentOwner: state that outlives a process
+//! tick, host, bursts, rules ----------'       '--> look: records for API and pages
 //! ```
 //!
-//! A [`Feed`] belongs to the one task that reads the process. What is known of a run, and what follows from each thing
-//! that happens to it, is in the crate `run`; here it is shared ([`ObservedRun`]), and what follows is delivered.
-//! Nothing here waits: what cannot leave fast enough is dropped from the exporter's queues and counted there.
+//! A [`Feed`] belongs to the one task that reads the process. The state of a run, and the outputs of each input, are
+//! defined in the crate `run`. This module shares the run between threads ([`ObservedRun`]) and delivers its outputs.
+//! No call in this module waits: items that cannot be sent fast enough are dropped from the queues of the exporter and
+//! counted there.
 //!
 //! Invariants:
-//! * a run's totals live as long as the run: a session that ends and begins again does not restart them, and their
-//!   start is the first attach;
-//! * a run that ends is exported a last time, then its series end;
-//! * rules judge a collection before it becomes a span, so that one with an anomaly is exported whatever the selection
-//!   is;
-//! * the time of the rules of a live run advances once a second ([`Pipeline::tick`]), also when no event comes; that of
-//!   the rules of a recording by its events;
-//! * that time does not pass while gcwatch itself is behind: what is not read yet says nothing of the present;
-//! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
-//! * an incident that no living process has is in one place, and all changes are sent in order (`incident_owner`);
-//! * open incidents outlive gcwatch itself, where there is a place for them (`resumed`);
-//! * the numbers of runs and what is remembered of each are limited.
+//! * the totals of a run live as long as the run: a session that ends and restarts does not reset them, and their start
+//!   is the first attach;
+//! * a run that ends is exported one last time, then its series end;
+//! * rules evaluate a collection before it becomes a span, so a collection with an anomaly is exported whatever the
+//!   selection is;
+//! * the rule time of a live run advances once per second ([`Pipeline::tick`]), even without events; the rule time of a
+//!   recording advances with its events;
+//! * rule time does not advance while gcwatch itself is behind: unread events can change the present state;
+//! * state that outlives a process (its service, how it ended) is in `service`, derived from the alerts and ends of all
+//!   runs;
+//! * an incident without a living process has exactly one owner, and all changes are sent in order (`incident_owner`);
+//! * open incidents survive a restart of gcwatch if there is a store for them (`resumed`);
+//! * the number of runs and the state kept for each run are limited.
 
 mod exited;
 mod feed;

@@ -1,4 +1,4 @@
-//! The record of recordings as a page to send to somebody.
+//! Converts recordings to the record of a page that users can share.
 
 mod charts;
 
@@ -17,21 +17,22 @@ use report::memory;
 use report::units::plural;
 use run::history::Causes;
 
-/// Recordings of a page at most.
+/// Maximum number of recordings per page.
 pub const MOST_RECORDINGS: usize = 32;
-/// Processes at most: those that were stopped longest. A recording of one machine has thousands.
+/// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine has
+/// thousands of processes.
 const MOST_PROCESSES: usize = 32;
-/// Marks of collections at most, over all processes.
+/// Maximum number of collection marks, over all processes.
 const MOST_MARKS: usize = 150_000;
-/// Points of the heap at most, over all processes and of one: more than a wide screen has pixels.
+/// Maximum number of heap points, over all processes and per process: more than a wide screen has pixels.
 const ALL_HEAP_POINTS: usize = 32_000;
 const MOST_HEAP_POINTS: usize = 3_000;
-/// Longest collections in full, at most, over all processes and of one.
+/// Maximum number of the longest collections that are kept in full, over all processes and per process.
 const LONGEST: (usize, usize) = (200, 100);
-/// Requests that lost most.
+/// Number of requests with the most lost time.
 const WORST: usize = 20;
 
-/// The record of a page.
+/// Returns the record of a page.
 pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
     ReportRecord {
         version: env!("GCWATCH_VERSION"),
@@ -39,8 +40,9 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
     }
 }
 
-/// The record of a recording, one of `among` in a page. `found`: of each process, in the order of the recording;
-/// `None`: no rules were evaluated. The command line may hold secrets: it is in it only `with_command_line`.
+/// Returns the record of a recording that is one of `among` on a page. `found` has the findings for each process, in
+/// the order of the recording; it is `None` if no rules were evaluated. The command line can contain secrets, so it is
+/// included only if `with_command_line` is set.
 pub fn recorded(
     recording: &Recording,
     base: UnixBase,
@@ -83,7 +85,7 @@ pub fn recorded(
     }
 }
 
-/// How much of each process is in a page.
+/// Limits for each process of a page.
 struct Bounds {
     marks: usize,
     heap_points: usize,
@@ -158,10 +160,10 @@ fn process(
     }
 }
 
-/// What a process is called: by its command line where the recording has it.
+/// Returns the display name of a process. It contains the command line if the recording has it.
 pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     let pid = subject.pid.map(|pid| format!("pid {pid}"));
-    // It distinguishes runtimes of one process, and is no version.
+    // The instance distinguishes runtimes of one process; it is not a version.
     let instance = subject.clr_instance.filter(|_| several);
     let parts = [
         recording.program.name(subject.pid),
@@ -171,8 +173,8 @@ pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// How the collector is set up, where the recording says it, and its heaps: without the former, their number shows
-/// server GC.
+/// Returns the collector settings, if the recording has them, and the number of heaps. Without the settings, the number
+/// of heaps reveals server GC.
 pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<String> {
     let settings = row::collector(&recording.program.settings.attributes());
     let heaps = collections
@@ -210,7 +212,7 @@ fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
                 1 => "1 more process".to_owned(),
                 more => format!("{more} more processes"),
             },
-            "this page has those that were stopped longest; `gcwatch analyze` has all",
+            "this page shows the processes that were stopped longest; `gcwatch analyze` shows all",
         );
     }
     match recording.stream.lost_events {
@@ -233,13 +235,13 @@ fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
     if incomplete > 0 {
         add(
             format!("parts of {}", plural(incomplete, "collection")),
-            "they were under way when the recording began or ended, or the runtime did not send a part",
+            "they were in progress when the recording started or ended, or the runtime did not send a part",
         );
     }
     if recording.stream.undecodable > 0 {
         add(
             plural(recording.stream.undecodable, "event"),
-            "their layout is not known to this version of gcwatch",
+            "their layout is unknown to this version of gcwatch",
         );
     }
     if let Some(cut) = &recording.cut {
@@ -249,8 +251,8 @@ fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
         add("the rest of the recording".to_owned(), &error.to_string());
     }
     add(
-        "memory outside of the heap, and limits".to_owned(),
-        "a recording has the collector's events alone: `gcwatch top` and the daemon's page know the process and its \
+        "memory outside the heap, and limits".to_owned(),
+        "a recording has only the collector's events: `gcwatch top` and the daemon's page show the process and its \
          container",
     );
     all

@@ -1,9 +1,9 @@
-//! What a session costs for each collection: measured where it is large, and divided.
+//! Measures the cost of a session per collection, at a rate at which the cost is large.
 //!
-//! At usual rates the cost is far below what can be seen on a machine that others use too. So the program collects more
-//! than a thousand times a second (GCgen0size), in one process, in which short phases with a session and without take
-//! turns. Each phase is compared with its two neighbours, so that what drifts cancels out; the tenths at both ends are
-//! trimmed. The program has one core for itself, the reader another one.
+//! At usual rates, the cost is far below the noise of a shared machine. The program therefore performs more than a
+//! thousand collections per second (GCgen0size), in one process, in which short phases with and without a session
+//! alternate. Each phase is compared with its two neighbours, so that drift cancels out, and the highest and lowest
+//! tenth are trimmed. The program has its own core, and so does the reader.
 
 use std::fmt;
 use std::fs;
@@ -24,41 +24,41 @@ use test_support::target::Running;
 use crate::proc;
 use crate::statistics::{Interval, trimmed};
 
-/// How long one phase lasts.
+/// Duration of a phase.
 const PHASE: Duration = Duration::from_millis(600);
-/// Of the pieces of work in a phase, the fastest share that counts: others were interrupted.
+/// Share of the fastest pieces of work in a phase that count. The other pieces were interrupted.
 const FASTEST: f64 = 0.6;
-/// A phase with fewer pieces says nothing.
+/// Minimum number of pieces for a phase to count.
 const FEWEST_PIECES: usize = 8;
 
 /// One piece of work.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// CLOCK_MONOTONIC at its start, nanoseconds.
+    /// Start time (CLOCK_MONOTONIC), in nanoseconds.
     start: i128,
     wall_us: f64,
     collections: f64,
 }
 
-/// What was measured at one rate of collections.
+/// Result at one rate of collections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
-    /// Collections a second without a session.
+    /// Collections per second without a session.
     pub(crate) rate: f64,
-    /// What the session adds to the time of the work, percent.
+    /// Increase of the work time by the session, in percent.
     pub(crate) percent: Interval,
-    /// Context switches of the process a second, without a session and with one.
+    /// Context switches of the process per second, without and with a session.
     pub(crate) switches: [Interval; 2],
 }
 
-/// A phase: from when to when, and how many context switches a second the process had.
+/// A phase: its time span, and the context switches of the process per second.
 #[derive(Debug, Clone, Copy)]
 struct Phase {
     span: (i128, i128),
     switches: f64,
 }
 
-/// A phase that goes on.
+/// A phase in progress.
 #[derive(Debug, Clone, Copy)]
 struct Begun {
     pid: u32,
@@ -68,7 +68,7 @@ struct Begun {
 
 impl Begun {
     fn now(pid: u32) -> anyhow::Result<Self> {
-        let switches = context_switches(pid).context("the program is gone")?;
+        let switches = context_switches(pid).context("the program has exited")?;
         Ok(Self {
             pid,
             at: monotonic_ns(),
@@ -76,7 +76,7 @@ impl Begun {
         })
     }
 
-    /// Its threads are the same as at the beginning.
+    /// Finishes the phase. The process must have the same threads as at its start.
     fn end(self) -> anyhow::Result<Phase> {
         let (to, switches) = (monotonic_ns(), Self::now(self.pid)?.switches);
         let seconds = (to - self.at) as f64 / 1e9;
@@ -88,7 +88,7 @@ impl Begun {
 }
 
 impl Cost {
-    /// Microseconds for each collection, when all of it is due to collections.
+    /// Returns the cost per collection in microseconds, if the whole increase is due to collections.
     pub(crate) fn each_us(&self) -> Interval {
         self.percent.times(1e4 / self.rate)
     }
@@ -99,13 +99,13 @@ impl fmt::Display for Cost {
         let [without, with] = self.switches;
         write!(
             f,
-            "{} % at {:.1} collections a second; context switches a second: {without} without, {with} with",
+            "{} % at {:.1} collections per second; context switches per second: {without} without, {with} with",
             self.percent, self.rate
         )
     }
 }
 
-/// tests/workload/known/cost.dll, which does the same piece of work again and again and says what each took.
+/// The program tests/workload/known/cost.dll, which repeats one piece of work and prints the duration of each.
 #[derive(Debug)]
 struct Program {
     child: Running,
@@ -147,7 +147,7 @@ impl Program {
         })
     }
 
-    /// Ends it, and returns what it said.
+    /// Stops the program and returns its pieces of work.
     fn finish(self) -> anyhow::Result<Vec<Piece>> {
         drop(self.child);
         ensure!(self.reader.join().is_ok(), "the reader of the program's output failed");
@@ -157,7 +157,7 @@ impl Program {
 }
 
 impl Piece {
-    /// `CLOCK_MONOTONIC_ns cpu_us wall_us collections`.
+    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let start = words.next()?.parse().ok()?;
@@ -174,14 +174,14 @@ impl Piece {
     }
 }
 
-/// Measures a session's cost in `phases` phases with it, between as many and one without.
+/// Measures the cost of a session in `phases` phases with a session, between `phases + 1` phases without one.
 pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize) -> anyhow::Result<Cost> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let seconds = (PHASE * 4 * u32::try_from(phases)?).as_secs() + 60;
     let program = Program::start(runtime, tmp, gen0_size, seconds)?;
     let pid = program.child.0.id();
     let done = executor.block_on(async {
-        // It starts up, and its socket appears.
+        // Wait until the program has started and its socket exists.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let process = Scan::host().inspect(pid)?;
         let client = Client::new(Endpoint::of(&process)?);
@@ -207,7 +207,7 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
         .collect();
     ensure!(
         ratios.len() * 2 > phases,
-        "too few of {phases} phases had {FEWEST_PIECES} whole pieces of work: the machine is busy"
+        "too few of {phases} phases had {FEWEST_PIECES} complete pieces of work: the machine is busy"
     );
     let calm: Vec<&Piece> = done
         .iter()
@@ -217,23 +217,23 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
     let sum = |of: fn(&Piece) -> f64| calm.iter().map(|piece| of(piece)).sum::<f64>();
     let switches = |first: usize| {
         let values: Vec<f64> = done.iter().skip(first).step_by(2).map(|phase| phase.switches).collect();
-        trimmed(&values, 0.1).context("nothing was measured")
+        trimmed(&values, 0.1).context("no phase was measured")
     };
     Ok(Cost {
         rate: sum(|piece| piece.collections) / (sum(|piece| piece.wall_us) / 1e6),
-        percent: trimmed(&ratios, 0.1).context("nothing was measured")?,
+        percent: trimmed(&ratios, 0.1).context("no phase was measured")?,
         switches: [switches(0)?, switches(1)?],
     })
 }
 
-/// A phase without a session.
+/// Runs a phase without a session.
 async fn without(pid: u32) -> anyhow::Result<Phase> {
     let begun = Begun::now(pid)?;
     tokio::time::sleep(PHASE).await;
     begun.end()
 }
 
-/// A phase with one, from when it has begun to when it is asked to stop.
+/// Runs a phase with a session, from its start until the request to stop.
 async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
     let begun = Begun::now(pid)?;
@@ -248,7 +248,7 @@ async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     Ok(phase)
 }
 
-/// The mean time of the fastest pieces of work that lie in a phase.
+/// Returns the mean duration of the fastest pieces of work in a phase.
 fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     let mut times: Vec<f64> = pieces
         .iter()
@@ -263,7 +263,7 @@ fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     Some(times.iter().sum::<f64>() / times.len() as f64)
 }
 
-/// Context switches of all threads that a process has, voluntary and not.
+/// Returns the voluntary and involuntary context switches of all threads of a process.
 fn context_switches(pid: u32) -> Option<u64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_thread = threads.filter_map(|thread| {
@@ -276,16 +276,16 @@ fn context_switches(pid: u32) -> Option<u64> {
     Some(of_thread.sum())
 }
 
-/// CLOCK_MONOTONIC, nanoseconds: the program's `Stopwatch`.
+/// Returns CLOCK_MONOTONIC in nanoseconds, which is the program's `Stopwatch`.
 fn monotonic_ns() -> i128 {
     let now = clock_gettime(ClockId::Monotonic);
     i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
-/// Measures at more than a thousand collections a second and at hardly any, and says what follows for usual rates.
+/// Measures at more than a thousand collections per second and at very few, and prints the cost at usual rates.
 pub(crate) fn report(runtime: &Path, phases: usize) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwcost").tempdir()?;
-    // The reader is on the other core.
+    // The reader runs on the other core.
     let own = std::process::id().to_string();
     let moved = Command::new("taskset")
         .args(["-acp", "1", &own])
@@ -308,7 +308,7 @@ pub(crate) fn report(runtime: &Path, phases: usize) -> anyhow::Result<()> {
     let each = many.each_us();
     println!("each collection    {each} us");
     for rate in [1.0, 50.0] {
-        println!("at {rate:3} a second    {} %", each.times(rate / 1e4));
+        println!("at {rate:3} per second  {} %", each.times(rate / 1e4));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A mean and how well it is known.
+//! A mean and its confidence interval.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// In another unit.
+    /// Converts the interval to another unit.
     pub(crate) fn times(self, factor: f64) -> Self {
         Self {
             mean: self.mean * factor,
@@ -27,8 +27,8 @@ impl Interval {
     }
 }
 
-/// The mean without this share of the measurements at either end, with its 95 % interval (Tukey and McLaughlin: by the
-/// winsorized variance). `None` without three measurements that stay.
+/// Returns the mean without the given share of the values at either end, with its 95 % interval (Tukey and McLaughlin,
+/// from the winsorized variance). Returns `None` if fewer than three values remain.
 pub(crate) fn trimmed(values: &[f64], share: f64) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -53,8 +53,9 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The 97.5 % quantile of Student's t, by the expansion in 1/freedom around the normal one (Abramowitz and Stegun
-/// 26.7.5). Right to 0.001 from 8 degrees on; below it is too small, by 2 % at 4.
+/// Returns the 97.5 % quantile of Student's t, by the expansion in 1/freedom around the normal quantile (Abramowitz and
+/// Stegun 26.7.5). The error is below 0.001 from 8 degrees of freedom; for fewer degrees the result is too small, by 2
+/// % at 4.
 fn t_quantile(freedom: f64) -> f64 {
     const Z: f64 = 1.959_964;
     let terms = [

@@ -1,9 +1,10 @@
-//! One fake runtime: a process that serves the diagnostics protocol on the socket that a runtime of its pid would have,
-//! and replays collections at a rate. One thread, no executor.
+//! A fake runtime: a process that serves the diagnostics protocol on the socket of a runtime with its pid, and replays
+//! collections at a fixed rate. It has one thread and no executor.
 //!
-//! What is as in a runtime: the socket's name, one command per connection, several sessions at once with streams of
-//! their own, events written every 100 ms as runs of one capture thread each of which only the first event is marked as
-//! sorted, events dropped (with their numbers) when the reader does not keep up with the session's buffer.
+//! The following is as in a real runtime: the name of the socket, one command per connection, and several concurrent
+//! sessions with separate streams. Events are written every 100 ms as runs of one capture thread each, of which only
+//! the first event is marked as sorted. Events are dropped, along with their numbers, if the reader does not keep up
+//! with the session's buffer.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -21,7 +22,7 @@ use test_support::hostile::serve::{info, listen, read_request};
 
 use crate::template::{Template, TimedEvent};
 
-/// Between two writes of a session's events, as in a runtime.
+/// Interval between two writes of a session's events, as in a runtime.
 const FLUSH_NS: i64 = 100_000_000;
 
 /// An event session, and the connection that carries its stream.
@@ -29,27 +30,27 @@ struct Session {
     id: u64,
     stream: UnixStream,
     encoder: Encoder,
-    /// Whether GC events were asked for.
+    /// Whether GC events were requested.
     collections: bool,
     buffer_bytes: usize,
-    /// Encoded and not yet taken by the reader.
+    /// Encoded bytes that the reader has not accepted yet.
     unsent: Vec<u8>,
-    /// The last number of each capture thread.
+    /// Last number of each capture thread.
     numbers: HashMap<u64, u32>,
     ended: bool,
 }
 
-/// Totals that are reported when the driver asks.
+/// Totals that are reported on request of the driver.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Collections written into a session.
+    /// Collections that were written to a session.
     sent: u64,
-    /// Collections that found the session's buffer full.
+    /// Collections that were dropped because the session's buffer was full.
     dropped: u64,
     sessions: u64,
 }
 
-/// Serves until standard input closes.
+/// Serves requests until standard input closes.
 pub(crate) fn run(recording: &Path, rate: f64) -> anyhow::Result<()> {
     let template = Template::read(recording)?;
     let (listener, path) = listen().map_err(Error::from_boxed)?;
@@ -63,17 +64,17 @@ pub(crate) fn run(recording: &Path, rate: f64) -> anyhow::Result<()> {
         producing: true,
     }
     .serve(&listener);
-    // As a runtime that ends in order does.
+    // A runtime that exits cleanly deletes its socket, too.
     let _ = std::fs::remove_file(&path);
     outcome
 }
 
 struct Instance {
     template: Template,
-    /// Collections a second.
+    /// Collections per second.
     rate: f64,
     pid: u32,
-    /// Of the newest collection.
+    /// Number of the newest collection.
     number: u32,
     sessions: Vec<Session>,
     counts: Counts,
@@ -83,7 +84,7 @@ struct Instance {
 impl Instance {
     fn serve(mut self, listener: &UnixListener) -> anyhow::Result<()> {
         let period = (1e9 / self.rate.max(1e-9)) as i64;
-        // Processes are not in step with each other.
+        // Processes are out of step with each other.
         let mut write_at = monotonic() + i64::from(self.pid) * 7_919_003 % FLUSH_NS;
         let mut next_end = write_at + i64::from(self.pid) * 104_729_000 % period;
         let mut commands = Vec::new();
@@ -131,7 +132,7 @@ impl Instance {
             }
             if connection {
                 let (stream, _) = listener.accept().context("cannot accept")?;
-                // A client that goes away in the middle is no matter.
+                // A client that disconnects early is ignored.
                 let _ = self.answer(stream);
             }
             if input {
@@ -155,7 +156,7 @@ impl Instance {
         }
     }
 
-    /// One command of one connection.
+    /// Answers one command of one connection.
     fn answer(&mut self, mut stream: UnixStream) -> anyhow::Result<()> {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.set_write_timeout(Some(Duration::from_secs(5)))?;
@@ -212,7 +213,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Writes collections that ended at these instants into every session that wants them.
+    /// Writes collections that ended at the given instants to every session that requested them.
     fn write_collections(&mut self, ends: &[i64], longest: i64) -> anyhow::Result<()> {
         let mut events = Vec::new();
         for end in ends {
@@ -245,7 +246,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Gives readers what they take now.
+    /// Sends as many bytes as the readers accept.
     fn send(&mut self) {
         for session in &mut self.sessions {
             session.send();
@@ -261,7 +262,7 @@ impl Session {
             match self.stream.write(rest) {
                 Ok(n) if n > 0 => from += n,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                // The reader went away: the session ends, as a runtime's does.
+                // The reader disconnected: the session ends, as in a runtime.
                 Ok(_) | Err(_) => {
                     self.ended = true;
                     break;
@@ -271,7 +272,7 @@ impl Session {
         self.unsent.drain(..from);
     }
 
-    /// The rest of the stream with its end tag, then the connection closes.
+    /// Sends the rest of the stream with its end tag and closes the connection.
     fn finish(mut self) {
         if let Ok(rest) = self.encoder.finish() {
             self.unsent.extend(rest);
@@ -282,8 +283,8 @@ impl Session {
     }
 }
 
-/// The order in which a runtime writes what its threads buffered: again and again the thread with the oldest event,
-/// with all that it has.
+/// Orders events as a runtime does: it repeatedly selects the thread with the oldest buffered event and writes all
+/// events of that thread.
 fn runs(events: Vec<TimedEvent>) -> Vec<Vec<TimedEvent>> {
     let mut threads: Vec<Vec<TimedEvent>> = Vec::new();
     for part in events {
@@ -303,7 +304,7 @@ fn runs(events: Vec<TimedEvent>) -> Vec<Vec<TimedEvent>> {
     threads
 }
 
-/// The wall clock, cut to a millisecond as a runtime cuts it, and the instant of the ticks' clock that it names.
+/// Returns the wall clock, truncated to a millisecond as by a runtime, and the corresponding ticks.
 fn clocks() -> anyhow::Result<(SystemTime, i64)> {
     let (ticks, wall) = (monotonic(), jiff::Timestamp::now());
     let time = jiff::tz::Offset::UTC.to_datetime(wall);
@@ -322,13 +323,13 @@ fn clocks() -> anyhow::Result<(SystemTime, i64)> {
     Ok((system_time, ticks))
 }
 
-/// CLOCK_MONOTONIC, nanoseconds: the ticks of a runtime on Linux.
+/// Returns CLOCK_MONOTONIC in nanoseconds: the ticks of a runtime on Linux.
 fn monotonic() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// The driver reads lines; standard output is a pipe.
+/// Writes and flushes a line. The driver reads lines from standard output, which is a pipe.
 fn println_flush(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;

@@ -1,24 +1,26 @@
-//! What the daemon costs under load: fake runtimes on real sockets, a real OTLP receiver, and the numbers of `/proc`.
+//! Measures the cost of the daemon under load, with fake runtimes on real sockets, a real OTLP receiver, and figures
+//! from `/proc`.
 //!
 //! ```text
 //! cargo bench --bench load -- --targets 200 --rate 10 --seconds 60
 //! cargo bench --bench load -- --targets 1 --rate 1000 --seconds 60       one process in an out-of-memory loop
-//! cargo bench --bench load -- --targets 100 --rate 5 --soak 60           an hour of everything: see [`soak`]
-//! cargo bench --bench load -- --targets 200 --rate 10 --viewers 16       and the page open in so many browsers
+//! cargo bench --bench load -- --targets 100 --rate 5 --soak 60           one hour with all faults: see [`soak`]
+//! cargo bench --bench load -- --targets 200 --rate 10 --viewers 16       also with 16 browsers that show the page
 //! ```
 //!
-//! Each fake runtime is a process of its own (this program, started again as `--instance`), because a target is found
-//! by `/proc`: pid, start time, environment, socket name, mount. Many in one process would need a made-up `/proc`, and
-//! the daemon would be measured without its scans, its watches and its process handles. They replay collections of a
-//! real recording with new times and numbers ([`template`]), in the way in which a runtime writes them ([`instance`]).
+//! Each fake runtime is a separate process (this program, started again with `--instance`), because a target is found
+//! through `/proc`: pid, start time, environment, socket name, mount. Several targets in one process would need a fake
+//! `/proc`, and the measurement would exclude the daemon's scans, watches and process handles. The fake runtimes replay
+//! collections of a real recording with new times and numbers ([`template`]), in the way in which a runtime writes them
+//! ([`instance`]).
 //!
-//! Everything runs on loopback and in one temporary folder; the daemon is configured to attach to nothing else, and all
-//! that was started is ended by its pid.
+//! All traffic is on loopback, and all files are in one temporary folder. The daemon is configured to attach to no
+//! other process, and all started processes are ended by pid.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a report for people, and errors of a program of its own"
+    reason = "a report for the user, and errors of a separate program"
 )]
 
 mod instance;
@@ -43,49 +45,49 @@ use crate::report::{Report, Window};
 use crate::targets::Target;
 use crate::viewers::Viewers;
 
-/// What is on its way when nothing new comes: the runtime's flush, the settling, the batch, a retry.
+/// Time for which data is in transit after the last collection: flush of the runtime, settling, batch, retry.
 const DRAIN: Duration = Duration::from_secs(15);
 
-/// Drives the daemon with fake runtimes and reports what it costs.
+/// Drives the daemon with fake runtimes and reports its cost.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Processes
+    /// Number of processes
     #[arg(long, default_value_t = 200)]
     targets: usize,
-    /// Collections a second in each
+    /// Collections per second in each process
     #[arg(long, default_value_t = 10.0)]
     rate: f64,
-    /// How long is measured
+    /// Duration of the measurement, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// How long it runs before
+    /// Duration of the run before the measurement, in seconds
     #[arg(long, default_value_t = 10)]
     warmup: u64,
-    /// The recording whose blocking collections are replayed
+    /// Recording whose blocking collections are replayed
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/net10-steady.nettrace.gz"))]
     recording: PathBuf,
-    /// The daemon
+    /// Path of the daemon
     #[arg(long, default_value_os_t = test_support::program::path())]
     gcwatch: PathBuf,
-    /// Without the rules that ship
+    /// Run without the shipped rules
     #[arg(long)]
     no_rules: bool,
-    /// What cargo adds
+    /// Argument that cargo adds
     #[arg(long, hide = true)]
     bench: bool,
-    /// Instead for so many minutes, with everything that goes wrong in an hour: see soak.rs
+    /// Run for this many minutes instead, with all faults of an hour: see soak.rs
     #[arg(long, value_name = "MINUTES")]
     soak: Option<f64>,
-    /// With --soak: how often the daemon is killed in the second half; 0: there is none
+    /// Number of kills of the daemon in the second half of --soak; 0 skips that half
     #[arg(long, default_value_t = 20)]
     kills: u64,
-    /// Instead one outage of the receiver of so many minutes: see soak/outage.rs
+    /// Run one outage of the receiver of this many minutes instead: see soak/outage.rs
     #[arg(long, value_name = "MINUTES")]
     outage: Option<f64>,
-    /// Then measures again with so many open pages (16 at most): the overview, then a process each
+    /// Then measure again with this many open pages (at most 16): first the overview, then one process each
     #[arg(long, default_value_t = 0)]
     viewers: usize,
-    /// Be one process
+    /// Run as a fake process
     #[arg(long, hide = true)]
     instance: bool,
 }

@@ -1,4 +1,4 @@
-//! The daemon that is measured.
+//! The daemon under test.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use rustix::process::Signal;
 pub(crate) use test_support::daemon::Daemon;
 use test_support::daemon::{self, ANY, MARK};
 
-/// How long processes may take to start, to be attached to and to end.
+/// Maximum time for processes to start, to be attached to and to end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where a daemon runs, and what it is configured with.
+/// Environment and configuration of a daemon.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Folder of the processes and of everything that it writes.
+    /// Folder of the processes and of all files that they write.
     pub(crate) folder: PathBuf,
-    /// Where it sends to.
+    /// Address of the receiver.
     pub(crate) receiver: SocketAddr,
-    /// Whether it evaluates the rules that ship.
+    /// Whether the shipped rules are evaluated.
     pub(crate) rules: bool,
-    /// Its directory; `None`: it has none.
+    /// State directory of the daemon, if it has one.
     pub(crate) state: Option<PathBuf>,
 }
 
 impl Place {
-    /// Starts `gcwatch run`, and waits until it listens.
+    /// Starts `gcwatch run` and waits until it listens.
     pub(crate) fn start(&self, program: &Path) -> Daemon {
         let Self {
             folder,
@@ -35,8 +35,8 @@ impl Place {
             rules,
             state,
         } = self;
-        // Other .NET processes of the machine are none of its business. Every collection becomes spans: each is awaited
-        // at the receiver.
+        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the test
+        // awaits each of them at the receiver.
         let mut config = format!(
             "targets: {{include: [{{environment: {{{MARK}: {folder:?}}}}}]}}\nrules: {{shipped: {rules}}}\n\
              spans: {{min_pause: 0s}}\nmetrics: {{interval: 10s}}\n\
@@ -46,15 +46,15 @@ impl Place {
             config += &format!("state: {{directory: {state:?}}}\n");
         }
         let mut command = daemon::command(Command::new(program), folder, ANY, &config);
-        // As the systemd unit has it.
+        // The systemd unit sets this, too.
         command.env("MALLOC_ARENA_MAX", "1");
-        // It watches this folder all the time; those of processes only as long as there is one.
+        // The daemon watches this folder permanently, but folders of processes only while a process exists.
         command.env("TMPDIR", folder);
         Daemon::start(command)
     }
 }
 
-/// Its last words.
+/// Returns the last lines of the daemon's log.
 pub(crate) fn log_tail(daemon: &Daemon) -> String {
     let said = daemon.said();
     let lines: Vec<&str> = said.lines().collect();
@@ -62,7 +62,7 @@ pub(crate) fn log_tail(daemon: &Daemon) -> String {
     format!("gcwatch said:\n{}\n", tail.join("\n"))
 }
 
-/// It has not ended by itself.
+/// Fails if the daemon has exited.
 pub(crate) fn ended(daemon: &mut Daemon) -> anyhow::Result<()> {
     match daemon.ended() {
         Some(status) => bail!("gcwatch ended by itself ({status}). {}", log_tail(daemon)),
@@ -70,7 +70,7 @@ pub(crate) fn ended(daemon: &mut Daemon) -> anyhow::Result<()> {
     }
 }
 
-/// Stops it; returns how long that took and the exit status.
+/// Stops the daemon. Returns the duration and the exit status.
 pub(crate) fn stop(daemon: &mut Daemon) -> anyhow::Result<(Duration, ExitStatus)> {
     let since = Instant::now();
     daemon.signal(Signal::TERM);

@@ -1,24 +1,24 @@
-//! What `/proc` says of a process.
+//! Reads figures of a process from `/proc`.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Ticks a second in which `/proc` counts.
+/// Ticks per second in `/proc`.
 const USER_HZ: u64 = 100;
 
-/// CPU time of a process with all its threads, user and system. Linux counts it in ticks of 10 ms.
+/// Returns the CPU time of a process with all its threads, user and system. Linux counts it in ticks of 10 ms.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(entry(pid, "stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // Fields 14 and 15; field 3 is the first after the name.
+    // Fields 14 and 15. Field 3 is the first after the name.
     let user: u64 = fields.nth(11)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(Duration::from_millis((user + system) * 1000 / USER_HZ))
 }
 
-/// A number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`.
+/// Returns a number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`.
 pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(entry(pid, "status")).ok()?;
     let line = status
@@ -27,7 +27,7 @@ pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Open file descriptors, and how many of them are sockets.
+/// Returns the number of open file descriptors, and the number of sockets among them.
 pub(crate) fn descriptors(pid: u32) -> Option<(usize, usize)> {
     let links: Vec<PathBuf> = fs::read_dir(entry(pid, "fd"))
         .ok()?
@@ -39,7 +39,7 @@ pub(crate) fn descriptors(pid: u32) -> Option<(usize, usize)> {
     Some((links.len(), sockets.count()))
 }
 
-/// What the numbers were measured on: processor, cores, kernel, memory.
+/// Describes the machine of the measurement: processor, cores, kernel, memory.
 pub(crate) fn machine() -> String {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let models = || cpus.lines().filter(|line| line.starts_with("model name"));

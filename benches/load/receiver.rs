@@ -1,5 +1,5 @@
-//! An OTLP receiver over gRPC that comes and goes, and keeps what the reports need: when which collection's span came,
-//! and what the counters say.
+//! An OTLP receiver over gRPC that can be unavailable, and that records the data of the reports: the receipt of each
+//! collection's span, and the values of counters.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,75 +28,76 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A pod of 200 processes may send more than tonic's 4 MiB by mistake: it must be visible, not rejected.
+/// A host with 200 processes can send more than tonic's 4 MiB by mistake. That must be visible, not rejected.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Whose answer was under way for so long at most when it was interrupted: what came then may come again.
+/// Maximum duration of an answer in transit when it was interrupted: data that arrived in this time can arrive again.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
-/// Counters of a process that are kept: collections of all generations, those that are not exported as spans because of
-/// the rate limit, and events that the daemon says it never got.
+/// Counters of a process that are recorded: collections of all generations, collections that are not exported as spans
+/// because of the rate limit, and events that the daemon reports as lost.
 const COUNTERS: [&str; 3] = [
     "dotnet.gc.collections",
     "gcwatch.collections.unexported",
     "gcwatch.events.lost",
 ];
 
-/// What it does with a request.
+/// Behaviour of the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Takes it.
+    /// Accepts requests.
     Up,
-    /// Nobody listens.
+    /// Does not listen.
     Refusing,
-    /// Answers UNAVAILABLE, and takes nothing.
+    /// Answers UNAVAILABLE and accepts nothing.
     Unavailable,
-    /// Takes it, and never answers: the client cannot know.
+    /// Accepts requests but never answers, so the client cannot know.
     Deaf,
 }
 
-/// What came of one process.
+/// Data received from one process.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Collections that came as spans by their number, and when each came first.
+    /// Collections received as spans, by number, with the time of the first receipt.
     pub(crate) collections: HashMap<i64, Instant>,
-    /// Those that came again though their request was answered.
+    /// Number of collections that arrived again although their request was answered.
     pub(crate) twice: u64,
-    /// Spans below the roots.
+    /// Number of spans below the root spans.
     pub(crate) children: u64,
-    /// The newest value of each series, by counter.
+    /// Newest value of each series, by counter.
     series: [HashMap<String, i64>; COUNTERS.len()],
 }
 
 impl Received {
-    /// What the counters say.
+    /// Returns the values of the counters.
     pub(crate) fn counts(&self) -> [i64; COUNTERS.len()] {
         self.series.each_ref().map(|series| series.values().sum())
     }
 }
 
-/// All that came.
+/// All received data.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// By pid.
+    /// Received data by pid.
     pub(crate) processes: HashMap<i64, Received>,
-    /// Collections of all.
+    /// Number of collections of all processes.
     pub(crate) spans: u64,
-    /// Came again after its answer was lost.
+    /// Number of collections that arrived again after their answer was lost.
     pub(crate) again: u64,
-    /// From the end of each collection to its receipt, nanoseconds; only while [`Store::timing`].
+    /// Time from the end of each collection to its receipt, in nanoseconds; recorded only while [`Store::timing`] is
+    /// set.
     pub(crate) latencies: Vec<i64>,
     pub(crate) timing: bool,
     pub(crate) requests: u64,
     pub(crate) metric_points: u64,
-    /// When answers were lost, newest last: what came since the first of a pair until the second.
+    /// Periods in which answers were lost, newest last.
     lost_answers: Vec<(Instant, Instant)>,
-    /// Answers are being lost since then.
+    /// Start of the current period in which answers are lost.
     losing_since: Option<Instant>,
 }
 
 impl Store {
-    /// Whoever sent is interrupted now: answers of the last moments may not have been read.
+    /// Records that the sender was interrupted: it may not have read answers of the last moments.
     pub(crate) fn interrupted(&mut self) {
         let now = Instant::now();
         self.lost_answers.push((now.checked_sub(UNDER_WAY).unwrap_or(now), now));
@@ -131,7 +132,7 @@ pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     service: Service,
     mode: watch::Sender<Mode>,
-    /// While it listens.
+    /// The executor while the receiver listens.
     running: Option<Runtime>,
 }
 
@@ -155,7 +156,7 @@ impl Receiver {
         self.service.store()
     }
 
-    /// Behaves so from now on.
+    /// Changes the behaviour.
     pub(crate) fn become_(&mut self, mode: Mode) -> anyhow::Result<()> {
         {
             let mut store = self.service.store();
@@ -169,7 +170,7 @@ impl Receiver {
         if mode == Mode::Refusing {
             if let Some(running) = self.running.take() {
                 self.service.store().interrupted();
-                // Connections go with their tasks.
+                // Connections close with their tasks.
                 running.shutdown_background();
             }
         } else if self.running.is_none() {
@@ -215,7 +216,7 @@ impl Service {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what came, and answers, as the mode has it.
+    /// Accepts data and answers, according to the mode.
     async fn answer<T: Default>(&self, take: impl FnOnce(&mut Store)) -> Result<Response<T>, Status> {
         let mut mode = self.mode.clone();
         if *mode.borrow() == Mode::Unavailable {
@@ -309,12 +310,12 @@ impl LogsService for Service {
     }
 }
 
-/// The pid of a resource.
+/// Returns the pid of a resource.
 fn pid(resource: Option<&Resource>) -> Option<i64> {
     integer(&resource?.attributes, "process.pid")
 }
 
-/// An attribute that is a number.
+/// Returns an attribute that is a number.
 fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match &found.value {

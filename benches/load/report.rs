@@ -1,4 +1,4 @@
-//! What was measured, for people.
+//! Formats the results of the measurement.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -11,15 +11,15 @@ use crate::proc;
 use crate::receiver::{Received, Receiver, Store};
 use crate::targets::{Sent, Target};
 
-/// Between two looks at the daemon's memory and descriptors.
+/// Interval between two samples of the daemon's memory and descriptors.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// What the daemon took in the measured time.
+/// Resources that the daemon used in the measured time.
 #[derive(Debug)]
 pub(crate) struct Window {
     length: Duration,
     cpu: Duration,
-    /// CPU time of the fake runtimes: not the daemon's, but they share the machine.
+    /// CPU time of the fake runtimes. It does not belong to the daemon, but they share the machine.
     targets_cpu: Duration,
     rss_first_kib: u64,
     rss_last_kib: u64,
@@ -62,12 +62,12 @@ impl Window {
         })
     }
 
-    /// What it took more than another one in which nobody looked.
+    /// Returns the additional cost compared to a window without viewers.
     pub(crate) fn beside(&self, without: &Self, view: &str, viewers: usize, bytes: u64) -> String {
         let share = |window: &Self| 100.0 * window.cpu.as_secs_f64() / window.length.as_secs_f64();
         let more = share(self) - share(without);
         format!(
-            "{viewers} viewers, {view:<9} {:.2} % of one core, {:.3} % each; {:.1} kB a second each; rss {:.1} MiB\n",
+            "{viewers} viewers, {view:<9} {:.2} % of one core, {:.3} % each; {:.1} kB per second each; rss {:.1} MiB\n",
             share(self),
             more / viewers as f64,
             bytes as f64 / 1e3 / self.length.as_secs_f64() / viewers as f64,
@@ -76,8 +76,8 @@ impl Window {
     }
 }
 
-/// Waits until every collection that was sent has come as a span, or until nothing new came for a fifth of `patience`:
-/// not all of a storm's do, the daemon bounds the spans of one process.
+/// Waits until every sent collection has arrived as a span, or until nothing new has arrived for a fifth of `patience`.
+/// Not all collections of a burst arrive, because the daemon limits the spans of one process.
 pub(crate) fn drain(receiver: &Receiver, targets: &[Sent], patience: Duration) {
     let until = Instant::now() + patience;
     let arrived = || -> Vec<u64> {
@@ -102,7 +102,7 @@ fn spans_of(store: &Store, target: &Sent) -> u64 {
     received.map_or(0, |received| received.collections.len() as u64)
 }
 
-/// The whole report.
+/// The complete report.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     pub(crate) window: Window,
@@ -112,7 +112,7 @@ pub(crate) struct Report<'a> {
     pub(crate) store: &'a Store,
 }
 
-/// Sums over the processes.
+/// Sums over all processes.
 #[derive(Debug, Default)]
 struct Sums {
     sent: u64,
@@ -124,7 +124,7 @@ struct Sums {
     counted: i64,
     unexported: i64,
     events_lost: i64,
-    /// Processes of which a collection is missing, as a span or in the count.
+    /// Number of processes with a missing collection, as a span or in the count.
     short: u64,
 }
 
@@ -175,7 +175,7 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "received           {} requests, {} points of sums",
+            "received           {} requests, {} sum points",
             self.store.requests, self.store.metric_points
         )?;
         let sums = self.sums();
@@ -187,7 +187,7 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "  spans            {}, {} more not exported because of the rate, {} twice, {} children",
+            "  spans            {}, {} more not exported because of the rate limit, {} twice, {} children",
             sums.spans, sums.unexported, sums.twice, sums.children
         )?;
         writeln!(

@@ -1,18 +1,19 @@
-//! The same for an hour, with everything that goes wrong in one: a receiver that comes and goes, processes that come
-//! and go, and a daemon that is killed. Counts are exact and compared with those of the processes.
+//! Runs the load for an hour with all faults that can occur: a receiver that is temporarily unavailable, processes that
+//! start and exit, and a daemon that is killed. Counts are exact and compared with those of the processes.
 //!
 //! ```text
-//! steady half   the receiver refuses, answers UNAVAILABLE, takes and never answers; processes end and begin
-//!               -> every collection arrives, none twice but where an answer was lost
-//! killed half   the same, and the daemon is killed (SIGKILL) again and again, with its directory
-//!               -> what is missing lies around a kill and is a second or two each; nothing else
+//! steady half   the receiver refuses, answers UNAVAILABLE, accepts without an answer; processes exit and start
+//!               -> every collection arrives, and none twice except after a lost answer
+//! killed half   the same, and the daemon is killed (SIGKILL) repeatedly, with its directory
+//!               -> only collections around a kill are missing, one or two seconds per kill
 //! ```
 //!
-//! `outage`, instead: one outage of so many minutes, then the receiver is back while the load goes on.
+//! `outage` runs instead one outage of the given number of minutes; then the receiver is available again while the load
+//! continues.
 //!
-//! Memory is judged by its slope from the 31st minute of a half on, when all that is kept for half an hour is full
-//! (with 90 minutes or more; `outage` for an hour shows it as well), descriptors by their number at its beginning and
-//! end, the directory by what is left when everything has arrived.
+//! Memory is evaluated by its slope from the 31st minute of a half, when all data that is kept for 30 minutes has
+//! reached its full size (with 90 minutes or more; `outage` for an hour shows it, too). Descriptors are evaluated by
+//! their number at the start and the end, and the directory by its size after everything has arrived.
 
 mod account;
 pub(crate) mod outage;
@@ -31,9 +32,9 @@ use crate::receiver::{Mode, Receiver};
 use crate::targets::{self, Sent, Target};
 use crate::{Arguments, proc};
 
-/// How long each behaviour of the receiver lasts.
+/// Duration of each behaviour of the receiver.
 const BEHAVIOUR: Duration = Duration::from_secs(12);
-/// What the receiver does, again and again.
+/// Behaviours of the receiver, repeated in this order.
 const BEHAVIOURS: [Mode; 6] = [
     Mode::Up,
     Mode::Refusing,
@@ -42,25 +43,26 @@ const BEHAVIOURS: [Mode; 6] = [
     Mode::Up,
     Mode::Deaf,
 ];
-/// Between the end of one process and the beginning of another.
+/// Interval between two replacements of a process.
 const CHURN: Duration = Duration::from_secs(2);
-/// Between two looks at the daemon's memory.
+/// Interval between two samples of the daemon's memory.
 const SAMPLE: Duration = Duration::from_secs(5);
-/// How long the rest may take to arrive once everything is quiet: the receiver is back, and the queue drains.
+/// Maximum time for the remaining data to arrive after the load has stopped: the receiver is available, and the queue
+/// drains.
 const DRAIN: Duration = Duration::from_secs(180);
 
-/// Runs it.
+/// Runs both halves.
 ///
 /// # Errors
 ///
-/// When something is missing that no kill explains, when something came twice, when the daemon ends or keeps
-/// descriptors, or when a process fails.
+/// Data is missing that no kill explains, data arrived twice, the daemon exits or keeps descriptors, or a process
+/// fails.
 pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwsoak").tempdir()?;
     let half = Duration::from_secs_f64((minutes * 30.0).max(30.0));
     println!("{}", proc::machine());
     println!(
-        "{} processes, {} collections a second each, two halves of {:.0} s",
+        "{} processes, {} collections per second each, two halves of {:.0} s",
         arguments.targets,
         arguments.rate,
         half.as_secs_f64()
@@ -73,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Re
         soak.run(half, Some(half / u32::try_from(kills + 1).unwrap_or(u32::MAX)))?;
         fine &= soak.finish()?.print("killed half", kills);
     }
-    ensure!(fine, "a promise does not hold: see above");
+    ensure!(fine, "a requirement is not met: see above");
     Ok(())
 }
 
@@ -82,21 +84,21 @@ struct Soak<'a> {
     arguments: &'a Arguments,
     place: Place,
     targets: Vec<Target>,
-    /// Every pid that one of them had.
+    /// Pids of all processes so far.
     had: HashSet<u32>,
-    /// What processes counted that have ended.
+    /// Totals of processes that have exited.
     ended: Vec<Sent>,
     receiver: Receiver,
     daemon: Daemon,
     kills: Vec<Instant>,
     memory: Slope,
-    /// Descriptors when it began, and the most.
+    /// Number of descriptors at the start, and the maximum.
     descriptors: (usize, usize),
 }
 
 impl<'a> Soak<'a> {
     fn start(arguments: &'a Arguments, folder: &Path) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let receiver = Receiver::start()?;
         let place = Place {
             folder: folder.to_owned(),
@@ -158,7 +160,7 @@ impl<'a> Soak<'a> {
         Ok(())
     }
 
-    /// The oldest process ends, another one begins.
+    /// Replaces the oldest process by a new one.
     fn churn(&mut self) -> anyhow::Result<()> {
         let mut oldest = self.targets.remove(0);
         oldest.quiet()?;
@@ -194,7 +196,7 @@ impl<'a> Soak<'a> {
         self.daemon = self.place.start(&self.arguments.gcwatch);
     }
 
-    /// Everything becomes quiet, and what waits arrives.
+    /// Stops the load and waits for the remaining data.
     fn finish(mut self) -> anyhow::Result<Account> {
         println!();
         self.receiver.become_(Mode::Up)?;
@@ -206,7 +208,7 @@ impl<'a> Soak<'a> {
         }
         let until = Instant::now() + DRAIN;
         let mut last = (0, Instant::now());
-        // Until nothing comes any more: in the killed half not everything does.
+        // Wait until no more data arrives: in the killed half some data never does.
         while Instant::now() < until && last.1.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(200));
             let arrived = self.receiver.store().spans;
@@ -237,8 +239,8 @@ impl<'a> Soak<'a> {
     }
 }
 
-/// A process whose pid none had before: what arrived is known by it, and a host with much to do assigns all of them in
-/// minutes.
+/// Starts a process with a pid that no earlier process had: received data is identified by pid, and a busy host assigns
+/// all pids within minutes.
 fn target(arguments: &Arguments, folder: &Path, had: &mut HashSet<u32>) -> anyhow::Result<Target> {
     loop {
         let target = Target::start(folder, arguments)?;

@@ -11,7 +11,7 @@ use test_support::daemon::MARK;
 
 use crate::Arguments;
 
-/// A fake runtime. It ends with its standard input.
+/// A fake runtime. It exits when its standard input closes.
 #[derive(Debug)]
 pub(crate) struct Target {
     child: Child,
@@ -20,15 +20,15 @@ pub(crate) struct Target {
     read: String,
 }
 
-/// Totals of one target, as it reports them.
+/// Totals of one target, as reported by it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) pid: u32,
-    /// Collections written into sessions.
+    /// Collections that were written to sessions.
     pub(crate) sent: u64,
-    /// Collections for which the session's buffer had no room.
+    /// Collections that did not fit into the session's buffer.
     pub(crate) dropped: u64,
-    /// Sessions that were begun, short ones included.
+    /// Sessions that were started, including short ones.
     pub(crate) sessions: u64,
 }
 
@@ -57,7 +57,7 @@ impl Target {
         self.child.id()
     }
 
-    /// Stops its collections; [`Target::totals`] follows.
+    /// Stops the collections of the target. [`Target::totals`] follows.
     pub(crate) fn quiet(&mut self) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("standard input is closed")?;
         stdin
@@ -79,7 +79,7 @@ impl Target {
         })
     }
 
-    /// The next line that begins so; others are skipped.
+    /// Waits for the next line that starts with `begin`. Other lines are skipped.
     fn await_line(&mut self, begin: &str, until: Instant) -> anyhow::Result<String> {
         loop {
             while let Some((line, rest)) = self.read.split_once('\n') {
@@ -117,7 +117,7 @@ impl Drop for Target {
     }
 }
 
-/// Waits until every process has said this.
+/// Waits until every process has printed a line that starts with `line`.
 pub(crate) fn await_all(targets: &mut [Target], line: &str, patience: Duration) -> anyhow::Result<()> {
     let until = Instant::now() + patience;
     for target in targets {

@@ -18,7 +18,7 @@ const SUSPEND_BEGIN: u32 = 9;
 const FINALIZERS_END: u32 = 13;
 const FINALIZERS_BEGIN: u32 = 14;
 const GC_TRIGGERED: u32 = 35;
-/// How long after its collection a round of finalizers ends at the latest, nanoseconds.
+/// Maximum time between a collection and the end of its finalizer run, in nanoseconds.
 const LATEST: i64 = 20_000_000;
 
 /// An event of a collection.
@@ -28,16 +28,16 @@ struct Part {
     metadata_id: u32,
     capture_thread: u64,
     thread: u64,
-    /// Nanoseconds before the threads ran again; less than 0: after it.
+    /// Nanoseconds before the threads were resumed; negative after that.
     before_end: i64,
     payload: Vec<u8>,
 }
 
-/// One blocking collection, from the request for it to the restart of the threads, and its round of finalizers.
+/// One blocking collection, from its request to the restart of the threads, with its finalizer run.
 #[derive(Debug, Clone)]
 struct Unit {
     parts: Vec<Part>,
-    /// When the threads ran again, in the recording.
+    /// Time in the recording at which the threads were resumed.
     end: i64,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct TimedEvent {
     pub(crate) metadata_id: u32,
     pub(crate) capture_thread: u64,
     pub(crate) thread: u64,
-    /// Ticks.
+    /// Time in ticks.
     pub(crate) at: i64,
     pub(crate) payload: Vec<u8>,
 }
 
-/// The collections of a recording that can be replayed on their own, with the definitions of their events.
+/// The collections of a recording that can be replayed separately, with the definitions of their events.
 #[derive(Debug)]
 pub(crate) struct Template {
     header: TraceHeader,
@@ -61,7 +61,8 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Reads a recording and keeps the collections that are complete when replayed alone, by the own reconstruction.
+    /// Reads a recording and keeps the collections that gcwatch reconstructs completely if they are replayed
+    /// separately.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let packed = std::fs::read(path).with_context(|| format!("cannot read the recording {}", path.display()))?;
         let mut bytes = Vec::new();
@@ -79,7 +80,7 @@ impl Template {
         let mut header = None;
         let mut definitions: Vec<Metadata> = Vec::new();
         let mut trigger: Option<Part> = None;
-        // The thread that stops the others, and what came since.
+        // The thread that suspends the others, and the events since then.
         let mut open: Option<(u64, Vec<Part>)> = None;
         let mut units: Vec<Unit> = Vec::new();
         while let Some(item) = decoder.next_item()? {
@@ -103,7 +104,8 @@ impl Template {
                 payload: event.payload.to_vec(),
             };
             match part.event_id {
-                // Without its round, finalizers would seem to hang. It often begins or ends when the threads run again.
+                // Without the finalizer run, finalizers would seem to hang. It often starts or ends after the threads
+                // were resumed.
                 FINALIZERS_BEGIN | FINALIZERS_END if open.is_none() => {
                     if let Some(unit) = units.last_mut() {
                         unit.parts.push(Part {
@@ -147,17 +149,17 @@ impl Template {
             }
         }
         if template.units.is_empty() {
-            bail!("{}: no blocking collection in it is whole by itself", path.display());
+            bail!("{}: no blocking collection in it is complete by itself", path.display());
         }
         Ok(template)
     }
 
-    /// How many different collections there are.
+    /// Returns the number of different collections.
     pub(crate) fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// The header of a new stream of this process: `sync_ticks` (CLOCK_MONOTONIC) is the instant `unix_ms`.
+    /// Returns the header of a new stream of this process: `sync_ticks` (CLOCK_MONOTONIC) is the instant `system_time`.
     pub(crate) fn header(&self, pid: u32, sync_ticks: i64, system_time: nettrace::SystemTime) -> TraceHeader {
         TraceHeader {
             process_id: Some(pid),
@@ -167,12 +169,12 @@ impl Template {
         }
     }
 
-    /// The definitions that the events refer to.
+    /// Returns the definitions that the events refer to.
     pub(crate) fn definitions(&self) -> &[Metadata] {
         &self.definitions
     }
 
-    /// The collection with this number, ended at `end` ticks; it takes `longest` nanoseconds at most.
+    /// Returns the collection with the given number, which ends at `end` ticks and takes at most `longest` nanoseconds.
     pub(crate) fn collection(&self, number: u32, end: i64, longest: i64) -> Vec<TimedEvent> {
         let index = number as usize % self.units.len();
         let Some(unit) = self.units.get(index) else {
@@ -188,7 +190,8 @@ impl Template {
         };
         let events = unit.parts.iter().map(|part| {
             let mut payload = part.payload.clone();
-            // Count is the first field of both; the previous collection's number is the second of SuspendEEBegin.
+            // Count is the first field of both. The second field of SuspendEEBegin is the number of the previous
+            // collection.
             match part.event_id {
                 GC_START | GC_END => put(&mut payload, 0, number),
                 SUSPEND_BEGIN => put(&mut payload, 4, number.wrapping_sub(1)),
@@ -212,7 +215,7 @@ impl Template {
             encoder.metadata(definition)?;
         }
         let mut numbers = std::collections::HashMap::<u64, u32>::new();
-        // A number whose collection is the last unit.
+        // A number that selects the last unit.
         let number = (self.units.len() * 2 - 1) as u32;
         for event in self.collection(number, 1_000_000_000_000, i64::MAX) {
             let sequence = numbers.entry(event.capture_thread).or_default();
@@ -239,7 +242,7 @@ impl Template {
 }
 
 impl TimedEvent {
-    /// The event with its number among those of its capture thread.
+    /// Returns the event with its number among the events of its capture thread.
     pub(crate) fn record(&self, sequence: u32, is_sorted: bool) -> EventRecord<'_> {
         EventRecord {
             metadata_id: self.metadata_id,

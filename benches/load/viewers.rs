@@ -1,4 +1,4 @@
-//! Pages that are open: what the daemon pays for those who look.
+//! Open pages, to measure the cost of viewers for the daemon.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-/// Connections that follow a view and take every event at once, until this is dropped.
+/// Connections that follow a view and read every event immediately, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Viewers {
     streams: Vec<TcpStream>,
@@ -15,7 +15,7 @@ pub(crate) struct Viewers {
 }
 
 impl Viewers {
-    /// `number` of them follow the view; the next one of these at each of its queries.
+    /// Opens `number` connections that follow the queries in turn.
     pub(crate) fn open(address: SocketAddr, number: usize, queries: &[String]) -> anyhow::Result<Self> {
         let mut viewers = Self {
             streams: Vec::new(),
@@ -37,7 +37,7 @@ impl Viewers {
         Ok(viewers)
     }
 
-    /// Ends them, and returns the bytes that they were sent.
+    /// Closes the connections and returns the number of bytes that they received.
     pub(crate) fn close(mut self) -> u64 {
         for stream in &self.streams {
             let _it_ended_before = stream.shutdown(std::net::Shutdown::Both);
@@ -47,7 +47,7 @@ impl Viewers {
     }
 }
 
-/// Takes everything until the connection ends.
+/// Reads until the connection ends.
 fn bytes(mut reader: BufReader<TcpStream>) -> u64 {
     let mut taken = 0;
     loop {

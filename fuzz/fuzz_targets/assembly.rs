@@ -1,4 +1,4 @@
-//! Any bytes as the file of an assembly: it has static fields, or none.
+//! Parses any bytes as the file of an assembly, which has static fields or none.
 #![no_main]
 
 use clr_heap::metadata::statics;

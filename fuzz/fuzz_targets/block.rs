@@ -1,12 +1,12 @@
-//! Any bytes as the events of a block: in every layout it ends; in a stream the events delivered are those of the
-//! block.
+//! Parses any bytes as the events of a block. Parsing ends in every layout, and a stream delivers exactly the events of
+//! the block.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use nettrace::blob::{Blobs, HeaderLayout};
 use nettrace::{Decoder, Item, Options, Order};
 
-/// A V4 stream with the definition of id 1 and one block with this content.
+/// Builds a V4 stream with the definition of id 1 and one block with the given content.
 fn stream(content: &[u8]) -> Vec<u8> {
     let mut out = b"Nettrace\x14\0\0\0!FastSerialization.1".to_vec();
     let trace = [&[0; 24][..], &1_i64.to_le_bytes(), &8_u32.to_le_bytes(), &[0; 12]].concat();

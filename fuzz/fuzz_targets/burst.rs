@@ -1,4 +1,4 @@
-//! Any bytes as the stream of a burst: they are read as far as they are a stream, and reported in every form.
+//! Reads any bytes as the stream of a burst, up to the first damage, and reports the result in every format.
 #![no_main]
 
 use clr_evidence::burst::{Burst, Origin, Weight};

@@ -1,10 +1,11 @@
-//! Any bytes as the payload of any event: it decodes or is refused, and what decodes can be shown.
+//! Decodes any bytes as the payload of any event. The payload is decoded or refused, and decoded payloads can be
+//! displayed.
 #![no_main]
 
 use clr_gc::event::{self, ClrEvent, Fields, Kind, Layout, PointerSize, Value};
 use libfuzzer_sys::fuzz_target;
 
-/// Asks for every field, down to the rows.
+/// Reads every field, including rows.
 fn show(fields: &dyn Fields) -> usize {
     let mut length = 0;
     fields.fields(&mut |name, value| {
@@ -21,7 +22,7 @@ fn show(fields: &dyn Fields) -> usize {
     length
 }
 
-// The first three bytes choose the event, its version (255: none) and the pointer size.
+// The first three bytes select the event, its version (255 for none) and the pointer size.
 fuzz_target!(|input: &[u8]| {
     let [kind, version, pointer, payload @ ..] = input else {
         return;

@@ -1,4 +1,4 @@
-//! Any bytes as the stream of a heap dump: it is refused, or described in every form.
+//! Reads any bytes as the stream of a heap dump, which is refused, or described in every format.
 #![no_main]
 
 use clr_heap::reading::{DumpReading, Want};

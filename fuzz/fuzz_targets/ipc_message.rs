@@ -1,5 +1,5 @@
-//! Any bytes as diagnostics messages: frames, requests, answers, process infos, environments, advertisements. No panic,
-//! and what is decoded whole encodes to something that decodes to the same.
+//! Decodes any bytes as diagnostics messages: frames, requests, answers, process infos, environments, advertisements.
+//! Decoding does not panic, and a fully decoded message round-trips unchanged.
 #![no_main]
 
 use dotnet_diagnostics::message::{
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
             && let Ok(encoded) = request.encode()
         {
             let Ok(Progress::Complete { frame, .. }) = decode_frame(&encoded) else {
-                panic!("a request that was encoded is no frame");
+                panic!("an encoded request is not a frame");
             };
             assert_eq!(Request::decode(frame), Ok(request));
         }

@@ -1,11 +1,11 @@
-//! Any bytes as a definition: what can be read can be written and read again.
+//! Parses any bytes as a definition. A parsed definition round-trips unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, TraceHeader};
 
-/// The definition as it comes out of a stream that it was written to; `None` when it cannot be written.
+/// Writes a definition to a stream and reads it back. Returns `None` if it cannot be written.
 fn again(metadata: &Metadata, format: Format) -> Option<Metadata> {
     let header = TraceHeader {
         format,
@@ -25,7 +25,7 @@ fn again(metadata: &Metadata, format: Format) -> Option<Metadata> {
     decoder.push(&encoder.finish().ok()?);
     decoder.finish();
     let mut found = None;
-    while let Some(item) = decoder.next_item().expect("what was written can be read") {
+    while let Some(item) = decoder.next_item().expect("a written stream can be read") {
         if let Item::Event(event) = item {
             found = Some(event.metadata.clone());
         }
@@ -36,7 +36,7 @@ fn again(metadata: &Metadata, format: Format) -> Option<Metadata> {
 
 fuzz_target!(|input: &[u8]| {
     if let Ok(mut metadata) = Metadata::read_v4(input, 0) {
-        // Uncompressed headers have 31 bits for an id; 0 is no opcode.
+        // Uncompressed headers have 31 bits for an id, and opcode 0 means no opcode.
         metadata.opcode = metadata.opcode.filter(|opcode| *opcode != 0);
         if let Some(again) = again(&metadata, Format::V4) {
             assert_eq!(again, metadata);

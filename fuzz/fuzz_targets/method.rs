@@ -1,5 +1,5 @@
-//! Any bytes as the payloads of the events of methods, modules and the process, and any text as the names of a method
-//! and a type: they decode or are refused, methods do not overlap, and every name can be shown.
+//! Decodes any bytes as the payloads of events of methods, modules and the process, and any text as the names of a
+//! method and a type. Payloads are decoded or refused, methods do not overlap, and every name can be displayed.
 #![no_main]
 
 use clr_evidence::budget::Budget;

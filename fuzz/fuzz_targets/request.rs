@@ -1,11 +1,11 @@
-//! Any bytes as the payload of a bridged event: a request, or none.
+//! Decodes any bytes as the payload of a bridged event, which is a request or not.
 #![no_main]
 
 use gc_requests::payload::{Ended, MAX_PATH_CHARS};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    // Past the names of source and event, which chance does not find.
+    // Prepend the names of source and event, which random input does not find.
     let names = ["Microsoft.AspNetCore", "Microsoft.AspNetCore.Hosting.EndRequest"];
     let mut payload: Vec<u8> = Vec::new();
     for name in names {

@@ -1,5 +1,5 @@
-//! Any text as an expression of a rule: it is read or refused, with mistakes that lie in it; what is read can be
-//! evaluated.
+//! Parses any text as the expression of a rule. The text is parsed, or refused with the positions of its mistakes; a
+//! parsed expression can be evaluated.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use rule_language::compile::{Names, Wanted, compile, parse_macro};
 
 fuzz_target!(|text: &str| {
     let mut macros = BTreeMap::new();
-    // The text itself is a macro too: one that may use itself.
+    // The text itself is also a macro, which can refer to itself.
     let texts = [("full", "gc.generation == 2 && gc.blocking"), ("self", text)];
     for (name, text) in texts {
         if let Ok(known) = parse_macro(text) {

@@ -1,5 +1,5 @@
-//! Any text as a file of rules, and as one that changes rules. No panic, no abort; what is refused is refused with
-//! places in the file.
+//! Loads any text as a rule file, and as a file that overrides rules. Loading neither panics nor aborts, and a refusal
+//! has positions in the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as a stream, and whole streams with some bytes changed: an end, no panic, the same for every piece size.
+//! Reads any bytes as a stream, and complete streams with some changed bytes. Reading ends without a panic, with the
+//! same result for every piece size.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +7,7 @@ use nettrace::encode::{Encoder, EventRecord, Label, ThreadRecord};
 use nettrace::limits::Limits;
 use nettrace::{Decoder, Ending, Error, Format, Item, Metadata, Options, Order, Stats, TraceHeader};
 
-/// A stream with every kind of block.
+/// Builds a stream with every kind of block.
 fn whole(format: Format, compressed: bool) -> Option<Vec<u8>> {
     let header = TraceHeader {
         format,
@@ -67,7 +68,7 @@ fn whole(format: Format, compressed: bool) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-/// What a stream comes to: a sum over the items, the counts, the end.
+/// The result of reading a stream: a checksum of the items, the counts, and the end.
 #[derive(Debug, PartialEq)]
 struct Delivered {
     sum: u64,
@@ -117,7 +118,7 @@ fn read(bytes: &[u8], piece: usize, how: u8) -> Delivered {
                 false
             }
             Ok(None) => true,
-            // It counts as many bytes as there are.
+            // The error contains the number of available bytes, which depends on the pieces.
             Err(Error::NotNettrace { .. }) => break Some(Error::NotNettrace { start: Vec::new() }),
             Err(error) => break Some(error),
         };
@@ -131,7 +132,7 @@ fn read(bytes: &[u8], piece: usize, how: u8) -> Delivered {
             }
         }
     };
-    // How many bytes were there when the end was found differs with the size of the pieces.
+    // The number of bytes at which the end was found depends on the size of the pieces.
     let mut stats = *decoder.stats();
     (stats.bytes, stats.trailing_bytes) = (0, 0);
     assert!(stats.delivered + stats.uninteresting + stats.unknown_metadata == stats.events);
@@ -153,16 +154,16 @@ fuzz_target!(|input: &[u8]| {
         Format::V6 { minor: 0 }
     };
     let bytes = match kind >> 1 & 3 {
-        // As they are.
+        // The bytes themselves.
         0 => rest.to_vec(),
-        // After a whole stream without its end.
+        // A complete stream without its end, followed by the bytes.
         1 => {
             let mut bytes = whole(format, kind & 8 == 0).unwrap_or_default();
             bytes.truncate(bytes.len().saturating_sub(if format == Format::V4 { 1 } else { 4 }));
             bytes.extend(rest);
             bytes
         }
-        // Instead of some bytes of it.
+        // A complete stream in which the bytes replace some bytes.
         _ => {
             let mut bytes = whole(format, kind & 8 == 0).unwrap_or_default();
             for change in rest.chunks_exact(3) {

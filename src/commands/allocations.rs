@@ -1,4 +1,4 @@
-//! `gcwatch allocations`: who allocates in a process.
+//! `gcwatch allocations`: finds the code that allocates in a process.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -20,26 +20,26 @@ use crate::commands::output::{Output, say};
 use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
 use report::allocations as report;
 
-/// How long it watches unless asked otherwise.
+/// Default duration of a burst.
 const TIME: Duration = Duration::from_secs(5);
-/// An output that is compared; one has a few MB.
+/// Maximum size of an output to compare, in bytes. An output usually has a few MB.
 const MAX_OUTPUT_BYTES: u64 = 256 << 20;
 
-/// The first record.
+/// The first record of the output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "allocations")]
 struct AllocationsRecord<'a> {
     #[serde(flatten)]
     facts: &'a Facts,
     method: Method,
-    /// Of all: `samples`, `estimate`, `low`, `high`.
+    /// Totals: `samples`, `estimate`, `low`, `high`.
     #[serde(flatten)]
     total: Amount,
-    /// Samples whose type or stack had no place.
+    /// Number of samples whose type or stack did not fit into the tables.
     without_place: u64,
 }
 
-/// Runs the command. `false`: not all of it could be done, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete, which was reported.
 pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     if let Some(AllocationsCommand::Diff(args)) = &args.command {
         return compare(args);
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     let Some((gathered, output)) = gathered else {
         return Ok(true);
     };
-    // Of a process that allocates little none is an answer; a recording without them says nothing.
+    // For a process that allocates little, no samples are a valid answer. A recording without samples is not.
     if gathered.facts.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
         say(format_args!(
             "{} has no allocation events; record them with `gcwatch record --profile gc-verbose`, or keep a burst with \
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     if gathered.facts.stopped_by == StoppedBy::PinnedObjects {
         say(format_args!(
             "{} has more than {MAX_PINNED_FOR_VERBOSE} pinned objects, each of which is an event of every collection \
-             while this goes on: the burst was ended; --force goes on",
+             during the burst: the burst was stopped; --force continues anyway",
             gathered.facts.name
         ));
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     Ok(write(&gathered, output, args)? && !is_refused)
 }
 
-/// Which session the runtime is asked for.
+/// Returns the session to request from the runtime.
 fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
     if asked.major().is_some_and(|major| major >= SAMPLES_SINCE) {
         return Ok(Question::Allocations);
@@ -79,9 +79,9 @@ fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
             .as_deref()
             .map_or(String::new(), |version| format!(" (.NET {version})"));
         anyhow::bail!(
-            "process {}{version} cannot sample allocations: that is in .NET {SAMPLES_SINCE} and later. --tick opens a \
-             Verbose session instead: it costs an allocating process 10-15 % while it lasts, every pinned object is an \
-             event of every collection, and its estimates are biased",
+            "process {}{version} cannot sample allocations: this requires .NET {SAMPLES_SINCE} or later. --tick opens \
+             a Verbose session instead: it costs an allocating process 10-15 % during the burst, every pinned object \
+             is an event of every collection, and its estimates are biased",
             asked.process.pid
         );
     }
@@ -110,7 +110,7 @@ fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &Allocat
         EvidenceFormat::Pprof => {
             let facts = &gathered.facts.of_burst;
             let time = facts.window.length().unwrap_or(0);
-            // When a recording was made is not known here.
+            // The time of a recording is unknown here.
             let began = gathered.facts.pid.map(|_| now_unix_ns().saturating_sub(time));
             let began = began.and_then(|began| i64::try_from(began).ok());
             let profile = pprof::encode(&burst.stacked(), facts, began, allocations.method == Method::Tick);
@@ -150,10 +150,10 @@ fn read(file: &Path) -> anyhow::Result<diff::Output> {
         .with_context(|| format!("cannot read {name}"))?
         .len();
     if length > MAX_OUTPUT_BYTES {
-        anyhow::bail!("{name} has {length} bytes: that is no output of `gcwatch allocations`");
+        anyhow::bail!("{name} has {length} bytes: it is not an output of `gcwatch allocations`");
     }
     let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => anyhow::anyhow!("{name} is no text; give two outputs of --format ndjson"),
+        io::ErrorKind::InvalidData => anyhow::anyhow!("{name} is not a text file; pass two ndjson outputs"),
         _ => anyhow::anyhow!("cannot read {name}: {error}"),
     })?;
     diff::Output::read(&text).with_context(|| name.to_string())

@@ -35,8 +35,8 @@ use report::intervals::{Interval, Intervals};
 use report::table::wrapped;
 use report::{account, anomalies, collections, csv, memory, requests, summary};
 
-/// Runs the command. `false`: a recording could not be read, which was reported, or an alert is as severe as
-/// `--fail-on`.
+/// Runs the command. Returns `false` if a recording could not be read, which was reported, or if an alert is at least
+/// as severe as `--fail-on`.
 pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     let is_csv = args.format == Some(AnalyzeFormat::Csv);
     let format = match args.format {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     Ok(fine)
 }
 
-/// A line of CSV for each collection.
+/// Writes a line of CSV for each collection.
 fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<bool> {
     let Some(recording) = read(file, SCOPE) else {
         return Ok(false);
@@ -90,7 +90,7 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
     let Some(recording) = read(file, SCOPE) else {
         return Ok(false);
     };
-    // Without a header there was no stream; a recording that was cut before it is reported as such.
+    // Without a header, there is no stream. A recording that was cut before its header is reported as cut.
     let is_stream = recording.header.is_some() || recording.error.is_none();
     let reviews = reviews(rules, &recording);
     let passes = reviews.iter().flatten().all(|review| passes(args, review));
@@ -157,7 +157,7 @@ fn table(
         let title: Vec<String> = title.into_iter().flatten().collect();
         writeln!(out, "\n{}", title.join(" · "))?;
         if !recording.has_gc_events {
-            let text = "no event of a collection: nothing was collected, or the session did not ask for such events \
+            let text = "no collection events: no collection took place, or the session did not request such events \
                         (provider Microsoft-Windows-DotNETRuntime, keyword 0x1)";
             writeln!(out, "{}", wrapped(text, 0))?;
             continue;
@@ -170,7 +170,7 @@ fn table(
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         let stopped = &history.totals.stopped;
         let account = AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns));
-        account::write(out, "what it was stopped for", &account)?;
+        account::write(out, "stopped time by cause", &account)?;
         summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
             memory::write(out, &format!("after GC {number}"), &ledger)?;
@@ -187,7 +187,7 @@ fn table(
     Ok(())
 }
 
-/// The collections selected by the arguments, in the requested order.
+/// Returns the collections that the arguments select, in the requested order.
 fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<(&'h Collection, Interval)> {
     let mut chosen: Vec<(&Collection, Interval)> = Intervals::of(&history.collections)
         .filter(|(collection, _)| within(collection.start, args))
@@ -205,17 +205,17 @@ fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<(&'h Colle
 
 fn within(at: Option<i64>, args: &AnalyzeArgs) -> bool {
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    // A collection without a start is only reported without --from and --to.
+    // A collection without a start is reported only without --from and --to.
     args.from.is_none_or(|from| at.is_some_and(|at| at >= ns(from)))
         && args.to.is_none_or(|to| at.is_some_and(|at| at < ns(to)))
 }
 
-/// GCStart as RFC 3339.
+/// Returns the time of GCStart in RFC 3339.
 fn start_time(recording: &Recording, collection: &Collection) -> Option<String> {
     rfc3339(recording.header.as_ref()?, collection.start?)
 }
 
-/// An instant of the stream as RFC 3339.
+/// Converts an instant of the stream to RFC 3339.
 pub(crate) fn rfc3339(header: &TraceHeader, at: i64) -> Option<String> {
     let ns = header.unix_ns_of_offset(at)?;
     jiff::Timestamp::from_nanosecond(ns).ok().map(|time| time.to_string())

@@ -1,4 +1,4 @@
-//! `gcwatch callers`: who makes a process collect.
+//! `gcwatch callers`: finds the code that triggers collections in a process.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::commands::cli::{CallersArgs, EvidenceFormat};
 use evidence::burst::Question;
 use report::callers as report;
 
-/// How long it watches unless asked otherwise.
+/// Default duration of a burst.
 const TIME: Duration = Duration::from_secs(10);
 
-/// The first record.
+/// The first record of the output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "callers")]
 struct CallersRecord<'a> {
@@ -23,15 +23,15 @@ struct CallersRecord<'a> {
     triggers: u64,
     collections: u64,
     stopped_ns: Option<i64>,
-    /// Stops that no request led to: the runtime does not say whose (`GC.RefreshMemoryLimit`).
+    /// Number of suspensions without a request. The runtime does not report their cause (`GC.RefreshMemoryLimit`).
     unasked_stops: u64,
     unasked_stopped_ns: Option<i64>,
 }
 
-/// Runs the command. `false`: not all of it could be done, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete, which was reported.
 pub(crate) fn run(args: &CallersArgs) -> anyhow::Result<bool> {
     if args.burst.format == Some(EvidenceFormat::Pprof) {
-        anyhow::bail!("callers have no pprof profile; use folded or svg");
+        anyhow::bail!("callers cannot be written as a pprof profile; use folded or svg");
     }
     let gathered = gather(&args.subject, &args.burst, TIME, |_| Ok(Question::Callers))?;
     let Some((gathered, mut output)) = gathered else {

@@ -1,4 +1,4 @@
-//! `gcwatch completions`: the script that completes gcwatch's arguments in a shell.
+//! `gcwatch completions`: prints the completion script for a shell.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use crate::commands::cli::{Cli, CompletionsArgs};
 
 pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<bool> {
-    // Written at once: the generator panics where its writer fails, as a closed pipe does.
+    // Write the script in one piece: the generator panics if its writer fails, for example on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "gcwatch", &mut script);
     let mut stdout = std::io::stdout();

@@ -1,4 +1,4 @@
-//! `gcwatch demo`: replays recordings as if their processes ran here now.
+//! `gcwatch demo`: replays recordings as if their processes were running here now.
 
 use std::io::{Cursor, IsTerminal as _};
 use std::time::Duration;
@@ -30,13 +30,14 @@ use targets::host::clocks;
 use targets::host::now;
 use web::options::WebOptions;
 
-/// Longest interval of metrics, shorter than the daemon's default: a demonstration is watched for less than a minute.
+/// Maximum interval between metrics. It is shorter than the daemon's default, because a demonstration is watched for
+/// less than a minute.
 const METRICS_EVERY: Duration = Duration::from_secs(5);
 
-/// Limit of rows per second, so that they can be read.
+/// Maximum number of rows per second, so that users can read them.
 const ROWS_PER_SECOND: u32 = 8;
 
-/// Width of the column with the service.
+/// Width of the service column.
 const SERVICE_WIDTH: usize = 15;
 
 /// One process of the demonstration, with its recording.
@@ -44,11 +45,12 @@ struct Role {
     service: &'static str,
     what: &'static str,
     recording: &'static [u8],
-    /// What is kept at the end of a round is kept in all later ones.
+    /// Whether the heap that is left at the end of a round is added to all later rounds.
     leaks: bool,
 }
 
-/// Rounds after which a process that leaks ends, and another one begins: six minutes. The rules have found it by then.
+/// Number of rounds after which a leaking process ends and another one starts: six minutes. By then the rules have
+/// found the leak.
 const ROUNDS_OF_A_LEAK: u32 = 60;
 
 /// Recordings of real processes, from tests/recordings.
@@ -61,7 +63,7 @@ const ROLES: [Role; 6] = [
     },
     Role {
         service: "demo-near-limit",
-        what: ".NET 10 just below its heap limit: compacting collections all the time",
+        what: ".NET 10 just below its heap limit: continuous compacting collections",
         recording: include_bytes!("../../tests/recordings/net10b-nearlimit.nettrace.gz"),
         leaks: false,
     },
@@ -79,7 +81,7 @@ const ROLES: [Role; 6] = [
     },
     Role {
         service: "demo-batch",
-        what: ".NET 10, a batch: busy all the time, and no reason for an alert",
+        what: ".NET 10, a batch job: continuously busy, without a reason for an alert",
         recording: include_bytes!("../../tests/recordings/rules/net10-batch.nettrace.gz"),
         leaks: false,
     },
@@ -91,25 +93,25 @@ const ROLES: [Role; 6] = [
     },
 ];
 
-/// Runs the command until Ctrl-C: on a terminal as `gcwatch top`, else as lines.
+/// Runs the command until Ctrl-C, as `gcwatch top` on a terminal, otherwise as lines.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
     };
     let mut options = super::run::options(&loaded.config);
-    // With a login or TLS, its own listener would have to be asked as anybody else's.
+    // With a login or TLS, this command would need credentials for its own listener.
     let is_open = options.listen.is_some() && options.web == WebOptions::default();
     let on_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let is_top = is_open && on_terminal && args.rounds.is_none();
     if is_top {
-        // Lines of a log would be written over the picture.
+        // Log lines would overwrite the picture.
         loaded.warnings.iter().for_each(say);
     } else {
         super::run::log_lines(&loaded)?;
     }
     super::replay::without_notifications(&mut options);
     if !loaded.config.names_otlp() {
-        // Where nobody asked for it, nobody listens.
+        // Without a configured receiver, there is no receiver to send to.
         let otlp = &mut options.otlp;
         (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
     }
@@ -140,7 +142,7 @@ async fn demo(options: Options, rounds: Option<u32>, is_top: bool) -> anyhow::Re
     }
     let counts = services.pipeline.counts();
     let exporter = services.exporter.clone();
-    // Without a receiver everything is dropped, which does not matter in a demonstration.
+    // Without a receiver, all items are dropped, which is acceptable in a demonstration.
     services.close().await;
     let collections = counts.collections;
     say(if is_exported {
@@ -154,7 +156,7 @@ async fn demo(options: Options, rounds: Option<u32>, is_top: bool) -> anyhow::Re
     Ok(true)
 }
 
-/// Plays all recordings, until a signal or for so many rounds; `row` gets what can be shown.
+/// Plays all recordings until a signal or for `rounds` rounds. `row` receives the collections that can be shown.
 async fn play(
     services: &Services,
     options: &Options,
@@ -205,7 +207,7 @@ fn where_to_look(options: &Options, services: &Services) {
     }
 }
 
-/// Replays one recording in a loop; the numbers of its collections continue to rise.
+/// Replays one recording in a loop. The numbers of its collections continue to rise.
 async fn act(
     role: &'static Role,
     pipeline: Pipeline,
@@ -253,7 +255,7 @@ async fn act(
                     last = Some(bytes);
                     keep(collection, kept);
                 }
-                // A slow terminal skips rows; the pipeline gets every collection.
+                // A slow terminal skips rows; the pipeline receives every collection.
                 let _skipped_when_full = seen.try_send((role.service, (**collection).clone()));
             }
             let key = ProcessKey {
@@ -270,7 +272,7 @@ async fn act(
     stage.end();
 }
 
-/// What earlier rounds have left behind is in generation 2.
+/// Adds the bytes left by earlier rounds to generation 2.
 fn keep(collection: &mut Collection, bytes: u64) {
     let is_full = collection.generation == Some(2);
     let old = &mut collection.heap[2];

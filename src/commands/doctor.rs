@@ -1,6 +1,7 @@
-//! `gcwatch doctor`: one verdict with its reason and remedy for every process that looks like .NET or was expected.
+//! `gcwatch doctor`: one verdict with its reason and remedy for every process that is probably a .NET process or is
+//! expected.
 //!
-//! It queries processes and starts no session, so it can run beside the daemon at any time.
+//! The command queries processes and starts no session, so it can run alongside the daemon at any time.
 
 mod expected;
 mod own;
@@ -26,7 +27,7 @@ use report::doctor::{Diagnosis, Report, StaleRecord};
 use targets::eligibility::{Eligibility, eligibility, names_something};
 use targets::options::TargetOptions;
 
-/// Runs the command. `false`: a process needs attention.
+/// Runs the command. Returns `false` if a process needs attention.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
@@ -51,22 +52,22 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     Ok(report.is_ok())
 }
 
-/// A process with what discovery and the configuration know of it.
+/// A process, with the results of discovery and configuration.
 #[derive(Debug)]
 struct Looked {
     process: Process,
     eligibility: Eligibility,
-    /// Its architecture, if its program is for another machine.
+    /// Architecture of the program, if it is for another machine.
     foreign: Option<String>,
 }
 
-/// What became of a look at a process.
+/// Result of the check of a process.
 #[derive(Debug)]
 struct Diagnosed {
     diagnosis: Diagnosis,
-    /// The filters of the configuration that match it.
+    /// Filters of the configuration that match the process.
     meant_by: Vec<usize>,
-    /// Where its socket is.
+    /// Path of the socket.
     socket: Option<PathBuf>,
 }
 
@@ -107,7 +108,7 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
     Ok(report)
 }
 
-/// A scan with the sockets of the configuration, and the paths of those that do not respond.
+/// Returns a scan with the sockets of the configuration, and the paths of sockets that do not respond.
 async fn scan(options: &TargetOptions) -> (Scan, Vec<PathBuf>) {
     let (mut sockets, mut hung) = (Vec::new(), Vec::new());
     for path in &options.sockets {
@@ -124,7 +125,7 @@ async fn scan(options: &TargetOptions) -> (Scan, Vec<PathBuf>) {
     (scan, hung)
 }
 
-/// Checks the processes behind sockets in `targets.sockets` that are not in our `/proc`.
+/// Checks the processes behind sockets in `targets.sockets` that are not in gcwatch's `/proc`.
 async fn named(
     scan: &Scan,
     options: &TargetOptions,
@@ -165,7 +166,7 @@ async fn named(
     Ok(())
 }
 
-/// The verdict on a process. `None`: it is not .NET and not expected.
+/// Returns the verdict on a process, or `None` if it is neither .NET nor expected.
 async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<Diagnosed> {
     let looking = look({
         let scan = scan.clone();
@@ -184,7 +185,7 @@ async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> 
     })
 }
 
-/// Inspects a process; blocking. `Ok(None)`: it is not .NET and not expected.
+/// Inspects a process. Blocks the calling thread. Returns `Ok(None)` if it is neither .NET nor expected.
 fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<Looked>, Error> {
     let process = scan.inspect(pid)?;
     if process.evidence.is_none() && !asked && options.include.is_empty() {
@@ -204,7 +205,8 @@ fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result
     }))
 }
 
-/// Sockets in `/tmp` and gcwatch's own `TMPDIR` that no process owns; blocking. `used`: those of the processes.
+/// Returns the sockets in `/tmp` and gcwatch's own `TMPDIR` that no process owns. Blocks the calling thread. `used`
+/// contains the sockets of the processes.
 fn stale(used: &HashSet<PathBuf>) -> Vec<StaleRecord> {
     let record = |socket: StaleSocket| StaleRecord {
         path: shown(&socket.path.display().to_string()),

@@ -1,4 +1,4 @@
-//! `gcwatch events`: every decoded event of a recording with its fields.
+//! `gcwatch events`: lists every decoded event of a recording with its fields.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +16,7 @@ use report::summary;
 use report::table::FAINT;
 use strict_yaml::check::nearest;
 
-/// Runs the command. `false`: the recording could not be read, which was reported.
+/// Runs the command. Returns `false` if the recording could not be read, which was reported.
 pub(crate) fn run(args: &EventsArgs) -> anyhow::Result<bool> {
     let Some(mut source) = opened(Source::open(&args.file)) else {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! Looking at processes from a command, within a limit of time: their files may be on any file system, even one that
-//! the process provides.
+//! Checks processes with a timeout. The files of a process can be on any file system, even on one that the process
+//! provides.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// Limit of looks at once. One that does not return keeps its thread until the command ends, and counts no more.
+/// Maximum number of concurrent checks. A check that does not return keeps its thread until the command ends, but no
+/// longer counts.
 const AT_ONCE: usize = 64;
 
-/// What `looking`, which may block, returns; [`Reason::Silent`] when it has not in time, [`Reason::Failed`] when it
-/// panicked.
+/// Runs `looking`, which can block, and returns its result. The obstacle is [`Reason::Silent`] after a timeout, and
+/// [`Reason::Failed`] after a panic.
 pub(crate) async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, Obstacle> {
     match timeout(LOOK_WITHIN, spawn_blocking(looking)).await {
         Ok(Ok(found)) => Ok(found),
@@ -28,7 +29,7 @@ pub(crate) async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send +
     }
 }
 
-/// What is found of each process, in no order.
+/// Runs a check for each process and returns the results in no particular order.
 pub(crate) async fn each<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     pids: Vec<u32>,
     looking: impl Fn(u32) -> F,
@@ -47,20 +48,20 @@ pub(crate) async fn each<T: Send + 'static, F: Future<Output = T> + Send + 'stat
     }
 }
 
-/// What the runtime of a process answers.
+/// Queries the runtime of a process.
 pub(crate) async fn ask(process: &Process, within: Duration) -> Result<Option<ProcessInfo>, Obstacle> {
     let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
     let client = Client::with_deadlines(endpoint, Deadlines::uniform(within));
     client.probe().await.map_err(|error| error.obstacle())
 }
 
-/// The first number of a runtime's version.
+/// Returns the major number of a runtime version.
 pub(crate) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// The version of its runtime. The answer of a process is not trusted; .NET Core 3.x does not report its version: the
-/// directory of its library has it.
+/// Returns the version of the runtime. The answer of a process is not trusted. .NET Core 3.x does not report its
+/// version; it is in the directory of its library.
 pub(crate) fn runtime_version(process: &Process, info: Option<ProcessInfo>) -> Option<String> {
     let answered = info.and_then(|info| info.runtime_version);
     answered.map(|version| shown(&version)).or_else(|| {

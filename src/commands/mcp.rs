@@ -1,4 +1,4 @@
-//! `gcwatch mcp`: answers for agents over standard input and output.
+//! `gcwatch mcp`: answers agents over standard input and output.
 
 mod child;
 
@@ -19,7 +19,7 @@ use mcp::server::{Offer, Server};
 use mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record};
 use recording::source::Source;
 
-/// The longest line of a client. A longer one is dropped.
+/// Maximum length of a line from a client. A longer line is dropped.
 const MOST_LINE_BYTES: usize = 1 << 20;
 
 /// Runs the command until its standard input ends.
@@ -45,48 +45,48 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
         let transport = AsyncRwTransport::new(tokio::io::stdin(), tokio::io::stdout());
         let transport = transport.with_max_line_length(MOST_LINE_BYTES);
         let serving = Server::new(records, offer).serve(transport).await;
-        let serving = serving.context("no client of the Model Context Protocol speaks on standard input")?;
+        let serving = serving.context("standard input is not from a client of the Model Context Protocol")?;
         serving.waiting().await.context("serving ended")
     });
-    // A thread may wait for standard input.
+    // A thread can be blocked on standard input.
     runtime.shutdown_background();
     served.map(|_| true)
 }
 
-/// Where answers over stdio come from.
+/// The data sources for answers over standard input and output.
 struct Stdio {
-    /// `None`: recordings alone.
+    /// `None` if only recordings are served.
     listener: Option<Listener>,
     files: Vec<PathBuf>,
-    /// One recording or command at a time.
+    /// Limits the work to one recording or command at a time.
     turn: Semaphore,
 }
 
 impl Stdio {
-    /// The listener, and its answer.
+    /// Queries the listener.
     async fn get(&self, path: &str) -> Result<(u16, Vec<u8>), Refusal> {
         let Some(listener) = &self.listener else {
             return Err(Refusal::new(
-                "no daemon is asked: this server was begun with recordings",
-                "ask `recording`; `gcwatch mcp` without files asks the daemon",
+                "this server was started with recordings and does not query a daemon",
+                "use `recording`; `gcwatch mcp` without files queries the daemon",
             ));
         };
         listener.get(path).await.map_err(|why| {
             Refusal::new(
                 format!("{}: {why}", listener.address),
-                "start `gcwatch run`, or begin `gcwatch mcp` with --connect URL; `recording` works without a daemon",
+                "start `gcwatch run`, or start `gcwatch mcp` with --connect URL; `recording` works without a daemon",
             )
         })
     }
 
-    /// Does what takes time on another thread, one after the other.
+    /// Runs slow work on another thread, one job after the other.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let _turn = self.turn.acquire().await;
         let done = spawn_blocking(work).await;
-        done.unwrap_or_else(|_| Err(Refusal::new("it ended early", "ask again")))
+        done.unwrap_or_else(|_| Err(Refusal::new("the work ended early", "try again")))
     }
 }
 
@@ -95,7 +95,7 @@ impl Records for Stdio {
         let (status, body) = self.get(path).await?;
         record(status, &body).map_err(|refusal| match status {
             401 | 403 => Refusal {
-                remedy: Some("begin `gcwatch mcp` with --token-file, or as root or the user of gcwatch".to_owned()),
+                remedy: Some("start `gcwatch mcp` with --token-file, or as root or the user of gcwatch".to_owned()),
                 ..refusal
             },
             _ => refusal,
@@ -133,12 +133,12 @@ impl Records for Stdio {
     }
 }
 
-/// A file of the caller: no pipe, which could keep the server waiting, and not the standard input, which is the
-/// client's.
+/// Opens a file of the caller. Pipes are refused, because they could block the server. Standard input is refused,
+/// because it belongs to the client.
 fn open(file: &Path) -> Result<Source, Refusal> {
     match std::fs::metadata(file) {
         Ok(known) if known.is_file() => Source::open(file).map_err(unreadable),
-        Ok(_) => Err(unreadable(format!("{} is no regular file", file.display()))),
+        Ok(_) => Err(unreadable(format!("{} is not a regular file", file.display()))),
         Err(error) => Err(unreadable(format!("cannot open {}: {error}", file.display()))),
     }
 }
@@ -146,6 +146,6 @@ fn open(file: &Path) -> Result<Source, Refusal> {
 fn unreadable(error: impl ToString) -> Refusal {
     Refusal::new(
         error.to_string(),
-        "name a .nettrace file, which may be gzipped or zipped",
+        "pass a .nettrace file, which can be gzipped or zipped",
     )
 }

@@ -1,4 +1,4 @@
-//! Where results go, with their format and colours, and sentences on standard error.
+//! Output of results, with their format and colours, and messages on standard error.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ use report::table::{self, Escape, Folding};
 
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Results as a table, as records, or in another format.
+/// Writes results as a table, as records, or in another format.
 pub(crate) struct Output<F = Format> {
     pub(crate) format: F,
     out: Folding<BufWriter<Destination>>,
@@ -43,7 +43,7 @@ impl Write for Destination {
 }
 
 impl Output {
-    /// Standard output: a table on a terminal, else records, unless the arguments set the format.
+    /// Opens standard output. The format is a table on a terminal and records otherwise, unless the arguments set it.
     pub(crate) fn stdout(args: FormatArgs) -> Self {
         let stdout = io::stdout();
         let format = args.format.unwrap_or_else(|| {
@@ -58,7 +58,7 @@ impl Output {
 }
 
 impl Output<EvidenceFormat> {
-    /// A file, else standard output; in this format, else by the file's name or the terminal.
+    /// Opens a file, or standard output if `file` is `None`. Without a format, the file name or the terminal decides.
     pub(crate) fn open(format: Option<EvidenceFormat>, file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         let on_terminal = file.is_none() && io::stdout().is_terminal();
         let format = format.unwrap_or_else(|| match file {
@@ -70,7 +70,7 @@ impl Output<EvidenceFormat> {
             Some(file) => by_extension(file),
         });
         if format == EvidenceFormat::Pprof && on_terminal {
-            anyhow::bail!("a pprof profile is not for a terminal; give -o FILE");
+            anyhow::bail!("a pprof profile is not for a terminal; use -o FILE");
         }
         let to = match file {
             None => Destination::Stdout(io::stdout()),
@@ -79,7 +79,7 @@ impl Output<EvidenceFormat> {
         Ok(Self::new(format, format == EvidenceFormat::Table, to))
     }
 
-    /// The writer for bytes that are no text.
+    /// Returns the writer for binary output.
     pub(crate) fn raw(&mut self) -> &mut dyn Write {
         self.out.escape_as(Escape::Raw);
         &mut self.out
@@ -87,7 +87,7 @@ impl Output<EvidenceFormat> {
 }
 
 impl<F> Output<F> {
-    /// Colours only on a terminal, and by `NO_COLOR` and `CLICOLOR`.
+    /// Creates an output. Colours are used only on a terminal, subject to `NO_COLOR` and `CLICOLOR`.
     fn new(format: F, is_table: bool, to: Destination) -> Self {
         let (mut width, mut is_coloured) = (None, false);
         if let Destination::Stdout(stdout) = &to {
@@ -106,18 +106,18 @@ impl<F> Output<F> {
         self.out.record(record)
     }
 
-    /// Writes a record for each of them.
+    /// Writes each of the records.
     pub(crate) fn records<R: Serialize>(&mut self, records: impl IntoIterator<Item = R>) -> io::Result<()> {
         records.into_iter().try_for_each(|record| self.record(&record))
     }
 
-    /// The writer for tables: on a terminal no word of a line is broken.
+    /// Returns the writer for tables. On a terminal, lines break only between words.
     pub(crate) fn text(&mut self) -> &mut dyn Write {
         self.out.escape_as(Escape::Replaced);
         &mut self.out
     }
 
-    /// All is written; a file gets its name.
+    /// Finishes the output. A file gets its final name.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self.out.finish()?.into_inner()? {
             Destination::Stdout(_) => Ok(()),
@@ -126,7 +126,8 @@ impl<F> Output<F> {
     }
 }
 
-/// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
+/// Creates a file that only the user can read, because method names are private. An existing file is replaced only with
+/// `force`.
 pub(crate) fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
     match Beside::new(file, force) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -146,7 +147,8 @@ fn by_extension(file: &Path) -> EvidenceFormat {
     }
 }
 
-/// For whoever types `gcwatch doctor | less`. Programs have no terminal on standard error, and no note.
+/// Explains the format to users of a pipe such as `gcwatch doctor | less`. Programs have no terminal on standard error
+/// and get no note.
 fn note_records() {
     if io::stderr().is_terminal() {
         say("ndjson, because standard output is not a terminal; --format table prints tables");

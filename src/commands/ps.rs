@@ -1,4 +1,4 @@
-//! `gcwatch ps`: every .NET process on the host, attachable, or the reason why not.
+//! `gcwatch ps`: lists every .NET process on the host, with the reason if it is not attachable.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ use targets::heap_limit;
 use targets::name_of;
 use targets::options::TargetOptions;
 
-/// Deadline for a runtime's answer, so that a stopped one does not delay the list.
+/// Timeout for the answer of a runtime, so that a stopped runtime does not delay the list.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     let scan = Scan::host().with_sockets(args.sockets.iter().map(PathBuf::as_path));
     let runtime = executor()?;
     let listed = runtime.block_on(list(scan));
-    // A look that hangs in a file system must not delay the exit.
+    // A check that hangs in a file system must not delay the exit.
     runtime.shutdown_background();
     let mut records = listed?;
     records.sort_by_key(|record| record.pid);
@@ -37,12 +37,12 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The command to repeat as root, where this is another user.
+/// Returns the command to repeat as root, if the current user is not root.
 pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
     (!rustix::process::geteuid().is_root()).then_some(command)
 }
 
-/// Looks at each process, and queries those that have a socket.
+/// Inspects each process, and queries the processes that have a socket.
 async fn list(scan: Scan) -> anyhow::Result<Vec<ProcessRecord>> {
     let (mut records, mut used) = (Vec::new(), HashSet::new());
     for (record, socket) in each(scan.pids()?, |pid| listed(pid, scan.clone()))
@@ -67,18 +67,18 @@ async fn list(scan: Scan) -> anyhow::Result<Vec<ProcessRecord>> {
     Ok(records)
 }
 
-/// A process and where its socket is; `None`: it is not .NET, or it has exited.
+/// Returns a process and the path of its socket, or `None` if it is not a .NET process or has exited.
 async fn listed(pid: u32, scan: Scan) -> Option<(ProcessRecord, Option<PathBuf>)> {
     let process = match look(move || scan.inspect(pid)).await {
         Ok(inspected) => inspected.ok().filter(|process| process.evidence.is_some())?,
-        // Whether it is .NET is not known.
+        // It is unknown whether the process is a .NET process.
         Err(obstacle) => return Some((unseen(pid, &obstacle), None)),
     };
     let socket = process.socket.as_ref().map(SocketAddress::host_path);
     Some((asked(process).await, socket))
 }
 
-/// A process and what it answers.
+/// Queries a process.
 async fn asked(process: Process) -> ProcessRecord {
     let outcome = ask(&process, ANSWER_WITHIN).await;
     let info = outcome.as_ref().ok().cloned().flatten();
@@ -94,12 +94,12 @@ async fn asked(process: Process) -> ProcessRecord {
     record
 }
 
-/// What it is called everywhere; `None`: its files do not respond.
+/// Returns the name that gcwatch uses for the process everywhere, or `None` if its files do not respond.
 pub(crate) async fn name(process: Process, info: Option<ProcessInfo>) -> Option<String> {
     look(move || name_of(&process, info.as_ref())).await.ok()
 }
 
-/// Why gcwatch would not attach to a process that responds, unless one reads it already.
+/// Returns the reason why gcwatch would not attach to a process that responds, unless the process is already read.
 async fn at_limit(process: Process) -> Option<String> {
     look(move || eligibility(&process, &TargetOptions::default()).at_limit)
         .await
@@ -123,7 +123,7 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
     }
 }
 
-/// A process whose files do not respond.
+/// Returns the record of a process whose files do not respond.
 fn unseen(pid: u32, obstacle: &Obstacle) -> ProcessRecord {
     ProcessRecord {
         pid,

@@ -1,4 +1,4 @@
-//! `gcwatch record`: a live process to a nettrace file.
+//! `gcwatch record`: records a live process to a nettrace file.
 
 mod output;
 mod profile;
@@ -24,10 +24,10 @@ use crate::commands::record::profile::{INFORMATIONAL, KEYWORD_GC};
 use crate::commands::record::progress::Progress;
 use crate::commands::record::recorder::{Broken, Recorder};
 
-/// How long a session may take to end that is not wanted any more.
+/// Timeout for the end of a session that is no longer needed.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
-/// Runs the command. `false`: the recording failed, which was reported.
+/// Runs the command. Returns `false` if the recording failed, which was reported.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
     executor()?.block_on(record(args))
 }
@@ -42,9 +42,9 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
         ..SessionConfig::default()
     };
     let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    // From .NET 9 on a session chooses its rundown.
+    // Since .NET 9, a session selects its rundown.
     if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
-        // How the collector is set up, in two small events; older runtimes would send all methods.
+        // Two small events describe the collector settings; older runtimes would send all methods.
         config.rundown = Rundown::Keyword(KEYWORD_GC);
         config
             .providers
@@ -97,14 +97,15 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     }
     if progress.bytes == 0 {
         output.discard();
-        anyhow::bail!("the session ended without a byte; nothing is recorded");
+        anyhow::bail!("the session ended without data; nothing was recorded");
     }
     let name = output.complete()?;
     say(progress.summary(&name, stopping));
     Ok(true)
 }
 
-/// Begins the session. A command that is under way is not abandoned at once: its session would stay in the process.
+/// Starts the session. A command in progress is not abandoned immediately, because its session would stay open in the
+/// process.
 async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
     let mut beginning = pin!(client.collect_tracing(config));
     tokio::select! {
@@ -114,5 +115,5 @@ async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -
     if let Ok(Ok(mut session)) = tokio::time::timeout(END_WITHIN, beginning).await {
         let _late = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
     }
-    anyhow::bail!("stopped before the session began; nothing is recorded")
+    anyhow::bail!("stopped before the session started; nothing was recorded")
 }

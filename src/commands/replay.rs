@@ -22,13 +22,13 @@ use recording::Recording;
 use recording::source::Source;
 use report::units::plural;
 
-/// Outcomes between two checks of the queues.
+/// Number of outcomes between two checks of the queues.
 const LOOK_EVERY: u64 = 64;
 
-/// Limit of waiting for the queues during a replay: if a receiver is down for longer, what is queued is dropped.
+/// Maximum wait for the queues during a replay. If a receiver is down for longer, queued items are dropped.
 const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
 
-/// Runs the command. `false`: something could not be read or sent, which was reported.
+/// Runs the command. Returns `false` if some data could not be read or sent, which was reported.
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
@@ -38,17 +38,17 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     options.pipeline.clock = Clock::Recorded;
     options.export_own_metrics = false;
     without_notifications(&mut options);
-    // A daemon with the same address may run on this host.
+    // A daemon on this host may use the same address.
     if args.config.listen.is_none() {
         options.listen = None;
     }
     super::run::executor()?.block_on(replay(options, args))
 }
 
-/// Disables notifications and the queue on disk: alerts of recordings are only exported over OTLP and
-/// written to standard output.
+/// Disables notifications and the queue on disk. Alerts of recordings are exported only over OTLP and written to
+/// standard output.
 pub(crate) fn without_notifications(options: &mut Options) {
-    // The daemon of this host uses it.
+    // The daemon of this host uses the directory.
     options.state_directory = None;
     options.alerts.alertmanagers.clear();
     options.alerts.webhooks.clear();
@@ -82,7 +82,7 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
         ));
     }
     let exporter = services.exporter.clone();
-    // A receiver that is slow or down gets more time than at the daemon's shutdown: there is nothing else to do.
+    // A slow or unavailable receiver gets more time than at the daemon's shutdown, because there is no other work left.
     exporter.flush(WAIT_FOR_QUEUES).await;
     services.close().await;
     say(format_args!(
@@ -153,7 +153,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
     ended.map_err(Into::into)
 }
 
-/// Waits while the queues are half full, so that nothing is dropped because a file is read faster than it is sent.
+/// Waits while the queues are half full, so that no item is dropped because the file is read faster than it is sent.
 async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     let stats = exporter.stats();
     let limits = options.otlp.limits;
@@ -165,7 +165,7 @@ async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     }
 }
 
-/// `service.name`: the argument, else the file's name without its suffixes.
+/// Returns the `service.name`: the argument, or the file name without its suffixes.
 fn service(file: &Path, args: &ReplayArgs) -> String {
     if let Some(service) = &args.service {
         return service.clone();
@@ -177,11 +177,11 @@ fn service(file: &Path, args: &ReplayArgs) -> String {
     name.split(".nettrace").next().unwrap_or(&name).to_owned()
 }
 
-/// Time from the sync point to the last event, by a first pass over the file.
+/// Returns the time from the sync point to the last event. Reads the file once.
 fn length_ns(file: &Path) -> anyhow::Result<i64> {
     anyhow::ensure!(
         file != Path::new("-"),
-        "the end of standard input is not known in advance: give a file, or --realtime"
+        "the end of standard input is unknown in advance; pass a file, or use --realtime"
     );
     let recording = Recording::read(&mut Source::open(file)?, Scope::Collections, |_| {});
     Ok(recording.observed_ns)

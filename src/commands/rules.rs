@@ -16,7 +16,7 @@ use rule_language::load::{Level, Loaded, Problem, SourceFile, load, shipped};
 use rule_language::page::catalogue;
 use rule_language::test_file;
 
-/// Standard input, as argument and in messages.
+/// Standard input, as an argument and in messages.
 const STANDARD_INPUT: &str = "-";
 
 pub(crate) fn run(args: &RulesArgs) -> anyhow::Result<bool> {
@@ -43,7 +43,7 @@ struct LoadedFiles {
 }
 
 impl LoadedFiles {
-    /// The rules; `None`: the files are invalid, which is reported.
+    /// Returns the rules, or reports the problems and returns `None` if the files are invalid.
     fn valid(self) -> Option<Loaded> {
         self.loaded.map_err(|problems| problems.iter().for_each(say)).ok()
     }
@@ -69,7 +69,7 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> LoadedFiles {
     }
     let loaded = match (load(&files), problems.is_empty()) {
         (loaded, true) => loaded,
-        // Problems of the readable files are reported too.
+        // Problems of readable files are reported, too.
         (Ok(loaded), false) => {
             problems.extend(loaded.warnings);
             Err(problems)

@@ -35,13 +35,13 @@ use targets::descriptors::{self, Descriptors};
 use targets::guard::Guard;
 use targets::{FileReading, Readers, Rounds, own_identity};
 
-/// The name of the thread that reads all streams, as `top -H` shows it.
+/// Name of the thread that reads all streams, as shown by `top -H`.
 const READING_THREAD: &str = "reading";
 
-/// How long the last lines of the log may take to be read.
+/// Maximum time for the last log lines to be read.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Runs the command until SIGTERM or SIGINT; `false`: a part of the daemon failed, which was logged.
+/// Runs the daemon until SIGTERM or SIGINT. Returns `false` if a part of the daemon failed, which was logged.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
@@ -53,8 +53,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
         Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name(READING_THREAD)
-            // A wake-up from another thread that comes in the rest makes the thread go on without a look at what can be
-            // read; five of them a second would keep it from that for 61 tasks, which is tokio's own number.
+            // After a wake-up from another thread during the rest, the thread continues without checking for readable
+            // sockets. Five such wake-ups per second would delay that check for 61 tasks, which is tokio's default.
             .event_interval(4)
             .on_thread_park(move || sleep(resting.rest())),
     )?;
@@ -71,11 +71,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     // A scan of /proc that hangs in a file system must not delay the shutdown.
     reading.shutdown_background();
     executor.shutdown_background();
-    // The last lines say what was lost; whoever does not read them does not hold the end.
+    // The last lines report losses. A reader that does not read them does not delay the exit.
     let _not_read = log.flush(LAST_LINES_WITHIN);
     match served {
         Ok(done) => done,
-        // The log has said what panicked, and where.
+        // The log already contains the panic and its location.
         Err(_panicked) => Ok(false),
     }
 }
@@ -122,10 +122,11 @@ async fn serve(
     Ok(daemon::run(options, services, signals, reload, readers).await)
 }
 
-/// When this process began, near enough: the same at every reload, so that one that changes nothing changes nothing.
+/// Approximate start time of this process. It is the same at every reload, so that an unchanged configuration is not a
+/// change.
 static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);
 
-/// The options of a configuration, with the identity of this process as the daemon's own resource.
+/// Returns the options of a configuration, with the identity of this process as the daemon's own resource.
 pub(crate) fn options(config: &Config) -> Options {
     let own = &config.self_telemetry;
     let run = RunKey {
@@ -156,7 +157,7 @@ fn greet(options: &Options, services: &Services) {
         ("logs", &otlp.logs),
         ("profiles", &otlp.profiles),
     ];
-    // Profiles are for whoever asked for them.
+    // Profiles are mentioned only if they are configured.
     let signals = signals
         .into_iter()
         .filter(|(signal, to)| *signal != "profiles" || to.is_some());
@@ -171,13 +172,13 @@ fn greet(options: &Options, services: &Services) {
     }
     match (services.black_box_folder(), options.black_box.enabled) {
         (Some(folder), _) => info!("recording severe incidents in {}", folder.display()),
-        (None, true) => info!("severe incidents are not recorded: that needs state.directory"),
-        (None, false) => info!("severe incidents are not recorded: evidence.black_box.enabled is false"),
+        (None, true) => info!("not recording severe incidents, because state.directory is not set"),
+        (None, false) => info!("not recording severe incidents, because evidence.black_box.enabled is false"),
     }
 }
 
-/// Loads the configuration by the flags and reports its errors, one per line. `None`: the flags only requested to check
-/// or print it, which is done.
+/// Loads the configuration according to the flags and reports its errors, one per line. Returns `None` if the flags
+/// only requested to check or print it, which is done.
 pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
@@ -205,13 +206,13 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
     Ok(Some(loaded))
 }
 
-/// Checks the rule files as the daemon loads them, and counts the rules that would be in force. Each of their errors is
-/// written to `out`.
+/// Checks the rule files as the daemon loads them, and counts the rules that would be in force. Errors are written to
+/// `out`.
 fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::Result<String> {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
     let mut problems = Vec::new();
     for path in &sources.paths {
-        // A file of the machine on which the daemon will run: this may be another one.
+        // The file can be meant for another machine, on which the daemon will run.
         if !path.exists() {
             writeln!(
                 out,
@@ -259,7 +260,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Items that were not delivered, one sentence per signal; `true`: this is an error.
+/// Returns one sentence per signal with items that were not delivered, and whether this is an error.
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
@@ -281,21 +282,22 @@ pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
         } else {
             format!("{dropped} {items} were not sent: {why}")
         };
-        // Jaeger and Tempo only support traces, which is not an error.
+        // Jaeger and Tempo support only traces, which is not an error.
         troubles.push((!stats.unsupported, text));
     }
     troubles
 }
 
-/// The executor of commands that replay recordings.
+/// Starts the executor of commands that replay recordings.
 pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }
 
-/// Most blocking threads. Each name of a receiver that a server does not resolve holds one for up to half a minute.
+/// Maximum number of blocking threads. A receiver name that a server does not resolve holds one thread for up to 30
+/// seconds.
 const BLOCKING_THREADS: usize = 64;
 
-/// Files of processes are read on blocking threads. Few of them are kept, because each one takes memory.
+/// Files of processes are read on blocking threads. Idle threads exit soon, because each takes memory.
 fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder
         .max_blocking_threads(BLOCKING_THREADS)

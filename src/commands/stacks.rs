@@ -1,4 +1,4 @@
-//! `gcwatch stacks`: what every managed thread is doing.
+//! `gcwatch stacks`: shows the activity of every managed thread.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use evidence::burst::Question;
 use report::stacks as report;
 use targets::thread_names::{self, FINALIZER};
 
-/// How long it watches unless asked otherwise: some hundred samples of each thread.
+/// Default duration: some hundred samples per thread.
 const TIME: Duration = Duration::from_millis(300);
-/// The first record.
+/// The first record of the output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "stacks")]
 struct StacksRecord<'a> {
@@ -26,13 +26,13 @@ struct StacksRecord<'a> {
     without_place: u64,
 }
 
-/// Runs the command. `false`: not all of it could be done, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete, which was reported.
 pub(crate) fn run(args: &StacksArgs) -> anyhow::Result<bool> {
     if !matches!(
         args.burst.format,
         None | Some(EvidenceFormat::Table | EvidenceFormat::Ndjson)
     ) {
-        anyhow::bail!("what threads do is a table or ndjson");
+        anyhow::bail!("stacks can only be written as a table or ndjson");
     }
     let mut names = BTreeMap::new();
     let gathered = gather(&args.subject, &args.burst, TIME, |asked| {

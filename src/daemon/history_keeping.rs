@@ -1,4 +1,4 @@
-//! When the history of processes is written: once a minute, and at the end.
+//! Writes the history of processes: once per minute, and at shutdown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::pipeline::Pipeline;
 
-/// How often it is written.
+/// Interval between writes.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long the end waits for the disk.
+/// Maximum time for which the shutdown waits for the disk.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// The writing of the history: one at a time.
+/// Writes the history; at most one write runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct HistoryKeeping {
     last: Mutex<Option<Instant>>,
@@ -23,11 +23,11 @@ pub(super) struct HistoryKeeping {
 }
 
 impl HistoryKeeping {
-    /// Writes in the background when it is time. Called once a second.
+    /// Writes in the background if a write is due. Called once per second.
     pub(super) fn tick(self: &Arc<Self>, pipeline: &Pipeline, now: Instant) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = now.saturating_duration_since(*last.get_or_insert(now)) >= EVERY;
-        // A disk may hang: the tick does not wait for it.
+        // A disk can hang, so the tick does not wait for it.
         if !is_time || self.writing.swap(true, Ordering::Acquire) {
             return;
         }
@@ -39,7 +39,7 @@ impl HistoryKeeping {
         });
     }
 
-    /// Writes what is left, unless the disk hangs.
+    /// Writes the rest of the history, unless the disk hangs.
     pub(super) async fn close(&self, pipeline: &Pipeline) {
         if self.writing.swap(true, Ordering::Acquire) {
             return;

@@ -1,7 +1,8 @@
-//! Open incidents on disk, below `state.directory`: written a second after a change and at the end, read at the start.
+//! Open incidents on disk, in `state.directory`. The file is written one second after a change and at shutdown, and
+//! read at startup.
 //!
-//! The file is replaced as a whole (written beside it, synced, renamed), so that a kill leaves the old one or the new
-//! one.
+//! The file is replaced as a whole (a new file is written, synced and renamed), so a kill leaves either the old file or
+//! the new one.
 
 use std::fs;
 use std::io;
@@ -20,58 +21,58 @@ use delivery::alerts::{Notifier, UnsentChange};
 use delivery::otlp::Note;
 use processes::files;
 
-/// Its name in the state directory.
+/// File name in the state directory.
 const NAME: &str = "incidents.json";
 
-/// The largest file that is read: a thousand incidents take less than a quarter of it.
+/// Maximum size of the file, in bytes. A thousand incidents take less than a quarter of it.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The version of the format. Others are not read.
+/// Version of the format. Files of other versions are not read.
 const VERSION: u32 = 1;
 
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Content {
     version: u32,
-    /// Pids and start times are those of this boot.
+    /// Boot for which the pids and start times are valid.
     boot_id: Option<String>,
     incidents: Vec<StoredState>,
-    /// Changes that webhooks did not get.
+    /// Changes that were not delivered to webhooks.
     #[serde(default)]
     unsent: Vec<UnsentChange>,
 }
 
-/// What every version of the file has.
+/// Fields that every version of the file has.
 #[derive(Deserialize)]
 struct Version {
     version: u32,
 }
 
-/// Most changes that webhooks did not get in the file, the newest.
+/// Maximum number of undelivered changes in the file; the newest are kept.
 const MOST_UNSENT: usize = 1000;
 
-/// A change that waits for so long is not one that is just being sent.
+/// Age after which a waiting change no longer counts as being sent.
 const UNSENT_AFTER: Duration = Duration::from_secs(2);
 
-/// The file of the open incidents.
+/// The file of open incidents.
 #[derive(Debug)]
 pub(super) struct IncidentFile {
     path: PathBuf,
     boot_id: Option<String>,
-    /// What the writes share.
+    /// State that all writes share.
     shared: Arc<Shared>,
 }
 
-/// What the writes share.
+/// State that all writes share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The state of the pipeline that was written last, or is being written.
+    /// Revision of the pipeline that was written last, or is being written.
     written: AtomicU64,
-    /// A tick's write is in progress.
+    /// Whether a write of the tick is in progress.
     writing: AtomicBool,
-    /// The last write failed, which was reported.
+    /// Whether the last write failed. The failure was reported.
     failed: AtomicBool,
-    /// One write at a time: that of the end does not take the new file from under that of a tick.
+    /// Serializes writes, so that the write at shutdown does not take the new file away from a write of the tick.
     file: Mutex<()>,
 }
 
@@ -84,12 +85,12 @@ impl IncidentFile {
         }
     }
 
-    /// What the last daemon left; blocking.
+    /// Reads the file of the previous daemon. Blocks the calling thread.
     pub(super) fn read(&self) -> io::Result<Option<Content>> {
         read(&self.path)
     }
 
-    /// Continues what the last daemon left. What is said of it, for the log.
+    /// Resumes the incidents of the previous daemon. Returns a note for the log.
     pub(super) fn resume(
         &self,
         left: io::Result<Option<Content>>,
@@ -110,10 +111,10 @@ impl IncidentFile {
             }
         };
         if !content.unsent.is_empty() {
-            // The file has them until it is written again.
+            // The incidents stay in the file until it is written again.
             self.shared.written.store(u64::MAX, Ordering::Relaxed);
         }
-        // Before what follows them.
+        // Send these changes before their successors.
         let unsent = notifier.resume_unsent(&content.unsent);
         let same_boot = content.boot_id.is_some() && content.boot_id == self.boot_id;
         pipeline.resume(&content.incidents, same_boot, now);
@@ -121,15 +122,15 @@ impl IncidentFile {
         let mut parts = Vec::new();
         match (count, same_boot) {
             (0, _) => {}
-            (1, true) => parts.push("an incident from before goes on".to_owned()),
-            (_, true) => parts.push(format!("{count} incidents from before go on")),
-            (_, false) => parts.push(format!("{count} incidents from before the machine started have ended")),
+            (1, true) => parts.push("resumed an incident from before the restart".to_owned()),
+            (_, true) => parts.push(format!("resumed {count} incidents from before the restart")),
+            (_, false) => parts.push(format!("closed {count} incidents from before the machine started")),
         }
         match unsent {
             0 => {}
-            1 => parts.push("a change of an incident is sent now that a webhook did not get".to_owned()),
+            1 => parts.push("sending an incident change that a webhook did not receive".to_owned()),
             _ => parts.push(format!(
-                "{unsent} changes of incidents are sent now that webhooks did not get"
+                "sending {unsent} incident changes that webhooks did not receive"
             )),
         }
         (!parts.is_empty()).then(|| Note {
@@ -138,7 +139,7 @@ impl IncidentFile {
         })
     }
 
-    /// Writes what is open, in the background, when it changed. Called once a second.
+    /// Writes the open incidents in the background if they have changed. Called once per second.
     pub(super) fn tick(&self, pipeline: &Pipeline, notifier: &Notifier) {
         let unsent = notifier.unsent_mark(UNSENT_AFTER);
         let changes = pipeline.incident_changes() ^ unsent;
@@ -149,7 +150,7 @@ impl IncidentFile {
         let before = shared.written.swap(changes, Ordering::Relaxed);
         let content = self.content(pipeline, notifier.unsent(UNSENT_AFTER));
         let (path, shared) = (self.path.clone(), Arc::clone(shared));
-        // A disk may hang: the tick does not wait for it.
+        // A disk can hang, so the tick does not wait for it.
         tokio::task::spawn_blocking(move || {
             if !shared.write(&path, &content) {
                 // The next tick tries again.
@@ -159,7 +160,8 @@ impl IncidentFile {
         });
     }
 
-    /// Writes what is open and what was not sent, for the next daemon. False: that was not possible `within` that time.
+    /// Writes the open incidents and the unsent changes for the next daemon. Returns `false` if the write did not
+    /// finish `within` the given time.
     pub(super) async fn close(&self, pipeline: &Pipeline, unsent: Vec<UnsentChange>, within: Duration) -> bool {
         let content = self.content(pipeline, unsent);
         let (path, shared) = (self.path.clone(), Arc::clone(&self.shared));
@@ -168,7 +170,7 @@ impl IncidentFile {
         matches!(written, Ok(Ok(true)))
     }
 
-    /// Nothing is left to the next daemon.
+    /// Deletes the file, so that the next daemon resumes nothing.
     pub(super) fn remove(&self) {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
@@ -189,7 +191,7 @@ impl IncidentFile {
 }
 
 impl Shared {
-    /// Whether it was written. Reports the first failure, not those that follow.
+    /// Returns whether the content was written. Only the first of several failures in a row is reported.
     fn write(&self, path: &Path, content: &Content) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let done = write(path, content);
@@ -209,13 +211,13 @@ fn read(path: &Path) -> io::Result<Option<Content>> {
     let Some(text) = files::read(path, MOST_BYTES)? else {
         return Ok(None);
     };
-    // Other versions may have other fields.
+    // Other versions can have other fields.
     let Version { version } = serde_json::from_slice(&text)?;
     if version != VERSION {
         let aside = path.with_extension(format!("v{version}.json"));
         files::rename(path, &aside, true)?;
         return Err(io::Error::other(format!(
-            "its version is {version}, this gcwatch reads {VERSION}; it is left in {}",
+            "the file has version {version}, but this version of gcwatch reads {VERSION}; moved it to {}",
             aside.display()
         )));
     }
@@ -230,16 +232,19 @@ fn write(path: &Path, content: &Content) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Scenario: a newer gcwatch left its file, with fields that this one does not know; then this one writes.
-    /// Guarantee: that it was there is said, and it is set aside as it was.
+    /// Scenario: a newer version of gcwatch left its file, with unknown fields; then this version writes the file.
+    /// Guarantee: an error reports the newer file, and it is moved aside unchanged.
     #[test]
-    fn a_newer_file_is_set_aside() {
+    fn newer_file_is_moved_aside() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         let newer = "{\"version\":2,\"incidents\":{\"of\":\"another form\"}}";
         fs::write(&path, newer).unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("its version is 2, this gcwatch reads 1"), "{error}");
+        assert!(
+            error.contains("the file has version 2, but this version of gcwatch reads 1"),
+            "{error}"
+        );
         let content = Content {
             version: VERSION,
             boot_id: None,

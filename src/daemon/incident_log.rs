@@ -1,7 +1,7 @@
-//! Incidents in the daemon's own log: one line when one begins, gets worse, is explained, ends, and when a burst or a
-//! census found something for it.
+//! Logs incidents in the daemon's own log: one line when an incident starts, escalates, is explained or ends, and when
+//! a burst or a census has a result for it.
 //!
-//! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
+//! Over OTLP, an incident is already a log record of its process, so these lines go only to standard error (see
 //! [`logging`](super::logging)).
 
 use base::time::Wall;
@@ -12,7 +12,7 @@ use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tracing::{error, info, warn};
 
-/// The target of these lines, which `log.incidents` switches on and off whatever `log.level` is.
+/// The target of these lines. `log.incidents` switches it on and off, independent of `log.level`.
 pub(crate) const TARGET: &str = "gcwatch::incidents";
 
 /// Logs a change, unless it is only a refresh.
@@ -23,8 +23,8 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
         IncidentChange::Worse(..) => "incident escalated",
         IncidentChange::Explained(_) => "cause of incident",
         IncidentChange::Gathered(_, Evidence::Allocations) => "code that allocates",
-        IncidentChange::Gathered(_, Evidence::Stacks) => "what threads do",
-        IncidentChange::Gathered(_, Evidence::Census) => "what lives",
+        IncidentChange::Gathered(_, Evidence::Stacks) => "thread activity",
+        IncidentChange::Gathered(_, Evidence::Census) => "live objects",
         IncidentChange::Gathered(..) => "code that triggers collections",
         IncidentChange::Ended(_) => "incident resolved",
     };
@@ -39,7 +39,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
     let ended = matches!(notice.change, IncidentChange::Ended(_));
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
-    // What to do, and what was gathered, is on the page of the process and in the record: a line is for finding it.
+    // The remedy and the evidence are on the page of the process and in the record. The line only has to lead there.
     let cause = record
         .causes
         .first()
@@ -50,7 +50,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
         IncidentChange::Gathered(_, evidence) => record.evidence_text(*evidence),
         _ => None,
     };
-    // Many summaries begin with the title.
+    // Many summaries start with the title.
     let title = if let Some(text) = gathered {
         format!("{what}: {text}")
     } else if record.summary.starts_with(&record.title) {
@@ -74,7 +74,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
     }
 }
 
-/// How long it lasted, in words.
+/// Returns the duration of an incident, for display.
 fn lasted(notice: &IncidentNotice) -> Option<String> {
     let incident = notice.change.incident();
     let ns = incident.lasted_ns(incident.ended?);
@@ -82,7 +82,7 @@ fn lasted(notice: &IncidentNotice) -> Option<String> {
     Some(humantime(seconds))
 }
 
-/// `4 min 5 s`.
+/// Formats a duration like `4 min 5 s`.
 fn humantime(time: std::time::Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

@@ -1,13 +1,13 @@
-//! Which parts of the daemon are alive: what `/livez` and the service supervisor's watchdog say.
+//! Liveness of the daemon's parts, as reported by `/livez` and to the watchdog of the service supervisor.
 //!
-//! | Part | Who says so | How |
+//! | Part | Reported by | How |
 //! |---|---|---|
-//! | reading | the thread that reads all sessions | a task on it, every second |
-//! | supervisor | the task that finds and attaches | in its loop, every second |
-//! | exporter | the tasks that send spans, metrics and logs | each of them, every second, also while it sends |
+//! | reading | the thread that reads all sessions | a task on that thread, every second |
+//! | supervisor | the task that finds processes and attaches | in its loop, every second |
+//! | exporter | the tasks that send spans, metrics and logs | each task, every second, also while it sends |
 //!
-//! `/livez` is answered on the same thread as the last two: when that hangs, there is no answer at all, which a probe
-//! takes for the same. A task that panics is not waited for: the daemon ends, with the reason.
+//! The same thread answers `/livez` and runs the last two parts. If it hangs, there is no answer at all, which a probe
+//! treats as a failure. A task that panics ends the daemon, which logs the reason.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use delivery::otlp::Exporter;
 use targets::Alive;
 use web::PartAge;
 
-/// A part that was not alive for so long is late. Ten times what it should be: the machine may be busy.
+/// Age after which a part is late: ten times the expected interval, because the machine can be busy.
 const LATE: Duration = Duration::from_secs(10);
 
-/// Each part, and how long ago it was alive.
+/// Returns each part with the time since its last report.
 pub(crate) fn parts(alive: &Alive, exporter: &Exporter, now: Instant) -> Vec<PartAge> {
     let [reading, supervisor] = alive.ages(now);
     [reading, supervisor, ("exporter", exporter.idle_for(now))]

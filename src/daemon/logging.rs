@@ -1,4 +1,4 @@
-//! What the daemon logs: lines on standard error, and the same as log records and spans over OTLP.
+//! The daemon's log: lines on standard error, and the same events as log records and spans over OTLP.
 //!
 //! ```text
 //! tracing --+-> fmt layer        (filter: log.level, changed by a reload)     -> standard error
@@ -6,20 +6,20 @@
 //!           '-> span layer       (INFO, own only)                             -> opentelemetry-otlp: spans
 //! ```
 //!
-//! Log records and spans go through the SDK's batch processors and `opentelemetry-otlp`, over the connections of the
-//! targets' data (`delivery::otlp`): same endpoint, protocol, TLS, headers and proxy, followed by a reload. Own metrics
-//! do not: they are those of `/metrics`, sent by the client of the targets' data.
+//! Log records and spans pass through the SDK's batch processors and `opentelemetry-otlp`, over the connections for the
+//! data of processes (`delivery::otlp`): the same endpoint, protocol, TLS, headers and proxy, including their reloads.
+//! The daemon's own metrics do not: they are the metrics of `/metrics`, sent by the client for the data of processes.
 //!
 //! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
-//!   must not cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
-//!   Neither are incidents: each is a log record of its process already.
-//! * **Nothing waits for a reader.** The daemon's lines go through a bounded queue to a thread that writes them
-//!   ([`queue`]); what panics say does, too. Commands that end by themselves write directly.
-//! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its
+//!   must not cause telemetry about itself, and neither must the libraries that send (h2, hyper, tonic, reqwest,
+//!   opentelemetry). Incidents are not exported either, because each is already a log record of its process.
+//! * **No waiting for a reader.** The daemon's lines, including panic messages, pass through a bounded queue to a
+//!   thread that writes them ([`queue`]). Commands that end by themselves write directly.
+//! * **No hanging.** Batch processors block their own threads; they are shut down with the exporter, within its
 //!   deadline.
 //! * **Cost.** One thread for log records (on by default) and one for spans (off by default). A debug build without
-//!   targets: 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, 24.5 MB and
-//!   4 threads with spans, too.
+//!   processes takes 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, and
+//!   24.5 MB and 4 threads with log records and spans.
 
 pub mod queue;
 
@@ -41,46 +41,46 @@ use super::incident_log::TARGET as INCIDENTS;
 use config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use delivery::otlp::Exporter;
 
-/// Targets whose events are the daemon's own.
+/// Prefix of the targets whose events belong to the daemon.
 const OWN: &str = "gcwatch";
 
-/// The target of everything that concerns receivers.
+/// Target of all events about receivers.
 const EXPORT: &str = "gcwatch::export";
 
-/// The level of the lines on standard error, for a reload.
+/// Handle that changes the level of the lines on standard error during a reload.
 #[derive(Debug, Clone)]
 pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
-    /// Applies another filter from now on.
+    /// Replaces the filter.
     pub fn set_filter(&self, options: &LogOptions) {
-        // It only fails when nothing logs any more.
+        // The call fails only if logging has already ended.
         let _nothing_logs = self.0.reload(filter(options));
     }
 }
 
-/// The filter of the lines on standard error.
+/// Returns the filter for lines on standard error.
 fn filter(options: &LogOptions) -> EnvFilter {
     let incidents = if options.incidents { "info" } else { "off" };
-    // The SDK of `/mcp` warns of each wrong question: whoever asks would fill the log.
+    // The SDK of `/mcp` logs a warning for each invalid request, so a client could fill the log.
     EnvFilter::new(format!("rmcp=off,{},{INCIDENTS}={incidents}", options.filter))
 }
 
-/// Begins to log to standard error, for a command that ends by itself.
+/// Starts logging to standard error, for a command that ends by itself.
 ///
 /// # Errors
 ///
-/// When the process logs already.
+/// The process already has a logger.
 pub fn begin(options: &LogOptions, own: &SelfTelemetryOptions) -> anyhow::Result<()> {
     let (subscriber, _level) = subscriber(options, own, BoxMakeWriter::new(std::io::stderr), None)?;
     Ok(subscriber.try_init()?)
 }
 
-/// Begins to log through a queue, what panics say included, and to export what `own` selects as log records and spans.
+/// Starts logging through a queue, including panic messages, and exports the log records and spans that `own` selects.
 ///
 /// # Errors
 ///
-/// When the process logs already, or outside a tokio runtime.
+/// The process already has a logger, or no tokio runtime is active.
 pub fn begin_queued(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
@@ -95,7 +95,8 @@ pub fn begin_queued(
     Ok(level)
 }
 
-/// The layers. Spans that no layer wants must cost nothing: the libraries that send have one for each frame.
+/// Builds the layers. Spans that no layer wants must cost nothing, because the libraries that send create one for each
+/// frame.
 fn subscriber(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
@@ -112,7 +113,7 @@ fn subscriber(
     let exported = || {
         let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(EXPORT) && target != INCIDENTS;
         filter_fn(move |metadata| is_own(metadata.target()))
-            // Without a hint every level counts as wanted, and a span is made for each frame that is sent.
+            // Without a hint, every level counts as wanted, and a span is created for each frame that is sent.
             .with_max_level_hint(LevelFilter::TRACE)
     };
     let (mut logs, mut spans) = (None, None);
@@ -134,9 +135,9 @@ mod tests {
     use super::*;
     use delivery::otlp::settings::OtlpSettings;
 
-    /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it
+    /// Scenario: the daemon's own logs and spans are exported, or not; a library creates a span for each frame that it
     /// sends.
-    /// Guarantee: that span is disabled, and by its level alone.
+    /// Guarantee: the level of the library's span is enough to disable it.
     #[test]
     fn spans_of_libraries_are_disabled() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

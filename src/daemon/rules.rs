@@ -1,4 +1,4 @@
-//! Rule files: read at the start and whenever they change. Invalid rules never replace those in force.
+//! Reads the rule files at startup and after each change. Invalid rules never replace the rules in force.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,25 +17,25 @@ use targets::{FileReading, or_pending};
 
 use targets::host;
 
-/// The state of the rule files.
+/// State of the rule files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleStatus {
-    /// The files that were read last, as they were named.
+    /// The files that were read last, by their names.
     pub files: Vec<String>,
-    /// `ok`; `err`: the files are invalid, and the previous rules are in force.
+    /// `ok`, or `err` if the files are invalid and the previous rules are in force.
     pub health: &'static str,
     pub errors: Vec<String>,
-    /// Warnings about those in force.
+    /// Warnings about the rules in force.
     pub warnings: Vec<String>,
-    /// When the rules in force were read, RFC 3339.
+    /// Time at which the rules in force were read, in RFC 3339.
     pub loaded: Option<String>,
-    /// The same in Unix nanoseconds.
+    /// The same time, in Unix nanoseconds.
     #[serde(skip)]
     pub loaded_unix_ns: Option<u64>,
-    /// Reloads that were applied.
+    /// Number of reloads that were applied.
     #[serde(skip)]
     pub accepted: u64,
-    /// Reloads that were not.
+    /// Number of reloads that were refused.
     #[serde(skip)]
     pub refused: u64,
 }
@@ -44,7 +44,7 @@ pub struct RuleStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Texts {
     files: Vec<SourceFile>,
-    /// Why files cannot be read.
+    /// Reasons why files cannot be read.
     unreadable: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ struct Texts {
 #[derive(Debug, Default)]
 pub struct RuleFiles {
     status: Mutex<RuleStatus>,
-    /// What was read last, so that equal contents are not a change.
+    /// The contents of the last read, so that equal contents do not count as a change.
     last: Mutex<Option<Texts>>,
     reading: FileReading,
 }
@@ -70,9 +70,9 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time. If they are invalid, there are no previous rules: the shipped ones are in
-    /// force, if they are configured, until the files are valid. The daemon starts in any case. The errors are logged
-    /// by the [`reload`](Self::reload) that follows once the daemon logs.
+    /// Reads the files for the first time. If they are invalid, there are no previous rules. In that case the shipped
+    /// rules are in force until the files are valid, provided that they are configured. The daemon starts in any case.
+    /// The errors are logged by the [`reload`](Self::reload) that follows once the daemon logs.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
         if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;
@@ -93,9 +93,9 @@ impl RuleFiles {
         }
         let were_valid = self.lock().loaded.is_some();
         let instead = match pipeline.rules().rules.len() {
-            _ if were_valid => "the previous ones stay in force".to_owned(),
-            0 => "none are in force until the files are valid".to_owned(),
-            count => format!("the {count} shipped ones are in force until the files are valid"),
+            _ if were_valid => "the previous rules stay in force".to_owned(),
+            0 => "no rules are in force until the files are valid".to_owned(),
+            count => format!("the {count} shipped rules are in force until the files are valid"),
         };
         warn!("the rules are invalid: {instead}");
     }
@@ -169,7 +169,7 @@ impl RuleFiles {
     }
 }
 
-/// Awaits changes of rule files, and files added to or removed from folders.
+/// Awaits changes of rule files, and files that are added to or removed from folders.
 #[derive(Debug, Default)]
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,
@@ -178,7 +178,7 @@ pub(crate) struct RuleWatch {
 }
 
 impl RuleWatch {
-    /// Watches these from now on; nothing changes if they are the same.
+    /// Replaces the watched paths. Does nothing if they are unchanged.
     pub(crate) async fn set(&mut self, sources: &RuleSources) {
         if self.paths == sources.paths {
             return;
@@ -205,7 +205,7 @@ impl RuleWatch {
     }
 }
 
-/// The files and their texts, in order.
+/// Reads the files, in order.
 fn texts(sources: &RuleSources) -> Texts {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
     let mut unreadable = Vec::new();

@@ -1,7 +1,7 @@
-//! The daemon notices that it stalled itself: stopped (SIGSTOP, a frozen cgroup), without CPU, swapped out.
+//! Detects stalls of the daemon itself: stopped (SIGSTOP, a frozen cgroup), without CPU, or swapped out.
 //!
-//! By the monotonic clock, which is paused while the machine is suspended: processes are paused with it then, and
-//! nobody waited. Pure.
+//! Uses the monotonic clock, which pauses while the machine is suspended: all processes pause with it, and no task
+//! waited. Pure.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 
 use targets::Silence;
 
-/// What came so much later than it should have is a stall.
+/// Minimum delay that counts as a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
-/// When the last tick was.
+/// Detects stalls from the times of ticks.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     every: Duration,
     last: Instant,
-    /// Until when stalls were reported: the loop and the reading thread notice the same one.
+    /// Time up to which stalls were reported: the loop and the reading thread notice the same stall.
     reported: Instant,
 }
 
 impl Stalls {
-    /// From now on there is a tick `every` so often.
+    /// Creates a detector for ticks at the interval `every`.
     pub(crate) fn new(every: Duration, now: Instant) -> Self {
         Self {
             every,
@@ -31,8 +31,9 @@ impl Stalls {
         }
     }
 
-    /// A tick. `silence`: the longest silence of the reading thread since the last one, which says something as often
-    /// as there are ticks. `Some`: so long the daemon stalled since the last tick, or its reading thread did.
+    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick; that thread
+    /// reports as often as there are ticks. Returns the duration for which the daemon or its reading thread has stalled
+    /// since the previous tick, if there was a stall.
     pub(crate) fn tick(&mut self, now: Instant, silence: Option<Silence>) -> Option<Duration> {
         let since = now.saturating_duration_since(self.last);
         let mut stall = None;
@@ -52,7 +53,7 @@ impl Stalls {
         stall
     }
 
-    /// The loop did something that takes its time (a reload), which is no stall of it.
+    /// Records that the loop was busy with slow work, such as a reload, which is not a stall.
     pub(crate) fn busy_until(&mut self, now: Instant) {
         self.last = now;
     }
@@ -64,10 +65,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A length and an end in milliseconds.
+    /// A length and an end, in milliseconds.
     type SilenceMs = Option<(u64, u64)>;
 
-    /// Ticks at such milliseconds, with the reading thread's silence: its length, and when it ended. What each noticed.
+    /// Runs ticks at the given milliseconds, each with the length and end of the reading thread's silence, and returns
+    /// the stalls.
     fn ticks(steps: &[(u64, SilenceMs)]) -> Vec<Option<Duration>> {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
@@ -82,11 +84,11 @@ mod tests {
         steps.iter().map(tick).collect()
     }
 
-    /// Scenario: ticks every second, some of them late; then nothing for 76 s, which the reading thread says a tick
-    /// later; then more ticks; then the reading thread alone is silent for 20 s.
-    /// Guarantee: each stall is noticed once, without the second that is usual; what is late by less than 5 s is none.
+    /// Scenario: ticks arrive every second, some of them late; then none for 76 s, which the reading thread reports one
+    /// tick later; then more ticks; then only the reading thread is silent for 20 s.
+    /// Guarantee: each stall is reported once, without the usual second; a delay of less than 5 s is not a stall.
     #[test]
-    fn a_stall_is_noticed_once() {
+    fn stall_is_reported_once() {
         let noticed = ticks(&[
             (1000, None),
             (6900, Some((1000, 1000))),
@@ -109,10 +111,10 @@ mod tests {
         assert_eq!(ticks(&hung)[25], Some(20 * SECOND));
     }
 
-    /// Scenario: a reload takes eight seconds, after which the loop goes on.
-    /// Guarantee: that is no stall.
+    /// Scenario: a reload takes eight seconds, then the loop continues.
+    /// Guarantee: the reload is not a stall.
     #[test]
-    fn a_reload_is_no_stall() {
+    fn reload_is_not_a_stall() {
         let began = Instant::now();
         let mut stalls = Stalls::new(SECOND, began);
         let later = began + 8 * SECOND;

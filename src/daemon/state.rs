@@ -1,4 +1,5 @@
-//! The directory of what outlives the daemon: made, private, and locked, so that two daemons do not share it.
+//! The directory for state that outlives the daemon. It is created, private, and locked, so that two daemons cannot
+//! share it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,23 +13,23 @@ use rustix::process::geteuid;
 /// The file that is locked.
 const LOCK: &str = "lock";
 
-/// A directory that no other daemon uses as long as this lives.
+/// A directory that no other daemon uses while this value exists.
 #[derive(Debug)]
 pub(crate) struct StateDirectory {
     _lock: File,
     goes_with_pod: bool,
 }
 
-/// The directory of the kubelet for volumes that it deletes with the pod.
+/// Path of the kubelet's directory for volumes that it deletes with the pod.
 const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 
 impl StateDirectory {
-    /// Makes the directory when it is missing, and locks it.
+    /// Creates the directory if it does not exist, and locks it.
     ///
     /// # Errors
     ///
-    /// When it cannot be made or written, when others may have made or can change what is in it, or when another gcwatch
-    /// uses it.
+    /// The directory cannot be created or written, other users may have created or can change its contents, or another
+    /// gcwatch instance uses it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -48,48 +49,48 @@ impl StateDirectory {
                 goes_with_pod: fs::read_to_string("/proc/self/mountinfo")
                     .is_ok_and(|mounts| is_empty_dir(&mounts, &path.canonicalize().unwrap_or_default())),
             }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::other("another gcwatch uses it")),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::other("another gcwatch instance uses it")),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// It is a volume that is deleted with the pod (an `emptyDir`): an orderly end is that of the pod, and the next
-    /// daemon finds nothing.
+    /// Returns whether the directory is a volume that is deleted with the pod (an `emptyDir`): a clean exit is then the
+    /// end of the pod, and the next daemon finds no state.
     pub(crate) fn goes_with_pod(&self) -> bool {
         self.goes_with_pod
     }
 }
 
-/// Which boot of the machine it is; `None`: unknown.
+/// Returns the id of the current boot of the machine, or `None` if it is unknown.
 pub(super) fn boot_id() -> Option<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned())
 }
 
-/// Whether nobody else can put anything there. A volume of a container (a mount at the very place) belongs to whom the
-/// orchestrator gave it, often with mode 0777.
+/// Checks that no other user can write to the directory. A volume of a container (a mount at exactly this path) belongs
+/// to the user that the orchestrator chose, often with mode 0777.
 fn is_own(path: &Path) -> io::Result<()> {
     let (link, there) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
     let own = geteuid().as_raw();
     if link.is_symlink() && link.uid() != own && link.uid() != 0 {
-        let problem = format!("it is a link of uid {}, not of the {own} of gcwatch", link.uid());
+        let problem = format!("it is a link of uid {}, not of gcwatch's uid {own}", link.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
     let parent = fs::metadata(path.canonicalize()?.join(".."))?;
     let problem = if parent.dev() != there.dev() {
         return Ok(());
     } else if there.uid() != own && there.uid() != 0 {
-        format!("it belongs to uid {}, not to the {own} of gcwatch", there.uid())
+        format!("it belongs to uid {}, not to gcwatch's uid {own}", there.uid())
     } else if there.mode() & 0o022 != 0 {
-        format!("others can write to it (mode {:04o})", there.mode() & 0o7777)
+        format!("other users can write to it (mode {:04o})", there.mode() & 0o7777)
     } else {
         return Ok(());
     };
     Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
-/// Whether the mount that a path is in is an `emptyDir`, by the root of the mount (proc_pid_mountinfo(5), field 4; the
-/// mount point is field 5).
+/// Returns whether the mount of a path is an `emptyDir`, according to the root of the mount (proc_pid_mountinfo(5),
+/// field 4; the mount point is field 5).
 fn is_empty_dir(mounts: &str, path: &Path) -> bool {
     let mounts = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(3);
@@ -106,38 +107,39 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: two daemons with the same directory, one after the other and at the same time; a directory that cannot
-    /// be made.
-    /// Guarantee: one at a time has it; it is readable by its user only.
+    /// Scenario: two daemons use the same directory, one after the other and at the same time; another directory cannot
+    /// be created.
+    /// Guarantee: one daemon at a time holds the directory; only its user can read it.
     #[test]
-    fn one_daemon_at_a_time() {
+    fn directory_is_held_by_one_daemon_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         let first = StateDirectory::open(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o700);
         let error = StateDirectory::open(&path).unwrap_err();
-        assert_eq!(error.to_string(), "another gcwatch uses it");
+        assert_eq!(error.to_string(), "another gcwatch instance uses it");
         drop(first);
         StateDirectory::open(&path).unwrap();
         assert!(StateDirectory::open(&path.join("lock/below")).is_err());
     }
 
-    /// Scenario: the directory is there, and all can write to it.
-    /// Guarantee: it is refused with the reason, and nothing is made in it.
+    /// Scenario: the directory exists, and all users can write to it.
+    /// Guarantee: the directory is refused with the reason, and no file is created in it.
     #[test]
-    fn what_others_can_write_is_refused() {
+    fn world_writable_directory_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         let error = StateDirectory::open(&path).unwrap_err();
-        assert_eq!(error.to_string(), "others can write to it (mode 0777)");
+        assert_eq!(error.to_string(), "other users can write to it (mode 0777)");
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 
-    /// Scenario: the directory is a link of our own, and one of another user.
-    /// Guarantee: the first is followed; the second is refused with the reason, and nothing is made where it leads.
+    /// Scenario: the directory is a link of the daemon's user, and a link of another user.
+    /// Guarantee: the first link is followed; the second is refused with the reason, and no file is created in its
+    /// target.
     #[test]
     fn links_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -149,7 +151,7 @@ mod tests {
         }
         StateDirectory::open(&own).unwrap();
         if std::os::unix::fs::lchown(&foreign, Some(65_534), None).is_err() {
-            // Only root gives files away.
+            // Only root can give files to another user.
             return;
         }
         let error = StateDirectory::open(&foreign).unwrap_err().to_string();
@@ -157,10 +159,11 @@ mod tests {
         assert_eq!(fs::read_dir(foreign.with_extension("to")).unwrap().count(), 0);
     }
 
-    /// Scenario: the mounts of a pod whose state is in an emptyDir, of one whose state is on the node, of a host.
-    /// Guarantee: only the first goes with its pod.
+    /// Scenario: the state of one pod is in an `emptyDir`, the state of another on the node; a third daemon runs on a
+    /// host.
+    /// Guarantee: only the state in the `emptyDir` goes with its pod.
     #[test]
-    fn an_empty_dir_goes_with_its_pod() {
+    fn empty_dir_goes_with_its_pod() {
         let root = "1 0 0:1 / / rw - overlay overlay rw\n";
         let pod =
             "2 1 8:1 /var/lib/kubelet/pods/0a/volumes/kubernetes.io~empty-dir/state /var/lib/gcwatch rw - ext4 a rw\n";

@@ -1,4 +1,4 @@
-//! CPU time, memory, threads and descriptors of the daemon itself, from `/proc/self`.
+//! CPU time, memory, threads and file descriptors of the daemon itself, from `/proc/self`.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ struct Units {
 }
 
 impl Units {
-    /// As the kernel says them.
+    /// Returns the units of this kernel.
     fn here() -> Self {
         Self {
             page_bytes: page_size() as u64,
@@ -26,12 +26,12 @@ impl Units {
     }
 }
 
-/// The kernel's figures for this process. A value that cannot be read is absent.
+/// Returns the kernel's figures for this process. A value that cannot be read is absent.
 pub(crate) fn record() -> UsageRecord {
     let stat = fs::read("/proc/self/stat").unwrap_or_default();
     let descriptors = fs::read_dir("/proc/self/fd").ok();
     UsageRecord {
-        // The directory that is being read is one of them.
+        // The count includes the descriptor of the directory itself.
         descriptors: descriptors.map(|descriptors| (descriptors.count() as u64).saturating_sub(1)),
         ..of_stat(&stat, Units::here())
     }
@@ -68,10 +68,12 @@ pub(crate) fn report(sheet: &mut MetricSnapshot) {
 mod tests {
     use super::*;
 
-    /// Scenario: `/proc/self/stat` on machines with pages of 4 and of 64 KiB, and text that is none.
-    /// Guarantee: ticks become seconds and pages bytes in the machine's own units; what cannot be read is unknown.
+    /// Scenario: `/proc/self/stat` has values of machines with different page sizes and tick rates, and a text without
+    /// values.
+    /// Guarantee: ticks become seconds and pages become bytes in the units of each machine; unreadable values are
+    /// unknown.
     #[test]
-    fn ticks_and_pages_become_seconds_and_bytes() {
+    fn ticks_and_pages_are_converted_with_machine_units() {
         let stat = b"7 (a) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 5 0 100 1000000 42 1844";
         for (page_bytes, ticks_per_second) in [(4 << 10, 100), (16 << 10, 250), (64 << 10, 1000)] {
             let units = Units {

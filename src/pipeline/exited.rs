@@ -1,4 +1,4 @@
-//! What is remembered of processes that exited: their page, history and collections, for whoever comes by an alert.
+//! Processes that have exited. Their page, history and collections stay available to a reader who follows an alert.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use base::time::Moment;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::service::Death;
 
-/// So many are kept, and beyond them only those that a listed incident names. One takes about 25 KiB.
+/// Number of exited runs that are kept. More are kept only if a listed incident names them. A run takes about 25 KiB.
 pub(crate) const MOST_EXITED: usize = 50;
 
-/// Limit with those that incidents name.
+/// Maximum number of exited runs, including the runs that incidents name.
 const MOST_WITH_INCIDENTS: usize = 100;
 
-/// How long one is kept that no incident names.
+/// Time for which a run is kept that no incident names.
 const KEPT_FOR_NS: u64 = 3600 * 1_000_000_000;
 
-/// How long more may become known of a death.
+/// Time after an exit during which more can become known about it.
 const LEARNS_FOR_NS: u64 = 60 * 1_000_000_000;
 
-/// A process that exited.
+/// A process that has exited.
 #[derive(Debug, Clone)]
 pub(crate) struct ExitedRun {
-    /// Without its rules and series.
+    /// The run, without its rules and series.
     pub(crate) run: Arc<ObservedRun>,
-    /// When that was noticed.
+    /// Time at which the exit was noticed.
     pub(crate) at: Moment,
-    /// Why, in a few words, as far as that is known.
+    /// Cause of the exit, in a few words; `None` if unknown.
     pub(crate) why: Option<&'static str>,
 }
 
-/// The newest ones, the oldest first.
+/// The most recent exits, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct ExitedRuns(VecDeque<ExitedRun>);
 
 impl ExitedRuns {
-    /// Keeps one more. `listed`: the pids that listed incidents name.
+    /// Adds an exited run. `listed` contains the pids that listed incidents name.
     pub(crate) fn put(&mut self, run: Arc<ObservedRun>, at: Moment, listed: &BTreeSet<u32>) {
         let why = None;
         self.0.push_back(ExitedRun { run, at, why });
@@ -58,23 +58,23 @@ impl ExitedRuns {
         }
     }
 
-    /// The newest of a pid.
+    /// Returns the most recent run of a pid.
     pub(crate) fn of(&self, pid: u32) -> Option<&ExitedRun> {
         self.0.iter().rfind(|exited| exited.run.key().pid == pid)
     }
 
-    /// All of them, the newest first.
+    /// Returns all runs, newest first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &ExitedRun> {
         self.0.iter().rev()
     }
 
-    /// Those of whose deaths more may become known.
+    /// Returns the runs about whose exits more can become known.
     pub(crate) fn learning(&self, now: Moment) -> Vec<RunKey> {
         let young = |exited: &&ExitedRun| now.since(exited.at) < LEARNS_FOR_NS;
         self.0.iter().filter(young).map(|exited| exited.run.key()).collect()
     }
 
-    /// How one ended.
+    /// Records how a run ended.
     pub(crate) fn learn(&mut self, death: &Death) {
         if let Some(exited) = self.0.iter_mut().find(|exited| exited.run.key() == death.run) {
             exited.why = Some(words(death));
@@ -90,7 +90,7 @@ fn words(death: &Death) -> &'static str {
     } else if death.failed == Some(true) {
         "failed"
     } else if death.in_order == Some(true) {
-        "ended in order"
+        "exited cleanly"
     } else {
         "killed or crashed"
     }
@@ -105,12 +105,12 @@ mod tests {
         Arc::new(observed(pid, &Arc::default()))
     }
 
-    /// Scenario: more processes exit than are kept; two of them, the first and the tenth, are those of listed incidents.
-    /// An hour later one more exits.
-    /// Guarantee: the oldest without an incident leave first; after an hour only those with one are left, and the new
-    /// one; no incident keeps more than the limit.
+    /// Scenario: more processes exit than are kept. Listed incidents name the first and the tenth process. One hour
+    /// later, another process exits.
+    /// Guarantee: the oldest runs without an incident are removed first; after one hour, only the new run and the runs
+    /// with an incident are left; runs with incidents never exceed the limit.
     #[test]
-    fn the_oldest_without_an_incident_leave_first() {
+    fn oldest_runs_without_incident_leave_first() {
         let listed = BTreeSet::from([1, 10]);
         let mut exited = ExitedRuns::default();
         for pid in 1..=60 {

@@ -1,4 +1,4 @@
-//! The pipeline as the task of one process sees it.
+//! The pipeline's interface for the task that reads one process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,13 +17,14 @@ use targets::sink::RunSink;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::shared::Shared;
 
-/// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
+/// Accepts the outcomes that one task reads from one run. If it is dropped without [`end`](Self::end), the run stays,
+/// detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<ObservedRun>,
     shared: Arc<Shared>,
     base: Option<TimeBase>,
-    /// Outcomes were kept back this long before they came here.
+    /// Time for which outcomes were held back before they arrived here.
     held_back_ns: u64,
     ended: bool,
 }
@@ -39,7 +40,7 @@ impl Feed {
         }
     }
 
-    /// The run that it belongs to.
+    /// Returns the run of this feed.
     pub fn run(&self) -> &Arc<ObservedRun> {
         &self.run
     }
@@ -48,8 +49,8 @@ impl Feed {
         self.run.hand(self.shared.at(now()), input);
     }
 
-    /// Where offsets lie. Before the first [`time_base`](Self::time_base) that is at 1970, which a caller does not come
-    /// to: a stream's header comes before its events.
+    /// Returns the base of offsets. Before the first call to [`time_base`](Self::time_base) the base is 1970. Callers
+    /// do not observe that base, because the header of a stream precedes its events.
     fn base(&self) -> TimeBase {
         self.base.unwrap_or(TimeBase::at(0))
     }
@@ -64,7 +65,7 @@ impl RunSink for Feed {
             return;
         }
         let recordings = self.shared.black_box.get().map(|black_box| black_box.recordings());
-        // Its lock must not be held by who hands.
+        // Take the incidents before `hand`: its caller must not hold their lock.
         let incidents = self.shared.incidents().waiting.take(self.run.key());
         self.hand(Input::Attached(Box::new(Attachment {
             base: self.base,

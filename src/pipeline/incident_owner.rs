@@ -1,21 +1,21 @@
-//! The owner of incidents, whatever became of their process, and the order in which their changes are sent.
+//! The owner of incidents after their process has exited, and the order in which changes of incidents are sent.
 //!
 //! ```text
 //!   rules of a run ------------------------- changes ---.
 //!     |        ^                                         v
-//!   exits   attached to                             notify: the book of services, recordings, those that ended,
+//!   exits   attached to                             notify: book of services, recordings, ended incidents,
 //!     v        |                                         ^   receivers and logs
-//!   exited   waiting (of before a restart) -- changes ---|
+//!   exited   waiting (from before restart) - changes ---|
 //!     ^        |                                         |
-//!     '------ gone    judged (services, gcwatch) --------'
+//!     '---- removed   judged (services, gcwatch) --------'
 //! ```
 //!
-//! Changes are sent in the order in which they happened: those of a run while it is held, all others while the owner
-//! is. So no end overtakes a beginning, and an incident that passes from a run to the exited is in one of the two for
-//! whoever looks.
+//! Changes are sent in the order in which they happened: changes of a run while the run is locked, all other changes
+//! while the owner is locked. The end of an incident therefore cannot overtake its start, and a viewer finds an
+//! incident that passes from a run to the exited processes in exactly one of the two.
 //!
-//! Locks are taken in this order, and never the other way round: the processes, the counts of rules, a run, the owner;
-//! then those that hold nothing else (settings, rules, surroundings, what delivers).
+//! Locks are taken in this order and never in another: the processes, the counts of rules, a run, the owner. The
+//! remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,48 +31,49 @@ use crate::pipeline::resumed::{Resumed, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// Most processes that exited whose incidents are kept; of more, those of the one that exited first end.
+/// Maximum number of exited processes whose incidents are kept. Beyond it, the incidents of the earliest exit end.
 const MOST_EXITED: usize = 256;
 
-/// Most incidents that are remembered after their end, over all processes.
+/// Maximum number of ended incidents that are kept, over all processes.
 const MOST_ENDED: usize = 50;
 
-/// The number of a run of gcwatch itself, where one of a process has when it started.
+/// Start time in the run key of gcwatch itself.
 pub(crate) const OWN_START: u64 = 0;
 
-/// How long a successor must be well until the incidents of a dead process end: 5 minutes.
+/// Time for which a successor must be healthy before the incidents of a dead process end: 5 minutes.
 const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
 
-/// Every incident that no living process has, and what it takes to judge services.
+/// All incidents without a living process, and the state needed to evaluate services.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentOwner {
-    /// Those whose process exited, in the order in which they did: open until a successor is well, or for a quarter of an
-    /// hour.
+    /// Incidents of exited processes, in the order of the exits. They stay open until a successor is healthy, or for 15
+    /// minutes.
     pub(crate) exited: Vec<SubjectIncidents>,
-    /// Those of before gcwatch was restarted, whose process is not attached to yet.
+    /// Incidents from before a restart of gcwatch whose process is not attached yet.
     pub(crate) waiting: Resumed,
-    /// Those that ended, the oldest first, at most [`MOST_ENDED`].
+    /// Ended incidents, oldest first, at most [`MOST_ENDED`].
     ended: VecDeque<IncidentRecord>,
     pub(crate) book: ServiceBook,
     pub(crate) watcher: WatcherLog,
     pub(crate) judged: FleetRules,
-    /// gcwatch itself, where it is a daemon.
+    /// gcwatch itself, if it runs as a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
 impl IncidentOwner {
-    /// Those that are open, by their subjects.
+    /// Returns the open incidents, by subject.
     pub(crate) fn open(&self) -> impl Iterator<Item = &SubjectIncidents> {
         let waiting = self.waiting.waiting.values();
         self.exited.iter().chain(self.judged.incidents()).chain(waiting)
     }
 
-    /// The records of those that ended, the newest first.
+    /// Returns the records of ended incidents, newest first.
     pub(crate) fn ended(&self) -> impl Iterator<Item = &IncidentRecord> {
         self.ended.iter().rev()
     }
 
-    /// One of before gcwatch was restarted waits for its process, or ends. Returns what receivers know of it, and its end.
+    /// Restores an incident from before a restart: the incident waits for its process, or ends. Returns the state that
+    /// receivers already have, and the end of the incident, if any.
     pub(crate) fn resume(
         &mut self,
         state: &StoredState,
@@ -85,7 +86,7 @@ impl IncidentOwner {
         let run = left.run;
         let known = left.notices(vec![IncidentChange::Refreshed(Arc::clone(&incident))]);
         let is_gone = rules.rule(&incident.symptom.id).is_none();
-        // That of gcwatch itself began with the daemon that was.
+        // Incidents of gcwatch itself ended with the previous daemon.
         if same_boot && run.start_time != OWN_START && !is_gone {
             self.waiting.put(left, incident);
             return (known, None);
@@ -94,8 +95,8 @@ impl IncidentOwner {
             tracing::info!(
                 rule = &*incident.symptom.id,
                 pid = run.pid,
-                "an incident of before the restart ends: there is no such rule any more (CHANGELOG.md says which one \
-                 replaces those of earlier versions)"
+                "ended an incident from before the restart: its rule no longer exists (CHANGELOG.md lists the \
+                 replacements of removed rules)"
             );
             IncidentEnding::RuleChanged
         } else {
@@ -105,7 +106,7 @@ impl IncidentOwner {
         (known, Some(left.end(ending, now)))
     }
 
-    /// Ends all of them: nobody watches any more.
+    /// Closes all incidents because the processes are no longer monitored.
     pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
         let exited = std::mem::take(&mut self.exited).into_iter();
         let mut changes: Vec<_> = exited
@@ -116,7 +117,7 @@ impl IncidentOwner {
         changes
     }
 
-    /// A second passed for services and for gcwatch itself.
+    /// Evaluates the rules of services and of gcwatch itself. Called once per second.
     pub(crate) fn judge(&mut self, rules: &Arc<RuleSet>, now: Moment) -> Vec<Changes> {
         let own = self.own.as_ref();
         let changes = self.judged.tick(&self.book, &mut self.watcher, own, rules, now);
@@ -124,7 +125,7 @@ impl IncidentOwner {
         changes
     }
 
-    /// A process exited with these. Returns what ends to make room.
+    /// Takes over the incidents of a process that has exited. Returns the incidents that end to make room.
     pub(crate) fn outlives(&mut self, left: SubjectIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;
@@ -134,8 +135,9 @@ impl IncidentOwner {
         oldest.map(|mut left| left.end(IncidentEnding::ProcessEnded, now))
     }
 
-    /// A second passed for what waits (`known`: the processes of the host, once all were looked at; `None`: nothing
-    /// waits, or for that) and for what is left of processes that exited.
+    /// Advances the waiting incidents and the incidents of exited processes. Called once per second. `known` contains
+    /// the processes of the host after a complete scan; it is `None` if there was no complete scan, or if no incident
+    /// waits for one.
     pub(crate) fn advance(&mut self, known: Option<&[RunKey]>, now: Moment) -> Vec<Changes> {
         let mut changes = Vec::new();
         self.exited.retain_mut(|left| {
@@ -160,7 +162,7 @@ impl IncidentOwner {
         changes
     }
 
-    /// Keeps the newest of those that ended.
+    /// Keeps the most recent ended incidents.
     pub(crate) fn remember_ended(&mut self, resource: &Arc<Origin>, notices: &Notices) {
         for notice in &notices.incidents {
             let IncidentChange::Ended(incident) = &notice.change else {

@@ -1,4 +1,4 @@
-//! Counting the pages of processes for their ledgers: when somebody looks, and while an incident gathers it.
+//! Counts the pages of processes for their ledgers: while a viewer looks, and for incidents that gather the ledger.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use processes::container::ledger::{HeapFigures, read};
 use run::Input;
 use run::settings::Clock;
 
-/// How long whoever looks waits for it: 20 ms are usual. What comes later is in the next look. An answer may take twice
-/// that (`web`).
+/// Time for which a viewer waits for the count, which usually takes 20 ms. A later result appears in the next view. An
+/// answer may take twice as long (`web`).
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Somebody looks at the memory of a process: its pages are counted, unless that was done in the last 10 s.
+/// Counts the pages of a process for a viewer, unless they were counted in the last 10 s.
 pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
     let runs = pipeline.runs().into_iter();
     let Some(run) = runs.rev().find(|run| run.key().pid == pid) else {
@@ -29,11 +29,11 @@ pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
     }
 }
 
-/// Counts the pages of the processes whose open incidents gather that, one after the other. Called once a second.
+/// Counts the pages of processes whose open incidents gather them, one process after the other. Called once per second.
 pub(crate) async fn count_for_incidents(pipeline: &Pipeline) {
     for run in pipeline.runs() {
         if let Some(heap) = begin(&run, false) {
-            // A reading that panicked is none.
+            // A reading that panicked has no result.
             let pipeline = pipeline.clone();
             let _read = spawn_blocking(move || count(&pipeline, &run, &heap)).await;
         }

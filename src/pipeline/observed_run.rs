@@ -1,19 +1,19 @@
-//! A run that several threads have to do with: its reader, the tick, what the host finds, and people who look.
+//! A run that several threads access: its reader, the tick, the scans of the host, and viewers.
 //!
 //! ```text
-//! hand(input) --> inbox --> Run::step, by whoever holds the run --> Deliver, while it is held
-//! look() ------------------> reads it; what was handed meanwhile is done when the look ends
+//! hand(input) --> inbox --> Run::step, by the thread that holds the run --> Deliver, while it is held
+//! look() ------------------> reads the run; inputs handed in the meantime are processed when the look ends
 //! ```
 //!
-//! Nobody waits for who looks: a reader that finds the run held leaves its input in the inbox and goes on, and the
-//! holder takes it before it lets go. So inputs are stepped in the order in which they were handed, and what follows
-//! leaves in that order.
+//! Session readers never wait for viewers: a reader that finds the run locked leaves its input in the inbox and
+//! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
+//! in the order in which they were handed over, and outputs leave in that order.
 //!
-//! The inbox has [`MOST_INPUTS`] places. Where it is full, an input that another one like it renews
-//! ([`Input::is_renewed`]) is dropped and counted; for any other one its sender waits until the run is free.
+//! The inbox holds [`MOST_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
+//! ([`Input::is_renewed`]) is dropped and counted. For any other input, the sender waits until the run is free.
 //!
-//! Delivery takes the lock of the incident owner (`incident_owner` has the order of locks): who holds that must neither
-//! hand nor look.
+//! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
+//! that lock must call neither `hand` nor `look`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,38 +28,38 @@ use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
 use run::{At, Input, Output, Run};
 
-/// Places of an inbox: a busy reader's inputs of some rounds.
+/// Capacity of an inbox: the inputs of several rounds of a busy reader.
 const MOST_INPUTS: usize = 256;
 
-/// Where what follows from the inputs of a run goes.
+/// Receiver of the outputs of a run.
 pub(crate) trait Deliver: fmt::Debug + Send + Sync {
-    /// Takes what followed from one step, in order; the run is held.
+    /// Accepts the outputs of one step, in order, while the run is locked.
     fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At);
 
-    /// An input was dropped that the next one like it renews.
+    /// Counts a dropped input that the next input of its kind replaces.
     fn dropped(&self);
 }
 
-/// One run of a process, shared.
+/// One run of a process, shared between threads.
 #[derive(Debug)]
 pub struct ObservedRun {
     key: RunKey,
     clock: Clock,
     inbox: Mutex<VecDeque<(At, Input)>>,
     run: Mutex<Run>,
-    /// The pipeline that it is a run of. Once that is gone, nothing happens to a run any more.
+    /// The pipeline of the run. Once it has been dropped, the run no longer accepts inputs.
     delivery: Weak<dyn Deliver>,
 }
 
-/// A run that is looked at.
+/// A locked view of a run.
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
     run: MutexGuard<'a, Run>,
-    /// After the lock: fields are dropped in their order.
+    /// Declared after the lock, because fields are dropped in declaration order.
     _rest: HandedMeanwhile<'a>,
 }
 
-/// What is handed while somebody looks, done when this is dropped.
+/// Guard that processes the inputs received while a viewer held the run.
 #[derive(Debug)]
 struct HandedMeanwhile<'a>(&'a ObservedRun);
 
@@ -79,7 +79,7 @@ impl ObservedRun {
         }
     }
 
-    /// Pid and start time.
+    /// Returns the pid and start time.
     pub fn key(&self) -> RunKey {
         self.key
     }
@@ -88,12 +88,12 @@ impl ObservedRun {
         self.clock
     }
 
-    /// Whether a session reads its process now.
+    /// Returns whether a session currently reads the process.
     pub fn is_attached(&self) -> bool {
         self.look().session.state == RunState::Attached
     }
 
-    /// Something happens to it.
+    /// Passes an input to the run.
     pub(crate) fn hand(&self, at: At, input: Input) {
         let Some(delivery) = self.delivery.upgrade() else {
             return;
@@ -115,9 +115,9 @@ impl ObservedRun {
         self.pass(&*delivery);
     }
 
-    /// Does what was handed, unless somebody holds the run: that one does it.
+    /// Processes the inbox, unless another thread holds the run and will process it.
     fn pass(&self, delivery: &dyn Deliver) {
-        // What is handed after the holder looked for the last time is found here.
+        // The loop finds inputs that were added after the holder's last check.
         while !self.inbox().is_empty() {
             let mut run = match self.run.try_lock() {
                 Ok(run) => run,
@@ -140,7 +140,7 @@ impl ObservedRun {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at it, as it is after all that was handed so far.
+    /// Locks the run for reading, after it has processed every input handed over so far.
     pub(crate) fn look(&self) -> Look<'_> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(delivery) = self.delivery.upgrade() {
@@ -152,12 +152,12 @@ impl ObservedRun {
         }
     }
 
-    /// A question of which the run remembers that it was asked.
+    /// Runs a query that changes the run, for example because the run records the query.
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&mut Run) -> T) -> T {
         question(&mut self.look().run)
     }
 
-    /// Its metrics; `None` before the first attach.
+    /// Returns the metrics of the run, or `None` before the first attach.
     pub(crate) fn metrics(&self, now_unix_ns: u64, temporality: Temporality) -> Option<(Arc<Origin>, Vec<Metric>)> {
         self.ask(|run| {
             let metrics = run.metrics(now_unix_ns, temporality)?;
@@ -204,7 +204,7 @@ pub(crate) mod tests {
         wall: Wall::UNIX,
     };
 
-    /// Counts what was dropped.
+    /// Counts dropped inputs.
     #[derive(Debug, Default)]
     pub(crate) struct Nowhere(AtomicU64);
 
@@ -216,22 +216,22 @@ pub(crate) mod tests {
         }
     }
 
-    /// A run of that pid that nothing has happened to.
+    /// Creates a run of the given pid without any inputs.
     pub(crate) fn observed(pid: u32, delivery: &Arc<Nowhere>) -> ObservedRun {
         let identity = Identity::new(RunKey { pid, start_time: 1 }, "shop");
         let delivery = Arc::downgrade(delivery);
         ObservedRun::new(identity, Arc::default(), AT, delivery)
     }
 
-    /// How often it was healed, without what waits in the inbox.
+    /// Returns the number of processed `Healed` inputs. Inputs in the inbox do not count.
     fn healings(run: &ObservedRun) -> u64 {
         run.run.lock().unwrap().session.healings
     }
 
-    /// Scenario: inputs are handed while somebody looks at the run.
-    /// Guarantee: nobody waits, who looks sees one state, and all is done when the look ends.
+    /// Scenario: inputs are handed over while a viewer holds the run.
+    /// Guarantee: the senders do not wait, the viewer sees one state, and all inputs are processed when the look ends.
     #[test]
-    fn who_looks_holds_nobody_up() {
+    fn viewer_does_not_block_senders() {
         let delivery = Arc::default();
         let run = observed(1, &delivery);
         let look = run.look();
@@ -243,10 +243,12 @@ pub(crate) mod tests {
         assert_eq!(healings(&run), 3);
     }
 
-    /// Scenario: more is handed while somebody looks than the inbox has places: ticks, then what is not said again.
-    /// Guarantee: ticks are dropped and counted; the rest waits for the look to end, and nothing of it is lost.
+    /// Scenario: while a viewer holds the run, more inputs arrive than the inbox can hold: ticks, then inputs that are
+    /// not repeated.
+    /// Guarantee: ticks are dropped and counted; the other inputs wait for the look to end, and all of them are
+    /// processed.
     #[test]
-    fn a_full_inbox_drops_what_is_renewed_and_no_more() {
+    fn full_inbox_drops_only_renewed_inputs() {
         let delivery = Arc::default();
         let run = observed(1, &delivery);
         let look = run.look();
@@ -260,16 +262,16 @@ pub(crate) mod tests {
         thread::scope(|scope| {
             let late = scope.spawn(|| run.hand(AT, Input::Healed));
             drop(look);
-            late.join().expect("it only waits");
+            late.join().expect("the sender only waits");
         });
         assert_eq!(healings(&run), MOST_INPUTS as u64 + 1);
         assert_eq!(delivery.0.load(Ordering::Relaxed), 2);
     }
 
-    /// Scenario: four threads hand inputs to one run while two look at it all the time.
-    /// Guarantee: each input is stepped once, though most find the run held.
+    /// Scenario: four threads hand inputs to one run while two threads look at it repeatedly.
+    /// Guarantee: each input is processed exactly once, although most senders find the run locked.
     #[test]
-    fn nothing_is_lost_between_many() {
+    fn inputs_of_concurrent_senders_are_all_processed() {
         let delivery = Arc::default();
         let run = observed(1, &delivery);
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What the pipeline asks of the rest of the daemon: a way out.
+//! The interface through which the pipeline sends data to the rest of the daemon.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-/// Where spans, metrics and alerts go. An implementation never waits; what it cannot take it drops and counts.
+/// Receiver of spans, metrics and alerts. An implementation never waits; it drops and counts items that it cannot
+/// accept.
 pub trait Outlet: Send + Sync + fmt::Debug {
-    /// Spans of one process.
+    /// Sends spans of one process.
     fn spans(&self, resource: &Arc<Origin>, spans: Encoded);
-    /// Metrics of one process.
+    /// Sends metrics of one process.
     fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
-    /// Changes of alerts and incidents of one process, in order.
+    /// Sends changes of alerts and incidents of one process, in order.
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices);
-    /// Incidents of one process that receivers know already, from before gcwatch was restarted.
+    /// Passes incidents of one process that receivers already have, from before a restart of gcwatch.
     fn resumed(&self, _resource: &Arc<Origin>, _incidents: Vec<IncidentNotice>, _wall: Wall) {}
 }

@@ -1,7 +1,7 @@
-//! A recording as the pipeline of a live process sees it.
+//! Feeds a recording into the pipeline like a live process.
 //!
-//! The same decoder, the same machine with the same patience as on a socket, then the same [`Feed`]: what `replay`
-//! exports is what the daemon would have exported.
+//! A recording passes through the same decoder and the same state machine with the same timeouts as a stream from a
+//! socket, then through the same [`Feed`]: `replay` exports the data that the daemon would have exported.
 
 use std::path::Path;
 
@@ -21,14 +21,14 @@ use recording::RecordingError;
 use recording::source::Source;
 use targets::sink::{Full, RunSink as _, Sink as _};
 
-/// The outcomes of a recording, one by one.
+/// Iterates over the outcomes of a recording.
 #[derive(Debug)]
 pub struct Player {
     source: Source,
     stream: GcStream,
-    /// All that was read is decoded.
+    /// Whether all bytes read so far are decoded.
     drained: bool,
-    /// There is nothing more to read.
+    /// Whether the source has no more bytes.
     finished: bool,
     ended: bool,
 }
@@ -38,12 +38,12 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// When it cannot be opened.
+    /// The recording cannot be opened.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         Ok(Self::new(Source::open(path)?))
     }
 
-    /// The outcomes of a source.
+    /// Creates a player for a source.
     pub fn new(source: Source) -> Self {
         Self {
             source,
@@ -54,11 +54,11 @@ impl Player {
         }
     }
 
-    /// Reads up to the stream's header; `None`: it is cut short before.
+    /// Reads up to the header of the stream. Returns `None` if the recording is cut short before it.
     ///
     /// # Errors
     ///
-    /// As [`next_outcome`](Self::next_outcome).
+    /// See [`next_outcome`](Self::next_outcome).
     pub fn begin(&mut self) -> Result<Option<&TraceHeader>, RecordingError> {
         while self.stream.header().is_none() && !self.ended {
             self.read()?;
@@ -66,12 +66,12 @@ impl Player {
         Ok(self.stream.header())
     }
 
-    /// The next one, in the order in which a live process would have brought them; `None` at the end. A recording that
-    /// is cut short ends where it is cut.
+    /// Returns the next outcome, in the order in which a live process would have sent them, or `None` at the end. A
+    /// recording that is cut short ends where it is cut.
     ///
     /// # Errors
     ///
-    /// When the bytes are no stream, or damaged, or cannot be read. The outcomes before that were returned.
+    /// The bytes are not a stream, are damaged, or cannot be read. All earlier outcomes have been returned.
     pub fn next_outcome(&mut self) -> Result<Option<(ProcessKey, Outcome)>, RecordingError> {
         loop {
             if let Some(outcome) = self.stream.next_outcome() {
@@ -97,7 +97,7 @@ impl Player {
         self.advance()
     }
 
-    /// Decodes what was read, as far as outcomes have room.
+    /// Decodes the bytes read so far, up to the space available for outcomes.
     fn advance(&mut self) -> Result<(), RecordingError> {
         let advanced = self.stream.advance(|_| {});
         self.drained = !matches!(advanced, Ok(Advanced::Paused));
@@ -111,7 +111,7 @@ impl Player {
         })
     }
 
-    /// How far it was read.
+    /// Returns the reading progress.
     pub fn progress(&self) -> StreamProgress {
         let stats = self.stream.decoder().stats();
         StreamProgress {
@@ -122,11 +122,11 @@ impl Player {
         }
     }
 
-    /// Where it is cut short, one sentence.
+    /// Returns a sentence about where the recording is cut short, if it is.
     pub fn cut(&self) -> Option<String> {
         match self.stream.decoder().ending() {
             Some(Ending::Truncated { offset, reading }) => Some(format!(
-                "{} is cut short: it ends at byte {offset}, in {reading}; what is whole in it is reported",
+                "{} is cut short: it ends at byte {offset}, in {reading}; everything complete before that is reported",
                 self.source.name()
             )),
             _ => None,
@@ -134,7 +134,8 @@ impl Player {
     }
 }
 
-/// When an outcome was complete, nanoseconds after the sync point; `None` when that was not seen.
+/// Returns the time at which an outcome was complete, in nanoseconds after the sync point, or `None` if that was not
+/// observed.
 pub fn complete_at(outcome: &Outcome) -> Option<i64> {
     match outcome {
         Outcome::Collection(collection) => Some(collection.last_event),
@@ -142,20 +143,20 @@ pub fn complete_at(outcome: &Outcome) -> Option<i64> {
     }
 }
 
-/// What identifies the processes of a recording.
+/// Identity of the processes of a recording.
 #[derive(Debug, Clone)]
 pub struct Cast {
     /// `service.name`.
     pub service: String,
-    /// Further attributes of the resource.
+    /// Additional resource attributes.
     pub attributes: Vec<KeyValue>,
-    /// Where the recording's sync point lies in Unix time.
+    /// Unix time of the recording's sync point.
     pub base: TimeBase,
-    /// Distinguishes this replay from another one of the same recording.
+    /// Distinguishes this replay from other replays of the same recording.
     pub start_time: u64,
 }
 
-/// The feeds of a recording's processes, made as they appear.
+/// The feeds of a recording's processes, created when a process first appears.
 #[derive(Debug)]
 pub struct Stage {
     pipeline: Pipeline,
@@ -164,7 +165,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// No process has appeared.
+    /// Creates a stage without processes.
     pub fn new(pipeline: Pipeline, cast: Cast) -> Self {
         Self {
             pipeline,
@@ -173,7 +174,7 @@ impl Stage {
         }
     }
 
-    /// What follows lies on another base: the recording is played again.
+    /// Sets the time base of the following outcomes, because the recording is played again.
     pub fn set_base(&mut self, base: TimeBase) {
         self.cast.base = base;
         for (_, feed) in &mut self.feeds {
@@ -185,7 +186,7 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// When the limit of runs is reached.
+    /// The limit of runs is reached.
     pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
         let place = self.feeds.iter().position(|(known, _)| *known == key);
         let place = match place {
@@ -204,15 +205,15 @@ impl Stage {
         Ok(())
     }
 
-    /// How far the stream was read: counted for the first of its processes, as a stream's losses belong to no one of
-    /// them.
+    /// Reports the reading progress. It counts for the first process, because the losses of a stream do not belong to
+    /// any one process.
     pub fn progress(&mut self, progress: StreamProgress) {
         if let Some((_, feed)) = self.feeds.first_mut() {
             feed.progress(progress);
         }
     }
 
-    /// The recording is at its end: the metrics of its processes are exported a last time.
+    /// Finishes the replay: the metrics of its processes are exported one last time.
     pub fn end(self) {
         for (_, feed) in self.feeds {
             feed.end();
@@ -220,7 +221,7 @@ impl Stage {
     }
 
     fn identity(&self, key: ProcessKey) -> Identity {
-        // More than 32 bits is no pid of Linux; the low ones distinguish such processes as well as any.
+        // A pid of more than 32 bits is not a Linux pid. The low bits still distinguish such processes.
         let pid = key.pid.map_or(0, |pid| pid as u32);
         let mut resource = vec![
             key_value(row::SERVICE_NAME.name, Value::StringValue(self.cast.service.clone())),

@@ -1,20 +1,20 @@
-//! What outlives a process: the service that it is one of, how its processes end, and whether they come back.
+//! State that outlives a process: its service, how the processes of the service end, and whether they are replaced.
 //!
 //! ```text
-//! a run begins, its alerts, it ends ---> book: the living, the last deaths --> facts, once a second --> judged
-//! control groups, Kubernetes ----------> (how it ended, known later)                                      |
-//! the daemon's own stalls ------------------------------------------------------------------------------>+--> notices
+//! run starts, its alerts, run ends ----> book: living, recent deaths --> facts, once per second --> judged
+//! control groups, Kubernetes ----------> (cause of the end, known later)                              |
+//! the daemon's own stalls --------------------------------------------------------------------------->+--> notices
 //! ```
 //!
-//! A process that is killed for memory writes nothing, and its alerts end with it. What its end was is put together
-//! from what survives it: the alerts of its last minute, whether its runtime ended the event stream in order, the kill
-//! counts of the groups that it was in, and what Kubernetes says of its container. A SIGTERM cannot be seen from
-//! outside, except by the exit code that Kubernetes has; an end without such evidence is ordinary, and one in order is
-//! no death in an emergency. What remains: outside of Kubernetes, a program that does not handle SIGTERM (.NET 10 has
-//! no handler of its own) and gets one while an alert of its memory fires ends as one that its memory ended.
+//! A process that is killed for memory writes nothing, and its alerts end with it. The cause of its end is derived from
+//! the evidence that survives: the alerts of its last minute, whether its runtime ended the event stream cleanly, the
+//! kill counts of its control groups, and the state of its container in Kubernetes. A SIGTERM is not visible from
+//! outside, except through the exit code that Kubernetes has. An end without such evidence is ordinary, and a clean end
+//! is not a death in an emergency. One case remains: outside Kubernetes, a program that does not handle SIGTERM (.NET
+//! 10 has no default handler) and receives it while an alert on its memory fires counts as ended by its memory.
 //!
-//! Bounded: [`MAX_SERVICES`](book::MAX_SERVICES) services, [`MAX_DEATHS`](book::MAX_DEATHS) deaths of each, kept for
-//! [`KEPT_NS`](book::KEPT_NS). Processes of services beyond that are counted and belong to none.
+//! Bounded: [`MAX_SERVICES`](book::MAX_SERVICES) services, [`MAX_DEATHS`](book::MAX_DEATHS) deaths per service, kept
+//! for [`KEPT_NS`](book::KEPT_NS). Processes of services beyond the limit are counted and belong to no service.
 
 mod book;
 mod death;

@@ -1,4 +1,4 @@
-//! What open incidents ask bursts and the census for, and what those found.
+//! Evidence requests of open incidents, and their results.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use evidence::automatic::Condition;
 use processes::RunState;
 use run::Run;
 
-/// The kinds of evidence that take a burst, or a heap dump.
+/// Kinds of evidence that need a burst or a heap dump.
 pub(crate) const OF_BURSTS: [Evidence; 4] = [
     Evidence::Callers,
     Evidence::Allocations,
@@ -19,33 +19,33 @@ pub(crate) const OF_BURSTS: [Evidence; 4] = [
     Evidence::Census,
 ];
 
-/// What an open incident asks for, and has not got yet.
+/// A request of an open incident for evidence that it does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Want {
-    /// Of which process.
+    /// The process of the incident.
     pub run: RunKey,
-    /// The number of the incident.
+    /// Number of the incident.
     pub incident: u64,
-    /// Its id, as its records have it.
+    /// Id of the incident, as in its records.
     pub incident_id: String,
-    /// What.
+    /// Kind of evidence.
     pub evidence: Evidence,
-    /// Whose turn it takes.
+    /// Owner of the quota that the request uses.
     pub share: Share,
-    /// What is known of the process.
+    /// Facts about the process.
     pub condition: Condition,
-    /// Where its memory is, and what of it grows; `None`: unknown, or nothing asks for it.
+    /// Memory ledger with its growing parts; `None` if unknown or not requested.
     pub account: Option<Arc<Ledger>>,
 }
 
 impl Want {
-    /// Which one it is.
+    /// Returns the key that identifies the request.
     pub fn key(&self) -> (RunKey, u64, Evidence) {
         (self.run, self.incident, self.evidence)
     }
 }
 
-/// What the open incidents of a run ask bursts for, each with its severity.
+/// Returns the requests for bursts of the open incidents of a run, each with its severity.
 pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
     let Some(rules) = &run.rules else { return Vec::new() };
     let mut wants = Vec::new();

@@ -1,4 +1,4 @@
-//! The charts of a recording: places of equal length, a mark per collection, the heap after each.
+//! The charts of a recording: buckets of equal length, one mark per collection, and the heap after each collection.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use api::view::{HeapPoints, HistoryColumns, PauseColumns};
 use recording::ProcessHistory;
 use run::history::{Bucket, Mark};
 
-/// Places of the charts at most.
+/// Maximum number of buckets per chart.
 const MOST_PLACES: i64 = 300;
-/// Lengths of a place, ms; beyond them whole days.
+/// Possible bucket lengths, in milliseconds. Longer buckets are whole days.
 const LENGTHS_MS: [i64; 16] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     3_600_000, 86_400_000,
 ];
 
-/// The shortest length of a place of which there are not too many.
+/// Returns the shortest bucket length that does not exceed the maximum number of buckets.
 fn length_ns(observed_ns: i64) -> i64 {
     let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MOST_PLACES;
     match LENGTHS_MS.iter().find(fits) {
@@ -32,7 +32,7 @@ fn length_ns(observed_ns: i64) -> i64 {
     }
 }
 
-/// The part of `from..to` in each place of that length.
+/// Splits `from..to` at the bucket boundaries.
 fn parts(from: i64, to: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
     let mut from = from;
     std::iter::from_fn(move || {
@@ -46,13 +46,13 @@ fn parts(from: i64, to: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
     })
 }
 
-/// What happened in each place. Collections count where they ended, time stopped where it lies; what was allocated
-/// between two collections is spread over the time between them.
+/// Returns the columns of each bucket. Collections count in the bucket in which they ended, stopped time in the buckets
+/// that it covers. Bytes allocated between two collections are spread over the time between them.
 pub(super) fn columns(history: &ProcessHistory, base: UnixBase, observed_ns: i64) -> HistoryColumns {
     let observed_ns = observed_ns.max(1);
     let length = length_ns(observed_ns);
     let mut places: BTreeMap<i64, Bucket> = BTreeMap::new();
-    // Damage must not make places: what is outside of the recording is at its edge.
+    // Damaged data must not create buckets: times outside the recording count at its edge.
     let inside = |at: i64| at.clamp(0, observed_ns);
     let mut stops: Vec<(i64, i64)> = Vec::new();
     for collection in &history.collections {
@@ -93,7 +93,7 @@ pub(super) fn columns(history: &ProcessHistory, base: UnixBase, observed_ns: i64
     columns
 }
 
-/// Adds bytes that were allocated between two instants: all of them are in the places, to the byte.
+/// Spreads bytes that were allocated between two instants over the buckets. The sum stays exact.
 fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i64, bytes: u64) {
     let whole = to - from;
     let mut left = bytes;
@@ -106,11 +106,11 @@ fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i6
         left -= share;
         add(place, share);
     }
-    // What was rounded, or has no time to be spread over.
+    // The remainder of the rounding, or all bytes if there is no time to spread them over.
     add(from.max(to - 1) / length, left);
 }
 
-/// A mark per collection, at most so many: of each part of the time the longest.
+/// Returns one mark per collection, at most `most`. Each slice of time keeps its longest collection.
 pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> PauseColumns {
     let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
     let mut columns = PauseColumns::default();
@@ -124,7 +124,7 @@ pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64
     columns
 }
 
-/// The heap after each collection, at most so many points: of each part of the time the largest.
+/// Returns the heap after each collection, at most `most` points. Each slice of time keeps its largest heap.
 pub(super) fn heap(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> HeapPoints {
     let mut known: Vec<&Collection> = collections.iter().filter(|one| one.heap_stats.is_some()).collect();
     let of = known.len() as u64;
@@ -152,7 +152,7 @@ pub(super) fn heap(collections: &[Collection], base: UnixBase, observed_ns: i64,
     points
 }
 
-/// In the order of the time, the largest of each of so many slices of it.
+/// Divides time into `most` slices and returns the largest item of each, in chronological order.
 fn thinned<T, K: Ord>(
     all: &[T],
     observed_ns: i64,
@@ -179,7 +179,7 @@ fn thinned<T, K: Ord>(
     chosen
 }
 
-/// The longest first, at most so many.
+/// Returns the longest collections, longest first, at most `most`.
 pub(super) fn longest(collections: &[Collection], most: usize) -> Vec<&Collection> {
     let mut longest: Vec<&Collection> = collections.iter().collect();
     longest.sort_by_key(|collection| (Reverse(collection.pause_ns), collection.number));
@@ -191,10 +191,10 @@ pub(super) fn longest(collections: &[Collection], most: usize) -> Vec<&Collectio
 mod tests {
     use super::*;
 
-    /// Scenario: recordings from a second to ten years.
-    /// Guarantee: the charts have at most so many places, and not fewer than a tenth of that from 30 s on.
+    /// Scenario: recordings last from one second to ten years.
+    /// Guarantee: the charts have at most the maximum number of buckets, and at least ten.
     #[test]
-    fn places_are_few_and_fine() {
+    fn charts_have_ten_to_the_maximum_of_buckets() {
         let second = 1_000_000_000;
         for seconds in [1, 3, 30, 61, 600, 3_600, 86_400, 30 * 86_400, 3_650 * 86_400] {
             let places = seconds * second / length_ns(seconds * second) + 1;
@@ -203,10 +203,10 @@ mod tests {
         }
     }
 
-    /// Scenario: bytes allocated over two and a half places, within one, and in no time.
-    /// Guarantee: each place has its share of them by time, and none is lost to rounding.
+    /// Scenario: bytes are allocated over two and a half buckets, within one bucket, and in no time.
+    /// Guarantee: each bucket has its share of the bytes by time, and no byte is lost to rounding.
     #[test]
-    fn bytes_are_spread_over_their_time() {
+    fn bytes_are_spread_over_their_buckets() {
         let of = |from: i64, to: i64, bytes: u64| {
             let mut places = BTreeMap::new();
             spread(&mut places, (from, to), 100, bytes);
@@ -221,10 +221,10 @@ mod tests {
         assert_eq!(of(0, 299, 10).iter().map(|(_, bytes)| bytes).sum::<u64>(), 10);
     }
 
-    /// Scenario: a hundred sizes, more than there may be points.
-    /// Guarantee: at most so many points, in order, the largest of all among them.
+    /// Scenario: there are a hundred sizes, more than the maximum number of points.
+    /// Guarantee: at most the maximum number of points is kept, in order, with the largest size among them.
     #[test]
-    fn the_largest_stays() {
+    fn largest_point_is_kept() {
         let all: Vec<i64> = (0..100).collect();
         let chosen = thinned(&all, 100, 7, |at| *at, |at| if *at == 50 { 1000 } else { *at });
         assert!(chosen.len() <= 7 && chosen.is_sorted(), "{chosen:?}");

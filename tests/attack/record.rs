@@ -110,10 +110,10 @@ fn existing_outputs_are_kept() {
     }
     let device = std::fs::metadata("/dev/null").unwrap();
     for (path, sentence) in [
-        (at("file"), "exists; give another name, or --force"),
-        (at("to-file"), "exists; give another name, or --force"),
+        (at("file"), "exists; use another name, or --force"),
+        (at("to-file"), "exists; use another name, or --force"),
         (at("directory"), "is a directory"),
-        (at("fifo"), "is a FIFO; give --allow-fifo"),
+        (at("fifo"), "is a FIFO; use --allow-fifo"),
         (at("to-device"), "is a device"),
         ("/dev/null".into(), "is a device"),
         (at("to-nothing"), "is a link that leads nowhere"),
@@ -206,7 +206,7 @@ fn file_created_during_recording_is_not_overwritten() {
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
     assert!(
-        !status.success() && said.contains("the recording is complete in"),
+        !status.success() && said.contains("the complete recording is in"),
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
@@ -260,7 +260,7 @@ fn unread_output_does_not_block_exit() {
     await_full(unread.as_ref().unwrap());
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
-    assert!(!status.success() && said.contains("took nothing"), "{said}");
+    assert!(!status.success() && said.contains("accepted no data"), "{said}");
     drop(unread);
 
     let fifo = folder.join("fifo");
@@ -273,6 +273,6 @@ fn unread_output_does_not_block_exit() {
     await_full(&unread);
     recording.signal(Signal::INT);
     let (status, said) = recording.end();
-    assert!(!status.success() && said.contains("took nothing"), "{said}");
+    assert!(!status.success() && said.contains("accepted no data"), "{said}");
     drop(unread);
 }

@@ -118,7 +118,7 @@ class Dist(unittest.TestCase):
         words = [*XTASK, "dist", "--allow-dirty", "--binary", __file__, "--out", out]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is no 64-bit Linux program", done.stderr)
+        self.assertIn("is not a 64-bit Linux program", done.stderr)
         self.assertFalse(out.exists())
 
     def test_tar(self):

@@ -181,7 +181,7 @@ fn swapped_rule_folder_is_reloaded_only_if_valid() {
     version("..2", &[("a.yaml", rule("test.b", "gc.generatoin == 2"))]);
     let said = daemon.await_line("a.yaml:6:");
     assert!(said.contains("gc.generation"), "the nearest known name: {said}");
-    daemon.await_line("previous ones stay in force");
+    daemon.await_line("previous rules stay in force");
     let answer = daemon.json("/api/v1/rules");
     assert_eq!(
         (&answer["health"], answer["errors"].as_array().unwrap().len()),
@@ -220,7 +220,7 @@ fn shipped_rules_apply_until_invalid_file_is_corrected() {
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
     let mut daemon = scene.daemon(&format!("rules: {{files: [{file}]}}\n"));
     daemon.await_line("rules.yaml:6:");
-    daemon.await_line("shipped ones are in force until the files are valid");
+    daemon.await_line("shipped rules are in force until the files are valid");
     let answer = daemon.json("/api/v1/rules");
     assert_eq!(answer["health"], "err");
     assert!(answer["rules"].as_array().unwrap().len() > 50, "{answer}");

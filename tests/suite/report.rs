@@ -166,12 +166,12 @@ fn page_is_not_overwritten() {
     refused(&[&source, "--html", to], "exists; --force overwrites it");
     refused(
         &[&source, "--html", folder.path().to_str().unwrap(), "--force"],
-        "is no regular file",
+        "is not a regular file",
     );
     let many = [&source[..]; 33];
     refused(
         &[&many[..], &["--html", to, "--force"]].concat(),
-        "at most 32 recordings; 33 are named",
+        "at most 32 recordings; 33 were given",
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     // A link with the name of the temporary file leads to a file of another user.

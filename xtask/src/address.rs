@@ -1,5 +1,6 @@
-//! Where releases are published: `repository` and `[workspace.metadata.addresses]` in `Cargo.toml`, set once by whoever
-//! publishes. Nothing else in the tree has these addresses; packages, image and chart get them when they are made.
+//! The addresses to which releases are published: `repository` and `[workspace.metadata.addresses]` in `Cargo.toml`,
+//! which the publisher sets once. No other file of the tree contains these addresses; packages, image and chart receive
+//! them when they are built.
 
 use std::path::Path;
 
@@ -8,19 +9,20 @@ use serde_json::Value;
 
 use crate::cargo;
 
-/// The addresses that are set. The placeholders under `.example` are none.
+/// The configured addresses. The placeholders under `.example` do not count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
-    /// The page of the repository, without a slash at its end.
+    /// URL of the repository page, without a trailing slash.
     pub(crate) repository: Option<String>,
     /// Registry and path of the image and the chart: `HOST/PATH`.
     pub(crate) registry: Option<String>,
-    /// The feed of the .NET tool.
+    /// URL of the feed of the .NET tool.
     pub(crate) packages: Option<String>,
 }
 
 impl Addresses {
-    /// Those of `Cargo.toml`. `GCWATCH_REPOSITORY`, `GCWATCH_REGISTRY` and `GCWATCH_PACKAGES` override them.
+    /// Reads the addresses of `Cargo.toml`. `GCWATCH_REPOSITORY`, `GCWATCH_REGISTRY` and `GCWATCH_PACKAGES` override
+    /// them.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let words = ["--no-deps", "--format-version", "1"];
         let metadata: Value = serde_json::from_slice(&cargo::run(root, "metadata", &words)?)?;
@@ -37,14 +39,14 @@ impl Addresses {
         })
     }
 
-    /// The registry, to publish to it.
+    /// Returns the registry to publish to.
     pub(crate) fn registry(&self) -> Result<&str> {
         let missing =
             "no registry: set `registry` in [workspace.metadata.addresses] of Cargo.toml, or GCWATCH_REGISTRY";
         self.registry.as_deref().context(missing)
     }
 
-    /// As lines for a shell: `REGISTRY=...`. A placeholder is an empty value.
+    /// Formats the addresses as lines for a shell: `REGISTRY=...`. A placeholder becomes an empty value.
     pub(crate) fn lines(&self, version: &str) -> String {
         let line =
             |name: &str, address: &Option<String>| format!("{name}={}\n", address.as_deref().unwrap_or_default());
@@ -58,13 +60,13 @@ impl Addresses {
     }
 }
 
-/// The host of an address, with its port.
+/// Returns the host of an address, with its port.
 pub(crate) fn host(address: &str) -> &str {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     address.split('/').next().unwrap_or_default()
 }
 
-/// Whether it is on this machine: then without TLS.
+/// Returns whether an address is on this machine, which needs no TLS.
 pub(crate) fn is_loopback(address: &str) -> bool {
     let name = host(address).rsplit_once(':').map_or(host(address), |(name, _)| name);
     matches!(name, "localhost" | "127.0.0.1" | "[::1]")
@@ -83,10 +85,10 @@ mod tests {
     use crate::cargo;
     use crate::source::Source;
 
-    /// Scenario: addresses with and without scheme, port and path; the names that are reserved for examples.
-    /// Guarantee: a placeholder is no address; loopback is what needs no TLS.
+    /// Scenario: addresses have a scheme, port and path, or not; some use names that are reserved for examples.
+    /// Guarantee: a placeholder does not count as an address; only loopback needs no TLS.
     #[test]
-    fn placeholders_are_no_addresses() {
+    fn placeholders_do_not_count_as_addresses() {
         assert_eq!(host("https://host.test:443/a/b"), "host.test:443");
         assert_eq!(host("127.0.0.1:5000/gcwatch"), "127.0.0.1:5000");
         for placeholder in ["", "https://host.example/a/b", "host.example/a", "host.example:5000/a"] {
@@ -98,10 +100,10 @@ mod tests {
         assert!(is_loopback("127.0.0.1:5000/a") && is_loopback("localhost/a") && is_loopback("[::1]:5000/a"));
         assert!(!is_loopback("localhost.test/a") && !is_loopback("10.0.0.1:5000/a"));
     }
-    /// Scenario: every file of the tree. Guarantee: none but Cargo.toml has an address that is set there, so that who
-    /// publishes sets it once.
+    /// Scenario: the tree contains all files. Guarantee: only Cargo.toml contains an address that is set there, so that
+    /// a publisher sets it once.
     #[test]
-    fn cargo_toml_alone_has_the_addresses() {
+    fn only_cargo_toml_contains_addresses() {
         let source = Source::here().unwrap();
         let words = ["--no-deps", "--format-version", "1"];
         let metadata = cargo::run(&source.root, "metadata", &words).unwrap();

@@ -1,4 +1,4 @@
-//! Archives that are the same each time: tar, ar, gzip, zip.
+//! Builds reproducible archives: tar, ar, gzip, zip.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
@@ -16,7 +16,7 @@ pub(crate) struct File {
     pub(crate) mode: u32,
 }
 
-/// Files by path, and folders that are empty; the folders above them come by themselves.
+/// Files by path, and empty folders. Parent folders are added automatically.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     files: BTreeMap<String, File>,
@@ -24,33 +24,33 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// A file that everybody reads.
+    /// Adds a file that all users can read.
     pub(crate) fn add(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         self.add_with(path, bytes, 0o644);
     }
 
-    /// A file with a mode.
+    /// Adds a file with a mode.
     pub(crate) fn add_with(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>, mode: u32) {
         let bytes = bytes.into();
         self.files.insert(path.into(), File { bytes, mode });
     }
 
-    /// An empty folder.
+    /// Adds an empty folder.
     pub(crate) fn add_folder(&mut self, path: impl Into<String>) {
         self.empty.push(path.into());
     }
 
-    /// The files with their paths, sorted.
+    /// Returns the files with their paths, sorted.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// How many bytes the files have.
+    /// Returns the total size of the files, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.files.values().map(|file| file.bytes.len()).sum()
     }
 
-    /// A tar archive under a folder; empty for none, `.` where names begin with `./`.
+    /// Builds a tar archive below the folder `top`, which is empty for none and `.` for names that start with `./`.
     pub(crate) fn tar(&self, top: &str, epoch: u64) -> Result<Vec<u8>> {
         let mut entries: BTreeMap<String, Option<&File>> = BTreeMap::new();
         let top = if top.is_empty() {
@@ -84,7 +84,7 @@ impl Files {
             header.set_entry_type(kind);
             header.set_mode(mode);
             header.set_size(bytes.len() as u64);
-            // The crate drops a leading `./`, which dpkg wants.
+            // The crate drops a leading `./`, which dpkg requires.
             let name = if file.is_none() { format!("{path}/") } else { path };
             let field = &mut header.as_old_mut().name;
             if name.len() < field.len() {
@@ -98,7 +98,7 @@ impl Files {
         Ok(tar.into_inner()?)
     }
 
-    /// A zip archive, as NuGet reads it; all entries have the first date that the format knows.
+    /// Builds a zip archive for NuGet. All entries have the earliest date of the format.
     pub(crate) fn zip(&self) -> Result<Vec<u8>> {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         for (path, file) in &self.files {
@@ -113,14 +113,14 @@ impl Files {
     }
 }
 
-/// Gzip without a name and a time.
+/// Compresses with gzip, without a name and a time.
 pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
 }
 
-/// An `ar` archive as dpkg reads it.
+/// Builds an `ar` archive for dpkg.
 pub(crate) fn ar(members: &[(&str, &[u8])], epoch: u64) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, bytes) in members {
@@ -140,7 +140,7 @@ pub(crate) fn ar(members: &[(&str, &[u8])], epoch: u64) -> Vec<u8> {
     archive
 }
 
-/// The digest in hexadecimal digits.
+/// Returns the digest in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

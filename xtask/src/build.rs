@@ -1,4 +1,4 @@
-//! The program: built, or given.
+//! The program, which is built or given.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::source::Source;
 
-/// The processor that a program is for.
+/// The processor architecture of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machine {
     X86,
@@ -17,14 +17,14 @@ pub(crate) enum Machine {
 impl Machine {
     pub(crate) const ALL: [Self; 2] = [Self::X86, Self::Arm];
 
-    /// The one that this runs on.
+    /// Returns the architecture of this machine.
     pub(crate) fn here() -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|machine| machine.rust() == std::env::consts::ARCH)
     }
 
-    /// As Rust's targets say it.
+    /// Returns the name in Rust's targets.
     pub(crate) fn rust(self) -> &'static str {
         match self {
             Self::X86 => "x86_64",
@@ -32,7 +32,7 @@ impl Machine {
         }
     }
 
-    /// As Debian and OCI say it.
+    /// Returns the name that Debian and OCI use.
     pub(crate) fn debian(self) -> &'static str {
         match self {
             Self::X86 => "amd64",
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// As .NET says it.
+    /// Returns the name that .NET uses.
     pub(crate) fn dotnet(self) -> &'static str {
         match self {
             Self::X86 => "x64",
@@ -54,7 +54,7 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
     pub(crate) machine: Machine,
-    /// It asks for no program interpreter, and so for no library.
+    /// Whether the program needs no program interpreter, and therefore no libraries.
     pub(crate) is_static: bool,
 }
 
@@ -64,7 +64,7 @@ impl Program {
         let path = std::path::absolute(path)?;
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let (machine, is_static) = elf(&bytes)
-            .with_context(|| format!("{} is no 64-bit Linux program for x86_64 or aarch64", path.display()))?;
+            .with_context(|| format!("{} is not a 64-bit Linux program for x86_64 or aarch64", path.display()))?;
         Ok(Self {
             path,
             bytes,
@@ -73,7 +73,7 @@ impl Program {
         })
     }
 
-    /// What it is, in words.
+    /// Describes the program.
     pub(crate) fn described(&self) -> String {
         let linked = if self.is_static {
             "static"
@@ -84,7 +84,7 @@ impl Program {
     }
 }
 
-/// Machine, and whether no segment names an interpreter.
+/// Returns the architecture, and whether no segment names an interpreter.
 fn elf(bytes: &[u8]) -> Option<(Machine, bool)> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -105,7 +105,8 @@ fn elf(bytes: &[u8]) -> Option<(Machine, bool)> {
     Some((machine, is_static))
 }
 
-/// Builds the static programs that this machine's toolchains can make: for this machine, and across for the other one.
+/// Builds the static programs that the toolchains of this machine support: for this machine, and cross-compiled for the
+/// other.
 pub(crate) fn all(source: &Source, profile: &str) -> Result<Vec<Program>> {
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
     let installed = installed.map_or(String::new(), |output| {
@@ -128,20 +129,20 @@ pub(crate) fn all(source: &Source, profile: &str) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// What builds a static program for a machine.
+/// The tools that build a static program for an architecture.
 #[derive(Debug, PartialEq, Eq)]
 struct Toolchain {
     target: String,
-    /// Of the C code in it.
+    /// Compiler of the C code.
     compiler: String,
-    /// `cargo zigbuild` brings compiler and linker.
+    /// Whether `cargo zigbuild` provides compiler and linker.
     is_zig: bool,
-    /// The compiler also links: the machine's own linker makes no program for another machine.
+    /// Whether the compiler also links: the linker of this machine cannot link for another architecture.
     links: bool,
 }
 
 impl Toolchain {
-    /// The first that is there: musl of this machine, a compiler across, zig, and glibc for this machine.
+    /// Returns the first available toolchain: musl of this machine, a cross compiler, zig, or glibc for this machine.
     fn find(machine: Machine, has: impl Fn(&str) -> bool, is_there: impl Fn(&str) -> bool) -> Option<Self> {
         let is_here = Some(machine) == Machine::here();
         let musl = format!("{}-unknown-linux-musl", machine.rust());
@@ -184,7 +185,7 @@ fn one(source: &Source, profile: &str, toolchain: &Toolchain) -> Result<Program>
         .context("neither CARGO_HOME nor HOME is set")?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| source.root.join("target"), PathBuf::from);
     let folder = std::path::absolute(folder)?;
-    // The same program from whichever folder. The last prefix that fits counts.
+    // The program is the same in whichever folder it is built. The last matching prefix applies.
     let prefixes = [(home.as_str(), "/cargo"), (root.as_str(), "/gcwatch")];
     let mut flags: Vec<String> = prefixes
         .iter()
@@ -233,7 +234,7 @@ fn one(source: &Source, profile: &str, toolchain: &Toolchain) -> Result<Program>
         command.env(variable, &toolchain.compiler);
     }
     if !command.status().context("cannot run cargo")?.success() {
-        bail!("the program for {target} was not built");
+        bail!("cannot build the program for {target}");
     }
     let profile = if profile == "dev" { "debug" } else { profile };
     let program = Program::read(&folder.join(target).join(profile).join("gcwatch"))?;
@@ -247,10 +248,10 @@ fn one(source: &Source, profile: &str, toolchain: &Toolchain) -> Result<Program>
 mod tests {
     use super::{Machine, Toolchain};
 
-    /// Scenario: machines with nothing, with musl, with a compiler across, with zig alone.
-    /// Guarantee: this machine always has a program; another one only where something links for it.
+    /// Scenario: a machine has no extra tools, musl, a cross compiler, or only zig.
+    /// Guarantee: a program can always be built for this machine, and for another only if a tool can link for it.
     #[test]
-    fn what_builds_is_what_is_there() {
+    fn first_available_toolchain_is_used() {
         let here = Machine::here().unwrap();
         let [other] = Machine::ALL
             .into_iter()

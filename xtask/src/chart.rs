@@ -1,4 +1,4 @@
-//! The Helm chart, packed as `helm package` does, with the dates of the commit.
+//! Packs the Helm chart like `helm package`, with the dates of the commit.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -8,9 +8,8 @@ use crate::source::Source;
 const CHART: &str = "deploy/helm/gcwatch";
 const REGISTRY: &str = "  registry: \"\"\n";
 
-/// The package. Links of the chart to dashboards and alert rules become files; where the addresses are set,
-/// `values.yaml`
-/// has the registry and `Chart.yaml` the repository.
+/// Builds the package. Links of the chart to dashboards and alert rules become files. If the addresses are set,
+/// `values.yaml` contains the registry and `Chart.yaml` the repository.
 pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     let mut files = Files::default();
     for name in source.list(CHART)? {
@@ -44,5 +43,5 @@ fn described(source: &Source, mut chart: String) -> String {
 }
 
 fn text(bytes: Vec<u8>, name: &str) -> Result<String> {
-    String::from_utf8(bytes).with_context(|| format!("{name} is no text"))
+    String::from_utf8(bytes).with_context(|| format!("{name} is not text"))
 }

@@ -1,4 +1,4 @@
-//! The Debian package.
+//! Builds the Debian package.
 
 use anyhow::{Context as _, Result};
 
@@ -7,10 +7,10 @@ use crate::build::Program;
 use crate::source::Source;
 use crate::tree::{self, Documents};
 
-/// Kept when it was changed.
+/// Path of the configuration file, which is kept if it was changed.
 pub(crate) const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
 
-/// The package, for this program.
+/// Builds the package for a program.
 pub(crate) fn package(source: &Source, program: &Program, documents: &Documents) -> Result<Vec<u8>> {
     let data = data(source, program, documents)?;
     let mut control = Files::default();
@@ -29,12 +29,12 @@ pub(crate) fn package(source: &Source, program: &Program, documents: &Documents)
     Ok(archive::ar(&members, source.epoch))
 }
 
-/// What it installs.
+/// Returns the files to install.
 pub(crate) fn data(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
     let mut files = Files::default();
     files.add_with("usr/bin/gcwatch", program.bytes.clone(), 0o755);
-    let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?).context("the unit is no text")?;
-    // Its head says how to install it by hand.
+    let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?).context("the unit is not text")?;
+    // The start of the unit describes how to install it by hand.
     let unit = unit
         .get(unit.find("[Unit]").context("the unit has no [Unit]")?..)
         .unwrap_or_default();

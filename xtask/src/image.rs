@@ -1,6 +1,5 @@
-//! The container image: what deploy/container/Containerfile makes, without an engine. One archive for each
-//! machine, which
-//! Docker, Podman and containerd load, and one for all machines, which is pushed to a registry.
+//! Builds the container image of deploy/container/Containerfile without an engine: one archive per architecture, which
+//! Docker, Podman and containerd load, and one archive for all architectures, which is pushed to a registry.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ use crate::source::Source;
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// The image of one machine.
+/// The image for one architecture.
 #[derive(Debug)]
 pub(crate) struct Image {
     architecture: &'static str,
@@ -29,7 +28,7 @@ impl Image {
         let passwd = "root:x:0:0:root:/:/nologin\nnobody:x:65534:65534:nobody:/:/nologin\n";
         root.add_with("etc/passwd", passwd, 0o444);
         root.add_with("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o444);
-        // A volume is mounted over it.
+        // A volume is mounted here.
         root.add_folder("run");
         let tar = root.tar("", source.epoch)?;
         let layer = archive::gzip(&tar)?;
@@ -43,7 +42,7 @@ impl Image {
             "created": created,
             "config": {
                 "User": "0:0",
-                // Of glibc's allocator, where the program has that one: an arena for each thread takes 1 to 2 MiB more.
+                // For glibc's allocator, if the program uses it: one arena per thread takes 1 to 2 MiB more.
                 "Env": ["MALLOC_ARENA_MAX=1"],
                 "ExposedPorts": {"9464/tcp": {}},
                 "Entrypoint": ["/gcwatch"],
@@ -71,7 +70,7 @@ impl Image {
         })
     }
 
-    /// How an index lists it.
+    /// Returns the entry in an index.
     fn listed(&self) -> Value {
         let mut listed = described(MANIFEST, &self.manifest);
         listed["platform"] = json!({"architecture": self.architecture, "os": "linux"});
@@ -84,9 +83,9 @@ impl Image {
         }
     }
 
-    /// The archive that engines load: an OCI layout, and Docker's `manifest.json` over the same blobs.
+    /// Builds the archive that engines load: an OCI layout, and Docker's `manifest.json` for the same blobs.
     pub(crate) fn archive(&self, source: &Source) -> Result<Vec<u8>> {
-        // The registry that a chart on one's own machine names.
+        // The registry that a chart on the local machine refers to.
         let name = format!("localhost/gcwatch:{}", source.version);
         let mut listed = self.listed();
         listed["annotations"] = json!({
@@ -105,7 +104,8 @@ impl Image {
     }
 }
 
-/// The archive with the images of all machines under one name: an OCI layout whose index leads to an index.
+/// Builds the archive with the images of all architectures under one name: an OCI layout whose index refers to an
+/// index.
 pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
     let index = json!({
         "schemaVersion": 2,
@@ -124,7 +124,7 @@ pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
     files.tar("", source.epoch)
 }
 
-/// The digest that the image of [`of_all`] has in a registry.
+/// Returns the digest that the image of [`of_all`] has in a registry.
 pub(crate) fn digest(archive: &[u8]) -> Result<String> {
     let mut archive = tar::Archive::new(archive);
     for entry in archive.entries()? {
@@ -138,7 +138,7 @@ pub(crate) fn digest(archive: &[u8]) -> Result<String> {
     anyhow::bail!("the archive has no index.json")
 }
 
-/// What a reader of the image learns about it without running it.
+/// Returns the labels that describe the image to a reader.
 fn labels(source: &Source) -> Value {
     let mut labels = json!({
         "org.opencontainers.image.title": "gcwatch",
@@ -172,7 +172,7 @@ fn described(kind: &str, bytes: &[u8]) -> Value {
     json!({"mediaType": kind, "digest": format!("sha256:{}", archive::sha256(bytes)), "size": bytes.len()})
 }
 
-/// Seconds since 1970 as RFC 3339.
+/// Formats seconds since 1970 in RFC 3339.
 pub(crate) fn date(epoch: u64) -> Result<String> {
     Ok(jiff::Timestamp::from_second(i64::try_from(epoch)?)?.to_string())
 }
@@ -181,10 +181,10 @@ pub(crate) fn date(epoch: u64) -> Result<String> {
 mod tests {
     use super::date;
 
-    /// Scenario: the epoch, a leap day, the last second of a year.
-    /// Guarantee: the dates that `date --utc` prints.
+    /// Scenario: the inputs are the epoch, a leap day, and the last second of a year.
+    /// Guarantee: the results equal the output of `date --utc`.
     #[test]
-    fn seconds_become_dates() {
+    fn seconds_are_formatted_as_dates() {
         assert_eq!(date(0).unwrap(), "1970-01-01T00:00:00Z");
         assert_eq!(date(951_782_400).unwrap(), "2000-02-29T00:00:00Z");
         assert_eq!(date(1_798_761_599).unwrap(), "2026-12-31T23:59:59Z");

@@ -1,4 +1,5 @@
-//! The notes of a release: what changed, and how to get it, with the addresses that the documentation leaves open.
+//! Builds the notes of a release: the changes and the installation, with the addresses that the documentation leaves
+//! open.
 
 use anyhow::{Context as _, Result};
 
@@ -6,12 +7,12 @@ use crate::source::Source;
 use crate::version;
 
 const INSTALL: &str = "docs/install.md";
-/// The section that is copied, up to the next heading.
+/// The sections that are copied, each up to the next heading.
 const SECTIONS: [&str; 2] = ["## Get it", "## Check it"];
 
-/// The changelog's section, and those of docs/install.md that have commands.
+/// Returns the section of the changelog, and the sections of docs/install.md with commands.
 pub(crate) fn write(source: &Source) -> Result<String> {
-    let text = String::from_utf8(source.read(INSTALL)?).context("docs/install.md is no text")?;
+    let text = String::from_utf8(source.read(INSTALL)?).context("docs/install.md is not text")?;
     let mut notes = version::changes(source)?;
     for heading in SECTIONS {
         let section = section(&text, heading).with_context(|| format!("{INSTALL} has no {heading:?}"))?;
@@ -21,7 +22,7 @@ pub(crate) fn write(source: &Source) -> Result<String> {
     Ok(filled(source, &notes))
 }
 
-/// Variables of the documentation, with what they are for this release.
+/// Replaces variables of the documentation by the values of this release.
 fn filled(source: &Source, text: &str) -> String {
     let addresses = &source.addresses;
     let mut text = text.replace("$VERSION", &source.version);
@@ -30,7 +31,7 @@ fn filled(source: &Source, text: &str) -> String {
         ("$REPOSITORY", &addresses.repository),
     ] {
         if let Some(value) = value {
-            // What a shell makes of a variable without its beginning.
+            // The result of the shell expansion that removes the start of a variable.
             let path = value.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
             if let Some((_, path)) = path {
                 text = text.replace(&format!("${{{}#https://*/}}", variable.trim_start_matches('$')), path);
@@ -52,8 +53,8 @@ mod tests {
     use crate::source::Source;
     use crate::version;
 
-    /// Scenario: the notes of a version, in a copy of what they are made from. Guarantee: the changelog's section, and
-    /// commands in which no variable is open.
+    /// Scenario: the notes of a version are built from a copy of their sources. Guarantee: they contain the section of
+    /// the changelog, and commands without open variables.
     #[test]
     fn notes_have_no_open_variable() {
         let folder = tempfile::tempdir().unwrap();

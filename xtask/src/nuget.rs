@@ -1,4 +1,4 @@
-//! The program as a .NET tool (SDK 10 and newer): a package for each platform, and one that points to them.
+//! Packs the program as a .NET tool (SDK 10 and newer): one package per platform, and one package that refers to them.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use crate::archive::Files;
 use crate::build::Program;
 use crate::source::Source;
 
-/// The id of a program's package.
+/// Returns the id of a program's package.
 pub(crate) fn id(program: &Program) -> String {
     format!("gcwatch.{}", platform(program))
 }
@@ -15,7 +15,7 @@ fn platform(program: &Program) -> String {
     format!("linux-{}", program.machine.dotnet())
 }
 
-/// The package with the program.
+/// Builds the package that contains the program.
 pub(crate) fn of_platform(source: &Source, program: &Program) -> Result<Vec<u8>> {
     let mut files = begun(source, &id(program), "DotnetToolRidPackage")?;
     let folder = format!("tools/any/{}", platform(program));
@@ -26,7 +26,7 @@ pub(crate) fn of_platform(source: &Source, program: &Program) -> Result<Vec<u8>>
     files.zip()
 }
 
-/// The package that is asked for by name.
+/// Builds the package that users request by name.
 pub(crate) fn pointer(source: &Source, programs: &[Program]) -> Result<Vec<u8>> {
     let mut files = begun(source, "gcwatch", "DotnetTool")?;
     let packages: String = programs
@@ -51,7 +51,7 @@ fn settings(command: &str, packages: &str) -> String {
     format!("{HEAD}\n<DotNetCliTool Version=\"2\"><Commands>{command}</Commands>{packages}</DotNetCliTool>\n")
 }
 
-/// What both packages have.
+/// Returns the files that both packages contain.
 fn begun(source: &Source, id: &str, kind: &str) -> Result<Files> {
     let mut files = Files::default();
     files.add("README.md", source.read("deploy/packages/nuget.md")?);
@@ -92,7 +92,7 @@ fn begun(source: &Source, id: &str, kind: &str) -> Result<Files> {
     Ok(files)
 }
 
-/// The kinds of the files; a file without an extension is named.
+/// Returns the content types of the files. A file without an extension is listed by name.
 fn content_types(program: &str) -> String {
     let one = if program.is_empty() {
         String::new()

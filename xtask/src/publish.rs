@@ -1,6 +1,5 @@
-//! What is in `target/dist` goes to where people get it from. Each step runs a program that a release machine has
-//! anyway:
-//! skopeo, helm, dotnet, cargo, gh, cosign. `--dry-run` prints the commands instead.
+//! Publishes the files of `target/dist`. Each step runs a program that release machines have: skopeo, helm, dotnet,
+//! cargo, gh, cosign. `--dry-run` prints the commands instead.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,25 +11,26 @@ use clap::ValueEnum;
 use crate::source::Source;
 use crate::{address, image, notes};
 
-/// The libraries that are published, each after those that it needs.
+/// The published libraries, each after its dependencies.
 const LIBRARIES: [&str; 5] = ["nettrace", "dotnet-diagnostics", "clr-gc", "clr-evidence", "clr-heap"];
 
-/// What can be published.
+/// The items that can be published.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum What {
-    /// The image, for all machines, under its version; under `latest`, too, unless it is a version before a release
+    /// The image for all architectures, tagged with its version, and with `latest` unless it is a pre-release
     Image,
     /// The chart, as an OCI artefact
     Chart,
-    /// The packages of the .NET tool; NUGET_API_KEY has the key
+    /// The packages of the .NET tool; NUGET_API_KEY contains the key
     Tool,
-    /// The libraries: nettrace, dotnet-diagnostics, clr-gc, clr-evidence, clr-heap; CARGO_REGISTRY_TOKEN has the token
+    /// The libraries nettrace, dotnet-diagnostics, clr-gc, clr-evidence, clr-heap; CARGO_REGISTRY_TOKEN contains the
+    /// token
     Crates,
     /// The files, with notes, as a release of the repository
     Release,
 }
 
-/// Publishes, and writes `name=` and `digest=` to standard output where the thing has a digest.
+/// Publishes an item, and writes `name=` and `digest=` to standard output if the item has a digest.
 pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> Result<()> {
     let run = |program: &str, words: Vec<String>| run(source, program, &words, is_dry);
     match what {
@@ -70,7 +70,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
             match digest {
                 Some(digest) => print(&format!("{registry}/charts/gcwatch"), digest.trim()),
                 None if is_dry => {}
-                None => bail!("helm push says no digest:\n{output}"),
+                None => bail!("helm push printed no digest:\n{output}"),
             }
         }
         What::Tool => {
@@ -79,13 +79,13 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
                 return Ok(());
             };
             let mut packages = files(out, ".nupkg")?;
-            // The pointer last: it names the others.
+            // The pointer comes last, because it refers to the others.
             packages.sort_by_key(|path| is_pointer(path, &source.version));
             for package in packages {
                 let mut words = ["nuget", "push"].map(str::to_owned).to_vec();
                 words.push(package.display().to_string());
                 words.extend(["--source", feed, "--skip-duplicate"].map(str::to_owned));
-                // Not shown by a dry run.
+                // A dry run does not show the key.
                 if let (false, Ok(key)) = (is_dry, std::env::var("NUGET_API_KEY")) {
                     words.extend(["--api-key".to_owned(), key]);
                 }
@@ -130,12 +130,12 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
     Ok(())
 }
 
-/// Signs `SHA256SUMS` and images by digest with cosign: keyless, by the identity of the workflow, or with a key.
+/// Signs `SHA256SUMS`, and images by digest, with cosign: keyless with the identity of the workflow, or with a key.
 pub(crate) fn sign(source: &Source, out: &Path, images: &[String], key: Option<&Path>, is_dry: bool) -> Result<()> {
     let mut common = vec!["--yes".to_owned()];
     if let Some(key) = key {
         common.extend(["--key".to_owned(), key.display().to_string()]);
-        // A key of one's own signs for oneself: nothing goes to the public log, nor to the services of its configuration.
+        // A private key signs without the public log and without the services of cosign's signing configuration.
         common.extend(["--tlog-upload=false", "--use-signing-config=false"].map(str::to_owned));
     }
     if images.is_empty() {
@@ -155,7 +155,7 @@ pub(crate) fn sign(source: &Source, out: &Path, images: &[String], key: Option<&
     }
     for image in images {
         if !image.contains("@sha256:") {
-            bail!("{image} has no digest: what a tag names may change");
+            bail!("{image} has no digest: the image of a tag can change");
         }
         let mut words = [vec!["sign".to_owned()], common.clone()].concat();
         if address::is_loopback(image) {
@@ -167,14 +167,15 @@ pub(crate) fn sign(source: &Source, out: &Path, images: &[String], key: Option<&
     Ok(())
 }
 
-/// Logs in at the registry, for every program that reads Docker's file: skopeo, helm, cosign, the attestations' action.
+/// Logs in to the registry, for every program that reads Docker's file: skopeo, helm, cosign, and the attestation
+/// action.
 pub(crate) fn login(source: &Source) -> Result<()> {
     let registry = source.addresses.registry()?;
     let variable = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
     let (user, password) = (variable("REGISTRY_USER")?, variable("REGISTRY_PASSWORD")?);
     let folder =
         std::env::var("DOCKER_CONFIG").or_else(|_| Ok::<_, anyhow::Error>(format!("{}/.docker", variable("HOME")?)))?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {folder}"))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {folder}"))?;
     let mut command = Command::new("skopeo");
     command.args(["login", "--username", &user, "--password-stdin"]);
     if address::is_loopback(registry) {
@@ -191,15 +192,15 @@ pub(crate) fn login(source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// As `$GITHUB_OUTPUT` takes it.
+/// Prints a name and a digest in the format of `$GITHUB_OUTPUT`.
 fn print(name: &str, digest: &str) {
     println!("name={name}\ndigest={digest}");
 }
 
-/// Files of a folder that end so, sorted.
+/// Returns the files of a folder whose names end with `end`, sorted.
 fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}: first `cargo xtask dist`", folder.display()))?;
+        .with_context(|| format!("cannot read {}; run `cargo xtask dist` first", folder.display()))?;
     let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     let mut paths: Vec<_> = paths
         .into_iter()
@@ -215,7 +216,7 @@ fn is_pointer(package: &Path, version: &str) -> bool {
         .is_some_and(|name| *name == *format!("gcwatch.{version}.nupkg"))
 }
 
-/// Runs a program and returns what it wrote; its standard error, and a copy of its output, go to the terminal.
+/// Runs a program and returns its output. Its standard error, and a copy of its output, go to the terminal.
 fn run(source: &Source, program: &str, words: &[String], is_dry: bool) -> Result<String> {
     if is_dry {
         eprintln!("{program} {}", words.join(" "));

@@ -1,13 +1,14 @@
-//! The package for Fedora, RHEL and openSUSE: RPM version 4, with a cpio archive under gzip.
+//! Builds the package for Fedora, RHEL and openSUSE: RPM version 4, with a gzip-compressed cpio archive.
 //!
 //! ```text
-//! lead       96 bytes, read by nobody but file(1)
+//! lead       96 bytes, read only by file(1)
 //! signature  a header with the digest of the next one; padded to 8 bytes
 //! header     fields by tag: name, files, scripts, dependencies
 //! payload    cpio ("newc"), compressed
 //! ```
 //!
-//! A header is a count and a size, an index of (tag, type, offset, count) sorted by tag, and the store they point into.
+//! A header consists of a count and a size, an index of (tag, type, offset, count) sorted by tag, and the store that
+//! the index refers to.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::deb::{self, CONFIGURATION};
 use crate::source::Source;
 use crate::tree::Documents;
 
-/// Whose folders come and go with the package.
+/// Folders that are created and removed with the package.
 const OWNED: [&str; 5] = [
     "etc/gcwatch",
     "usr/share/doc/gcwatch",
@@ -27,7 +28,7 @@ const OWNED: [&str; 5] = [
     "usr/share/gcwatch/prometheus",
     "usr/share/gcwatch/rules",
 ];
-/// What a reader of such a package has to know, with the version of rpm that learned it.
+/// Features that a reader of the package must support, with the version of rpm that introduced them.
 const FEATURES: [(&str, &str); 3] = [
     ("rpmlib(CompressedFileNames)", "3.0.4-1"),
     ("rpmlib(FileDigests)", "4.6.0-1"),
@@ -41,10 +42,10 @@ const EQUAL: u32 = 8;
 const KEPT: u32 = 0x11;
 /// `RPMFILE_DOC`.
 const DOCUMENT: u32 = 2;
-/// SHA-256, as RPM numbers digests.
+/// Number of SHA-256 in RPM.
 const SHA256: u32 = 8;
 
-/// The package, for this program.
+/// Builds the package for a program.
 pub(crate) fn package(source: &Source, program: &Program, documents: &Documents) -> Result<Vec<u8>> {
     let files = deb::data(source, program, documents)?;
     let entries = entries(&files, source)?;
@@ -71,7 +72,7 @@ fn lead(source: &Source, program: &Program) -> Vec<u8> {
     let mut name = format!("gcwatch-{}-1", source.package_version()).into_bytes();
     name.resize(66, 0);
     lead.extend(name);
-    // Linux, and a signature as a header.
+    // Linux, and the signature type "header".
     lead.extend([0, 1, 0, 5]);
     lead.resize(96, 0);
     lead
@@ -80,7 +81,7 @@ fn lead(source: &Source, program: &Program) -> Vec<u8> {
 /// A file or a folder of the package.
 struct Entry<'a> {
     path: String,
-    /// With the kind of the file.
+    /// Mode, including the file type.
     mode: u32,
     bytes: &'a [u8],
     flags: u32,
@@ -115,7 +116,7 @@ fn entries<'a>(files: &'a Files, source: &Source) -> Result<Vec<Entry<'a>>> {
             _ if path.starts_with("usr/share/doc/") || path.starts_with("usr/share/man/") => DOCUMENT,
             _ => 0,
         };
-        // Where zsh looks on these systems.
+        // The path where zsh searches on these systems.
         let path = path.replace("zsh/vendor-completions/", "zsh/site-functions/");
         add(path, 0o100_000 | file.mode, &file.bytes, flags);
     }
@@ -180,7 +181,7 @@ fn fields(source: &Source, program: &Program, entries: &[Entry<'_>], payload: &[
     for (tag, name) in [(1024, "post"), (1025, "preun"), (1026, "postun")] {
         let script = String::from_utf8(source.read(&format!("deploy/packages/rpm/{name}"))?)?;
         header.texts(tag, 6, &[script]);
-        // With which program it is run.
+        // The program that runs the script.
         header.texts(tag + 62, 6, &["/bin/sh"]);
     }
 
@@ -232,7 +233,7 @@ fn fields(source: &Source, program: &Program, entries: &[Entry<'_>], payload: &[
     header.texts(1047, 8, &["gcwatch"]);
     header.words(1112, &[EQUAL]);
     header.texts(1113, 8, &[&release]);
-    // The scripts' shell, and what a dynamic program is linked with.
+    // The shell of the scripts, and the libraries of a dynamic program.
     let mut needed = vec![("/bin/sh", "", 0)];
     if !program.is_static {
         needed.extend([("libc.so.6()(64bit)", "", 0), ("libgcc_s.so.1()(64bit)", "", 0)]);
@@ -257,12 +258,12 @@ fn fields(source: &Source, program: &Program, entries: &[Entry<'_>], payload: &[
 /// A header: fields by tag.
 #[derive(Debug, Default)]
 struct Header {
-    /// Type, count, bytes.
+    /// Type, count and bytes of each field.
     fields: BTreeMap<u32, (u32, usize, Vec<u8>)>,
 }
 
 impl Header {
-    /// One text (type 6), texts (8), or a text by language (9).
+    /// Sets one text (type 6), several texts (8), or a text by language (9).
     fn texts<T: AsRef<str>>(&mut self, tag: u32, kind: u32, texts: &[T]) {
         let bytes = texts.iter().flat_map(|text| [text.as_ref().as_bytes(), &[0]].concat());
         self.fields.insert(tag, (kind, texts.len(), bytes.collect()));
@@ -278,7 +279,8 @@ impl Header {
         self.fields.insert(tag, (3, halves.len(), bytes));
     }
 
-    /// The header under a region (62: signature, 63: package), which says that all fields are the builder's.
+    /// Encodes the header with a region (62 for the signature, 63 for the package), which marks all fields as written
+    /// by the builder.
     fn bytes(&self, region: u32) -> Result<Vec<u8>> {
         let (mut index, mut store) = (Vec::new(), Vec::new());
         let entry = |tag: u32, kind: u32, offset: u32, count: u32| -> [u8; 16] {
@@ -296,7 +298,7 @@ impl Header {
             store.extend_from_slice(bytes);
         }
         let count = u32::try_from(self.fields.len() + 1)?;
-        // The region ends with a copy of its entry that says, as a negative offset, how long the index is.
+        // The region ends with a copy of its entry, which contains the length of the index as a negative offset.
         let end = u32::try_from(store.len())?;
         store.extend(entry(region, 7, (count * 16).wrapping_neg(), 16));
         let mut bytes = vec![0x8e, 0xad, 0xe8, 1, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! The list of what is inside the program: CycloneDX 1.5.
+//! Builds the list of the program's components: CycloneDX 1.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,11 @@ use crate::cargo;
 use crate::image::date;
 use crate::source::Source;
 
-/// What it is linked for: the list is the same wherever it is made.
+/// Target platform of the list, so that the list is the same on every machine.
 const PLATFORM: &str = "x86_64-unknown-linux-musl";
 
-/// The list, from `cargo metadata`: what gcwatch links on Linux. What only builds or tests it is not in it.
+/// Builds the list of crates that gcwatch links on Linux, from `cargo metadata`. Crates that are only used to build or
+/// test it are excluded.
 pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     let linked = linked(source)?;
     let filter = ["--format-version", "1", "--filter-platform", PLATFORM];
@@ -65,7 +66,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
             "type": kind, "bom-ref": reference(id), "name": name, "version": version, "purl": reference(id),
         });
         if let Some(license) = packages.get(id).and_then(|package| package["license"].as_str()) {
-            // Cargo's old way to write "or".
+            // Cargo's old notation for "or".
             one["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
         }
         one
@@ -96,7 +97,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     if let Some(repository) = &source.addresses.repository {
         list["metadata"]["component"]["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
     }
-    // A serial number that is the same for the same list.
+    // A serial number that is derived from the list.
     let digest = sha256(&serde_json::to_vec(&list)?);
     let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
     let serial = format!(
@@ -113,7 +114,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What of the packages is linked, by name and version. `cargo metadata` alone has the features of tests, too.
+/// Returns the linked packages, by name and version. `cargo metadata` alone would include the features of tests.
 fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
     let words = [
         "--package",
@@ -125,7 +126,7 @@ fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
         "--prefix",
         "none",
     ];
-    let text = String::from_utf8(cargo::run(&source.root, "tree", &words)?).context("cargo tree writes no text")?;
+    let text = String::from_utf8(cargo::run(&source.root, "tree", &words)?).context("cargo tree did not write text")?;
     let package = |line: &str| {
         let mut words = line.split_whitespace();
         Some((

@@ -1,4 +1,4 @@
-//! The tree that everything is made from.
+//! The source tree of a release.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,26 +7,26 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::address::Addresses;
 
-/// The tree, its version and its date.
+/// The source tree with its version and date.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) root: PathBuf,
     pub(crate) version: String,
-    /// The whole hash; none where it is not known.
+    /// The full commit hash, if known.
     pub(crate) commit: Option<String>,
-    /// Seconds since 1970.
+    /// Date in seconds since 1970.
     pub(crate) epoch: u64,
     pub(crate) addresses: Addresses,
 }
 
 impl Source {
-    /// The repository of this program.
+    /// Returns the repository of this program.
     pub(crate) fn here() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
-            .context("xtask lies in no repository")?
+            .context("xtask is not in a repository")?
             .to_owned();
-        // "HASH SECONDS" in what `git archive` makes.
+        // `git archive` writes "HASH SECONDS" here.
         let archived = std::fs::read_to_string(root.join(".source-commit")).unwrap_or_default();
         let mut archived = archived.split_whitespace().filter(|_| !archived.contains('$'));
         let (archived_commit, archived_epoch) = (archived.next(), archived.next());
@@ -35,11 +35,11 @@ impl Source {
             .ok()
             .or_else(|| git(&root, &["log", "-1", "--format=%ct"]))
             .or_else(|| archived_epoch.map(str::to_owned))
-            .context("the date of the sources is not known: set SOURCE_DATE_EPOCH")?;
+            .context("the date of the sources is unknown; set SOURCE_DATE_EPOCH")?;
         let epoch = epoch
             .trim()
             .parse()
-            .context("SOURCE_DATE_EPOCH is no number of seconds")?;
+            .context("SOURCE_DATE_EPOCH is not a number of seconds")?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let addresses = Addresses::read(&root)?;
         Ok(Self {
@@ -51,26 +51,26 @@ impl Source {
         })
     }
 
-    /// The version as dpkg and rpm order it: what comes before a release is older than it.
+    /// Returns the version in the order of dpkg and rpm, in which a pre-release is older than its release.
     pub(crate) fn package_version(&self) -> String {
         self.version.replacen('-', "~", 1)
     }
 
-    /// Refuses a tree that is not what its commit says.
+    /// Refuses a tree with uncommitted changes, unless they are allowed.
     pub(crate) fn check_clean(&self, allowed: bool) -> Result<()> {
         let changes = git(&self.root, &["status", "--porcelain"]).unwrap_or_default();
         if !changes.is_empty() && !allowed {
-            bail!("there are changes that are not committed (--allow-dirty packs them):\n{changes}");
+            bail!("there are uncommitted changes (--allow-dirty includes them):\n{changes}");
         }
         Ok(())
     }
 
-    /// A file of the tree.
+    /// Reads a file of the tree.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>> {
         std::fs::read(self.root.join(path)).with_context(|| format!("cannot read {path}"))
     }
 
-    /// The files under a folder, by their paths from there, sorted; links are followed.
+    /// Returns the files below a folder, by relative path, sorted. Links are followed.
     pub(crate) fn list(&self, folder: &str) -> Result<Vec<String>> {
         let mut found = Vec::new();
         let top = self.root.join(folder);
@@ -91,7 +91,7 @@ impl Source {
 }
 
 fn git(root: &Path, words: &[&str]) -> Option<String> {
-    // Not the repository that an unpacked archive happens to lie in.
+    // Ignore a repository that happens to contain an unpacked archive.
     if !root.join(".git").exists() {
         return None;
     }

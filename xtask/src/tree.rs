@@ -1,4 +1,4 @@
-//! What comes with the program: manual pages, completions, configuration, rules.
+//! The files that accompany the program: manual pages, completions, configuration, rules.
 
 use std::process::Command;
 
@@ -8,36 +8,36 @@ use crate::archive::Files;
 use crate::build::Program;
 use crate::source::Source;
 
-/// The shells with their completion files, as the shells look for them under `/usr/share`.
+/// The shells with their completion files, by the paths where the shells search below `/usr/share`.
 pub(crate) const SHELLS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/gcwatch"),
     ("fish", "fish/vendor_completions.d/gcwatch.fish"),
     ("zsh", "zsh/vendor-completions/_gcwatch"),
 ];
 
-/// The page of the rules that ship: what `gcwatch rules show` names.
+/// File name of the page of the shipped rules, to which `gcwatch rules show` refers.
 pub(crate) const CATALOGUE: &str = "rules-catalogue.md";
 
-/// What the program writes about itself.
+/// Documentation that the program generates.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    /// By file name.
+    /// Manual pages by file name.
     pub(crate) pages: Vec<(String, Vec<u8>)>,
-    /// By the paths of [`SHELLS`].
+    /// Completions by the paths of [`SHELLS`].
     pub(crate) completions: Vec<(&'static str, Vec<u8>)>,
-    /// The page of the rules that ship.
+    /// The page of the shipped rules.
     pub(crate) catalogue: Vec<u8>,
 }
 
-/// Runs the program for its manual pages, completions and the page of its rules.
+/// Runs the program to generate its manual pages, completions and the page of its rules.
 pub(crate) fn documents(source: &Source, program: &Program) -> Result<Documents> {
     let said = String::from_utf8_lossy(&output(program, &["--version"])?)
         .trim()
         .to_owned();
     if !said.starts_with(&format!("gcwatch {}", source.version)) {
-        bail!("{} is of another version: {said}", program.path.display());
+        bail!("{} has another version: {said}", program.path.display());
     }
-    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let folder = tempfile::tempdir().context("cannot create a folder")?;
     output(program, &["man", &folder.path().to_string_lossy()])?;
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(folder.path())? {
@@ -74,7 +74,7 @@ fn output(program: &Program, words: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// What the tar archive has.
+/// Returns the contents of the tar archive.
 pub(crate) fn unpacked(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
     let mut files = Files::default();
     files.add_with("bin/gcwatch", program.bytes.clone(), 0o755);
@@ -98,7 +98,7 @@ pub(crate) fn unpacked(source: &Source, program: &Program, documents: &Documents
     Ok(files)
 }
 
-/// The rules that are inside the program, to read and to copy from, and those of Prometheus.
+/// Adds the rules inside the program, to read and to copy, and the rules of Prometheus.
 pub(crate) fn add_rules(source: &Source, files: &mut Files, to: &str) -> Result<()> {
     for name in source.list("rules")? {
         files.add(format!("{to}rules/{name}"), source.read(&format!("rules/{name}"))?);

@@ -1,10 +1,10 @@
-//! The version: `[workspace.package]` of `Cargo.toml` has it, and every other place is written from there.
+//! The version. `[workspace.package]` of `Cargo.toml` defines it, and all other places are written from there.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::source::Source;
 
-/// Where else it is written; `{}` is the version.
+/// The other places that contain the version; `{}` stands for it.
 const PLACES: [(&str, &[&str]); 8] = [
     (
         "Cargo.toml",
@@ -44,7 +44,7 @@ const PLACES: [(&str, &[&str]); 8] = [
 const CHANGELOG: &str = "CHANGELOG.md";
 const UNRELEASED: &str = "\n## Unreleased\n";
 
-/// Refuses a tree in which a place has another version.
+/// Refuses a tree in which a place contains another version.
 pub(crate) fn check(source: &Source) -> Result<()> {
     for (path, forms) in PLACES {
         let text = text(source, path)?;
@@ -52,7 +52,7 @@ pub(crate) fn check(source: &Source) -> Result<()> {
             let written = form.replace("{}", &source.version);
             ensure!(
                 text.contains(&written),
-                "{path} has not {:?}: `cargo xtask version VERSION` writes every place",
+                "{path} does not contain {:?}; `cargo xtask version VERSION` updates every place",
                 written.trim()
             );
         }
@@ -60,7 +60,7 @@ pub(crate) fn check(source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot be released: a tag of another version, no section of it in the changelog, no addresses.
+/// Refuses a release with a tag of another version, without a section in the changelog, or without addresses.
 pub(crate) fn check_release(source: &Source, tag: &str) -> Result<()> {
     check(source)?;
     let version = tag.strip_prefix('v').unwrap_or_default();
@@ -77,9 +77,9 @@ pub(crate) fn check_release(source: &Source, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a new version into every place, and dates its section of the changelog.
+/// Writes a new version to every place, and dates its section of the changelog.
 pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
-    ensure!(is_version(new), "{new} is no version like 1.2.3 or 1.2.3-rc.1");
+    ensure!(is_version(new), "{new} is not a version like 1.2.3 or 1.2.3-rc.1");
     check(source)?;
     for (path, forms) in PLACES {
         let mut text = text(source, path)?;
@@ -100,7 +100,7 @@ pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the changelog has about the version.
+/// Returns the changelog of the version.
 pub(crate) fn changes(source: &Source) -> Result<String> {
     let changelog = text(source, CHANGELOG)?;
     let section = section(&changelog, &source.version);
@@ -109,14 +109,14 @@ pub(crate) fn changes(source: &Source) -> Result<String> {
         .to_owned())
 }
 
-/// The section under `## VERSION - DATE`.
+/// Returns the section below `## VERSION - DATE`.
 fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
     let (_, rest) = changelog.split_once(&format!("\n## {version} - "))?;
     let (_, rest) = rest.split_once('\n')?;
     Some(rest.split("\n## ").next().unwrap_or(rest).trim())
 }
 
-/// Three numbers, and perhaps what comes before the release.
+/// Returns whether a text consists of three numbers and an optional pre-release.
 fn is_version(text: &str) -> bool {
     let (numbers, before) = text.split_once('-').unwrap_or((text, "0"));
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -125,7 +125,7 @@ fn is_version(text: &str) -> bool {
 }
 
 fn text(source: &Source, path: &str) -> Result<String> {
-    String::from_utf8(source.read(path)?).with_context(|| format!("{path} is no text"))
+    String::from_utf8(source.read(path)?).with_context(|| format!("{path} is not text"))
 }
 
 fn write(source: &Source, path: &str, text: &str) -> Result<()> {
@@ -141,16 +141,16 @@ mod tests {
     use crate::address::Addresses;
     use crate::source::Source;
 
-    /// Scenario: this tree. Guarantee: every place has the version of Cargo.toml.
+    /// Scenario: the tree is this one. Guarantee: every place contains the version of Cargo.toml.
     #[test]
-    fn every_place_has_the_version() {
+    fn places_contain_the_version() {
         check(&Source::here().unwrap()).unwrap();
     }
 
-    /// Scenario: a new version is set in a copy, twice. Guarantee: every place has it, the changelog has its section once,
-    /// and the tag of another version, or no address, releases nothing.
+    /// Scenario: a new version is set twice in a copy. Guarantee: every place contains it, the changelog has its
+    /// section once, and a release is refused for the tag of another version, or without an address.
     #[test]
-    fn a_new_version_is_everywhere() {
+    fn new_version_is_written_to_every_place() {
         let folder = tempfile::tempdir().unwrap();
         let mut source = Source::here().unwrap();
         for path in PLACES.iter().map(|(path, _)| *path).chain(["CHANGELOG.md"]) {
@@ -181,10 +181,10 @@ mod tests {
         check_release(&source, "v99.0.2").unwrap_err();
     }
 
-    /// Scenario: a changelog of two versions, one a prefix of the other. Guarantee: each section ends where the
-    /// next begins.
+    /// Scenario: a changelog has two versions, of which one is a prefix of the other. Guarantee: each section ends
+    /// where the next starts.
     #[test]
-    fn a_section_is_of_one_version() {
+    fn section_belongs_to_one_version() {
         let text = "# Changelog\n\n## Unreleased\n\n## 1.2.30 - 2026-01-02\n\n* b\n\n### Added\n\n* c\n\n## 1.2.3 - 2026-01-01\n\n* a\n";
         assert_eq!(section(text, "1.2.30"), Some("* b\n\n### Added\n\n* c"));
         assert_eq!(section(text, "1.2.3"), Some("* a"));

@@ -1,4 +1,4 @@
-//! What came of what was sent, and what the daemon kept.
+//! Compares received data with sent data, and checks the resources that the daemon kept.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,22 @@ use std::time::Duration;
 use crate::receiver::Store;
 use crate::targets::Sent;
 
-/// Memory that the daemon may gain in an hour, KiB: beyond it something grows.
+/// Maximum growth of memory per hour, in KiB. More growth indicates a leak.
 const MOST_SLOPE_KIB: f64 = 4096.0;
-/// Less than so long says nothing of an hour.
+/// Minimum duration for a slope. A shorter period is not representative of an hour.
 const SLOPE_FROM: Duration = Duration::from_secs(600);
-/// Descriptors that may be more at the end than at the beginning: connections to the receiver, files of the queue.
+/// Maximum additional descriptors at the end compared to the start: connections to the receiver, and files of the
+/// queue.
 const MORE_DESCRIPTORS: usize = 12;
-/// Collections of a process that one kill may cost, in seconds of them: what is in memory, in the socket, and until the
-/// process is attached to again.
+/// Maximum loss per kill, in seconds of a process's collections: data in memory, in the socket, and until the process
+/// is attached again.
 const KILL_COSTS_SECONDS: f64 = 3.0;
 
-/// What is kept for half an hour (history, windows of rules, deaths of a service) fills for so long.
+/// Time until data that is kept for 30 minutes (history, windows of rules, deaths of a service) has reached its full
+/// size.
 const FULL_AFTER: Duration = Duration::from_secs(1800);
 
-/// Memory over time: a line by least squares through what comes after [`FULL_AFTER`].
+/// Memory over time: a least-squares line through the values after [`FULL_AFTER`].
 #[derive(Debug, Default)]
 pub(super) struct Slope(Vec<(f64, f64)>);
 
@@ -29,7 +31,7 @@ impl Slope {
         self.0.push((after.as_secs_f64(), kib as f64));
     }
 
-    /// Of the first, last and most KiB.
+    /// Returns the first, last and maximum values in KiB.
     fn figures(&self) -> (f64, f64, f64) {
         let values = || self.0.iter().map(|(_, kib)| *kib);
         (
@@ -39,7 +41,7 @@ impl Slope {
         )
     }
 
-    /// KiB an hour; `None`: it was watched for too short.
+    /// Returns the slope in KiB per hour, or `None` if the observed period is too short.
     fn per_hour(&self) -> Option<f64> {
         let full = self.0.partition_point(|(at, _)| *at < FULL_AFTER.as_secs_f64());
         let later = self.0.get(full..)?;
@@ -58,17 +60,17 @@ impl Slope {
     }
 }
 
-/// The account of one half.
+/// The results of one half.
 #[derive(Debug)]
 pub(super) struct Account {
     processes: usize,
     sent: u64,
-    /// The targets' own buffers were full: gcwatch did not read for long.
+    /// Collections dropped because the buffers of the targets were full: gcwatch did not read for a long time.
     dropped: u64,
     arrived: u64,
     twice: u64,
     again: u64,
-    /// Most collections that one process misses, in seconds of them.
+    /// Maximum loss of one process, in seconds of its collections.
     most_missing_seconds: f64,
     memory: Slope,
     descriptors: (usize, usize, usize),
@@ -106,7 +108,7 @@ impl Account {
         }
     }
 
-    /// Prints it; whether every promise holds.
+    /// Prints the results. Returns whether every requirement is met.
     pub(super) fn print(&self, title: &str, kills: u64) -> bool {
         let missing = self.sent.saturating_sub(self.arrived);
         println!("{title}");
@@ -117,27 +119,30 @@ impl Account {
         );
         println!("  spans            {} arrived, {missing} missing", self.arrived);
         println!(
-            "  sent twice       {}, and {} whose answer was lost",
+            "  sent twice       {}, plus {} after a lost answer",
             self.twice, self.again
         );
         let (first, last, most) = self.memory.figures();
         let slope = self.memory.per_hour();
         let per_hour = slope.map_or_else(
             || "too short for a slope".to_owned(),
-            |kib| format!("{:+.2} MiB an hour", kib / 1024.0),
+            |kib| format!("{:+.2} MiB per hour", kib / 1024.0),
         );
         println!(
-            "  rss              {:.1} MiB at first, {:.1} at last, {:.1} at most, {per_hour}",
+            "  rss              {:.1} MiB first, {:.1} last, {:.1} maximum, {per_hour}",
             first / 1024.0,
             last / 1024.0,
             most / 1024.0
         );
         let (before, peak, after) = self.descriptors;
-        println!("  descriptors      {before} at first, {peak} at most, {after} at last");
-        println!("  queue on disk    {} bytes when everything had arrived", self.waiting);
+        println!("  descriptors      {before} first, {peak} maximum, {after} last");
+        println!("  queue on disk    {} bytes after everything had arrived", self.waiting);
         println!("  shutdown         {:.2} s", self.shutdown.as_secs_f64());
         let mut promises = vec![
-            ("nothing is sent twice but where the answer was lost", self.twice == 0),
+            (
+                "no collection is sent twice except after a lost answer",
+                self.twice == 0,
+            ),
             ("descriptors do not grow", after <= before + MORE_DESCRIPTORS),
             (
                 "memory does not grow",
@@ -150,12 +155,12 @@ impl Account {
         } else {
             let bound = kills as f64 * KILL_COSTS_SECONDS;
             println!(
-                "  a process misses {:.1} s of its collections at most, {:.2} s a kill",
+                "  a process misses at most {:.1} s of its collections, {:.2} s per kill",
                 self.most_missing_seconds,
                 self.most_missing_seconds / kills as f64
             );
             promises.push((
-                "a kill costs a few seconds of each process at most",
+                "a kill costs each process at most a few seconds",
                 self.most_missing_seconds <= bound,
             ));
         }
@@ -166,7 +171,7 @@ impl Account {
     }
 }
 
-/// Bytes of the files in a directory and below.
+/// Returns the total size of the files in a directory and its subdirectories, in bytes.
 pub(super) fn bytes_below(directory: Option<&Path>) -> u64 {
     let Some(entries) = directory.and_then(|directory| fs::read_dir(directory).ok()) else {
         return 0;

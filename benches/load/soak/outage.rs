@@ -1,5 +1,5 @@
-//! One long outage under the full load, then the receiver is back while the load goes on: what waits on disk, what it
-//! costs, and how fast it is sent.
+//! Runs one long outage under full load, after which the receiver is available again while the load continues. Measures
+//! the size of the queue on disk, its cost, and the rate at which it is sent.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use crate::place::{ended, log_tail};
 use crate::receiver::Mode;
 use crate::{Arguments, proc};
 
-/// How long the receiver is there before: a signal that it never accepted would wait in memory only.
+/// Time for which the receiver is available first: a signal that it never accepted would wait only in memory.
 const BEFORE: Duration = Duration::from_secs(15);
-/// A backlog that has not arrived after so much of the outage is not sent fast enough.
+/// Maximum time for a backlog to drain, as a share of the outage.
 const MOST_DRAIN: f64 = 0.5;
-/// How much faster than it came at least.
+/// Minimum factor by which a backlog is sent faster than it was produced.
 const TIMES: f64 = 5.0;
 
-/// Runs it.
+/// Runs the outage.
 ///
 /// # Errors
 ///
-/// When a collection is missing or came twice, when it takes too long, or when the daemon ends.
+/// A collection is missing or arrived twice, draining takes too long, or the daemon exits.
 pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwoutage").tempdir()?;
     println!("{}", proc::machine());
     println!(
-        "{} processes, {} collections a second each, no receiver for {minutes} minutes",
+        "{} processes, {} collections per second each, no receiver for {minutes} minutes",
         arguments.targets, arguments.rate
     );
     let mut soak = Soak::start(arguments, &folder.path().join("outage"))?;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
     soak.pass(Duration::from_secs_f64(minutes * 60.0))?;
     let waiting = account::bytes_below(soak.place.state.as_deref());
     println!(
-        "\n  queue on disk    {:.1} MiB when the receiver came back",
+        "\n  queue on disk    {:.1} MiB when the receiver was available again",
         mib(waiting)
     );
     let away = began.elapsed();
@@ -46,14 +46,14 @@ pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
     let backlog = away.as_secs_f64() / drained.as_secs_f64();
     println!("  noticed after    {:.1} s", noticed.as_secs_f64());
     println!(
-        "  drained in       {:.1} s beside the load: {backlog:.1} times as fast as it came; {most:.0} collections a second at most",
+        "  drained in       {:.1} s under load: {backlog:.1} times the production rate; at most {most:.0} collections per second",
         drained.as_secs_f64()
     );
     let fine = soak.finish()?.print("one outage", 0);
-    ensure!(fine, "a promise does not hold: see above");
+    ensure!(fine, "a requirement is not met: see above");
     ensure!(
         backlog >= TIMES,
-        "the backlog was sent {backlog:.1} times as fast as it came, not {TIMES}"
+        "the backlog was sent at {backlog:.1} times the production rate, less than {TIMES}"
     );
     Ok(())
 }
@@ -63,7 +63,7 @@ fn mib(bytes: u64) -> f64 {
 }
 
 impl Soak<'_> {
-    /// So much time passes.
+    /// Runs the load for the given time.
     fn pass(&mut self, length: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         while began.elapsed() < length {
@@ -77,8 +77,8 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// The receiver is back: until the first span, from then until only what is new comes, and the most collections in a
-    /// second.
+    /// Waits for the backlog after the receiver is available again. Returns the time until the first span, the time
+    /// from then until only new data arrives, and the maximum number of collections in a second.
     fn drain(&mut self, away: Duration) -> anyhow::Result<(Duration, Duration, f64)> {
         const LOOK: Duration = Duration::from_secs(1);
         let load = self.arguments.targets as f64 * self.arguments.rate;
@@ -96,7 +96,7 @@ impl Soak<'_> {
             let rate = (arrived - last) as f64 / last_at.elapsed().as_secs_f64();
             (last, last_at) = (arrived, Instant::now());
             most = most.max(rate);
-            // For some seconds nothing came but what is new.
+            // For some seconds, only new data has arrived.
             let since: &mut Instant = calm.get_or_insert(last_at);
             if rate > load * 1.5 {
                 *since = last_at;

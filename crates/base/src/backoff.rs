@@ -1,11 +1,11 @@
-//! How long to wait before something is retried. Pure: chance is an argument.
+//! Pauses between retries. Pure: randomness is an argument.
 
 use std::time::Duration;
 
-/// Pauses that grow from failure to failure, with jitter, so that what failed together is not retried together.
+/// Pauses that grow with each failure, with jitter, so that clients that failed together do not retry together.
 ///
 /// After `n` failures the bound is `min(first * 2^n, most)`. With `chance` uniform in 0..1, a pause is uniform in
-/// `[bound / 2, bound]` ([`next`](Self::next)), or in `[0, bound]` where many clients share one server
+/// `[bound / 2, bound]` ([`next`](Self::next)), or in `[0, bound]` for many clients of one server
 /// ([`full_jitter`](Self::full_jitter)).
 ///
 /// ```
@@ -27,7 +27,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// No failure yet.
+    /// Creates a backoff without failures.
     pub const fn new(first: Duration, most: Duration) -> Self {
         Self {
             first,
@@ -36,35 +36,35 @@ impl Backoff {
         }
     }
 
-    /// The same after so many failures, for a caller that counts them itself.
+    /// Returns the backoff after the given number of failures, for a caller that counts failures itself.
     #[must_use]
     pub const fn after(mut self, failures: u32) -> Self {
         self.failures = failures;
         self
     }
 
-    /// The longest that the next pause may be.
+    /// Returns the maximum duration of the next pause.
     pub fn bound(&self) -> Duration {
         let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.most)
     }
 
-    /// A failure: how long to pause, uniform in `[bound / 2, bound]`.
+    /// Records a failure and returns the pause, uniform in `[bound / 2, bound]`.
     pub fn next(&mut self, chance: f64) -> Duration {
         let half = self.bound() / 2;
         half + self.full_jitter(chance).div_f64(2.0).min(half)
     }
 
-    /// A failure: how long to pause, uniform in `[0, bound]`.
+    /// Records a failure and returns the pause, uniform in `[0, bound]`.
     pub fn full_jitter(&mut self, chance: f64) -> Duration {
-        // Not clamp, which passes NaN on.
+        // `clamp` would pass NaN on.
         let chance = if chance >= 0.0 { chance.min(1.0) } else { 0.0 };
         let bound = self.bound();
         self.failures = self.failures.saturating_add(1);
         bound.mul_f64(chance).min(bound)
     }
 
-    /// A success: the next pause is the first again.
+    /// Records a success. The next pause is the first pause again.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
@@ -79,10 +79,10 @@ mod tests {
     const FIRST: Duration = Duration::from_millis(500);
     const MOST: Duration = Duration::from_secs(60);
 
-    /// Scenario: failures in a row with the most chance, then a success.
-    /// Guarantee: pauses double from the first to the longest, stay there, and begin anew after a success.
+    /// Scenario: several failures in a row with the highest chance are followed by a success.
+    /// Guarantee: pauses double from the first to the longest, stay there, and start again after the success.
     #[test]
-    fn pauses_double_up_to_the_longest() {
+    fn pauses_double_up_to_the_maximum() {
         let mut backoff = Backoff::new(FIRST, MOST);
         let pauses: Vec<_> = (0..9).map(|_| backoff.next(1.0).as_millis()).collect();
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
@@ -93,8 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any first and longest pause, any number of failures, any chance, NaN and infinities included.
-        /// Guarantee: no panic; a pause lies between half the bound (or nothing) and the bound, which never falls.
+        /// Scenario: any first and longest pause, any number of failures, and any chance, including NaN and infinities.
+        /// Guarantee: no call panics; a pause is between half the bound (or 0) and the bound, which never falls.
         #[test]
         fn pauses_lie_within_their_bound(
             first in 0_u64..10_000_000_000_000,

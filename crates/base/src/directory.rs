@@ -21,7 +21,7 @@ pub fn create_private(directory: &Path) -> io::Result<()> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::NotADirectory,
-            "it is no directory, or a link to one",
+            "it is not a directory, or is a link to a directory",
         ))
     }
 }

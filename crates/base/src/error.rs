@@ -1,4 +1,4 @@
-//! Errors on one line.
+//! Formats errors on one line.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ pub fn causes(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let next = error.to_string();
-        // An error may begin with the words of the one that wraps it, or end with those of its own cause.
+        // An error can start with the text of the error that wraps it, or end with the text of its own cause.
         if causes.last().is_some_and(|last| next.starts_with(last)) {
             causes.pop();
             causes.push(next);
@@ -31,10 +31,10 @@ mod tests {
         source: Option<Box<Wrapped>>,
     }
 
-    /// Scenario: errors that begin with the words of the one around them, or end with those of their cause.
-    /// Guarantee: each cause is there once, in order.
+    /// Scenario: errors start with the text of the error around them, or end with the text of their cause.
+    /// Guarantee: each cause appears once, in order.
     #[test]
-    fn each_cause_is_said_once() {
+    fn causes_are_listed_once() {
         let chain = |texts: &[&'static str]| {
             let wrap = |source, text: &&'static str| Some(Box::new(Wrapped { text, source }));
             causes(&*texts.iter().rev().fold(None, wrap).unwrap())

@@ -12,13 +12,17 @@
 //! | [`secret`], [`directory`] | values that are never shown, and directories that only one user can read |
 //!
 //! A type belongs here if at least two crates need it and neither of them should depend on the other. A type that
-//! knows garbage collections, rules, receivers or the wire protocol does not belong here.
+//! is about garbage collections, rules, receivers or the wire protocol does not belong here.
 
-// Time is a value, and state has one owner: only `clock` reads a clock, and nothing takes a lock (clippy.toml).
+// Time is passed as a value, and state has one owner: only `clock` reads a clock, and no code takes a lock
+// (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod backoff;
-#[expect(clippy::disallowed_methods, reason = "the clock that the others are given")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock whose time is passed to other modules"
+)]
 pub mod clock;
 pub mod directory;
 pub mod error;

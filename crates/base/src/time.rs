@@ -1,98 +1,99 @@
-//! Time. Inside it is one clock's, which passes evenly and which nobody sets: [`Moment`]. Unix time is made of it where
-//! something is shown, exported or stored, by [`Wall`]. Nothing reads a clock: times are values from the caller.
+//! Time as a value. Internal times are [`Moment`]s of a single clock, which runs evenly and is never set. [`Wall`]
+//! converts them to Unix time for display, export and storage. This module reads no clock: callers pass times as
+//! values.
 
-/// RFC 3339; `None` if it is out of range.
+/// Formats Unix nanoseconds in RFC 3339. Returns `None` if the time is out of range.
 pub fn rfc3339(unix_ns: u64) -> Option<String> {
     let time = jiff::Timestamp::from_nanosecond(unix_ns.into()).ok()?;
     Some(time.to_string())
 }
 
-/// An instant: nanoseconds of a clock that passes evenly. What two of them are apart is time that passed, however the
-/// wall clock was set meanwhile.
+/// An instant, in nanoseconds of a clock that runs evenly. The difference of two instants is the elapsed time, even if
+/// the wall clock was set in between.
 ///
-/// Of a live process the clock is the host's monotonic one, counted so that it agreed with Unix time when gcwatch
-/// started; of a recording it is Unix time itself.
+/// For a live process, the clock is the host's monotonic clock, with an offset such that it agreed with Unix time when
+/// gcwatch started. For a recording, it is Unix time itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// Before everything.
+    /// The instant before all others.
     pub const FIRST: Self = Self(0);
 
-    /// After everything.
+    /// The instant after all others.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// So many nanoseconds of the clock.
+    /// Creates an instant from nanoseconds of the clock.
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds of the clock.
+    /// Returns the nanoseconds of the clock.
     pub const fn ns(self) -> u64 {
         self.0
     }
 
-    /// Nanoseconds that passed since an earlier instant; 0 since a later one.
+    /// Returns the nanoseconds since an earlier instant, or 0 if that instant is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// So many nanoseconds later.
+    /// Returns the instant `ns` nanoseconds later.
     #[must_use]
     pub const fn after(self, ns: u64) -> Self {
         Self(self.0.saturating_add(ns))
     }
 
-    /// So many nanoseconds earlier.
+    /// Returns the instant `ns` nanoseconds earlier.
     #[must_use]
     pub const fn before(self, ns: u64) -> Self {
         Self(self.0.saturating_sub(ns))
     }
 }
 
-/// What the wall clock shows at an instant: by how much it is ahead of the clock of [`Moment`]s, as it is set now.
+/// The current offset between the wall clock and the clock of [`Moment`]s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wall {
     ahead_ns: i64,
 }
 
 impl Wall {
-    /// That of recordings: their instants are Unix time.
+    /// The offset for recordings, whose instants are Unix time.
     pub const UNIX: Self = Self { ahead_ns: 0 };
 
-    /// Ahead by so much.
+    /// Creates an offset in nanoseconds.
     pub const fn ahead(ahead_ns: i64) -> Self {
         Self { ahead_ns }
     }
 
-    /// By how much it is ahead, nanoseconds.
+    /// Returns the offset in nanoseconds.
     pub const fn ahead_ns(self) -> i64 {
         self.ahead_ns
     }
 
-    /// Unix nanoseconds of an instant.
+    /// Converts an instant to Unix nanoseconds.
     pub fn unix_ns(self, at: Moment) -> u64 {
         at.0.saturating_add_signed(self.ahead_ns)
     }
 
-    /// Unix milliseconds of an instant.
+    /// Converts an instant to Unix milliseconds.
     pub fn unix_ms(self, at: Moment) -> u64 {
         self.unix_ns(at) / 1_000_000
     }
 
-    /// The instant of that Unix time.
+    /// Converts Unix nanoseconds to an instant.
     pub fn moment(self, unix_ns: u64) -> Moment {
         Moment(unix_ns.saturating_add_signed(self.ahead_ns.saturating_neg()))
     }
 
-    /// An instant in RFC 3339; `None` if it is out of range.
+    /// Formats an instant in RFC 3339. Returns `None` if it is out of range.
     pub fn rfc3339(self, at: Moment) -> Option<String> {
         rfc3339(self.unix_ns(at))
     }
 }
 
-/// Where a stream's offsets lie: the instant of its sync point.
+/// The instant of a stream's sync point, to which offsets are relative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeBase {
     /// Nanoseconds of the clock of [`Moment`]s.
@@ -100,30 +101,31 @@ pub struct TimeBase {
 }
 
 impl TimeBase {
-    /// A base that puts the sync point at so many nanoseconds of the clock of [`Moment`]s: of a recording, at that Unix
-    /// time.
+    /// Creates a base with the sync point at the given nanoseconds of the clock of [`Moment`]s. For a recording, this
+    /// is Unix time.
     pub fn at(ns: i128) -> Self {
         Self { at_sync: ns }
     }
 
-    /// The instant of an offset from the sync point.
+    /// Converts an offset from the sync point to an instant.
     pub fn moment(self, offset_ns: i64) -> Moment {
         Moment(u64::try_from(self.at_sync + i128::from(offset_ns)).unwrap_or(0))
     }
 
-    /// The same base, its sync point later by so much.
+    /// Returns the base with the sync point moved `ns` nanoseconds later.
     #[must_use]
     pub fn later(self, ns: i64) -> Self {
         Self::at(self.at_sync + i128::from(ns))
     }
 
-    /// The Unix time of its offsets.
+    /// Returns the base for Unix times.
     pub fn unix(self, wall: Wall) -> UnixBase {
         UnixBase { base: self, wall }
     }
 }
 
-/// A [`TimeBase`] with what the wall clock shows: the Unix time of a stream's offsets, for what is exported and shown.
+/// A [`TimeBase`] with the offset of the wall clock. It converts a stream's offsets to Unix time for export and
+/// display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixBase {
     base: TimeBase,
@@ -131,17 +133,18 @@ pub struct UnixBase {
 }
 
 impl UnixBase {
-    /// That of a recording whose sync point was at that Unix time, nanoseconds; negative before 1970.
+    /// Creates the base of a recording whose sync point has the given Unix time in nanoseconds, which is negative
+    /// before 1970.
     pub fn at(unix_ns: i128) -> Self {
         TimeBase::at(unix_ns).unix(Wall::UNIX)
     }
 
-    /// The instant of an offset from the sync point.
+    /// Converts an offset from the sync point to an instant.
     pub fn moment(self, offset_ns: i64) -> Moment {
         self.base.moment(offset_ns)
     }
 
-    /// Unix nanoseconds of an offset from the sync point; 0 if that is before 1970 (as OTLP's "unknown").
+    /// Converts an offset from the sync point to Unix nanoseconds, or to 0 before 1970 (like OTLP's "unknown").
     pub fn unix_ns(self, offset_ns: i64) -> u64 {
         let at = self.base.at_sync + i128::from(self.wall.ahead_ns) + i128::from(offset_ns);
         u64::try_from(at).unwrap_or(0)
@@ -152,11 +155,11 @@ impl UnixBase {
 mod tests {
     use super::*;
 
-    /// Scenario: an instant, shown; the wall clock is set an hour forward, then two back.
-    /// Guarantee: it is the same instant whatever the wall clock shows, which is found again of what was shown and
-    /// stored; what passed since then is what passed. The times of a stream are shown as the clock is now.
+    /// Scenario: an instant is displayed; the wall clock is set one hour forward, then two hours back.
+    /// Guarantee: the instant stays the same and can be restored from displayed and stored times; elapsed times do not
+    /// change. The times of a stream are displayed with the current offset.
     #[test]
-    fn a_set_clock_moves_what_is_shown_alone() {
+    fn setting_the_clock_changes_only_displayed_times() {
         const HOUR: i64 = 3_600_000_000_000;
         let (at, base) = (Moment::from_ns(1_767_323_045_678_000_000), TimeBase::at(1_000));
         for by in [0, HOUR, -HOUR] {

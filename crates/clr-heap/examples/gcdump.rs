@@ -1,7 +1,7 @@
-//! Takes a heap dump of a process and prints the types that live in it: `gcdump PID`.
+//! Takes a heap dump of a process and prints the types of its live objects: `gcdump PID`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process collects once, and all its threads
-//! are suspended while the runtime walks the heap.
+//! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process performs one collection, and all
+//! its threads are suspended while the runtime walks the heap.
 
 use std::error::Error;
 use std::io::Write;
@@ -17,15 +17,15 @@ use tokio::task::spawn_blocking;
 /// Collections, types with names, the forced collection and its dump.
 const KEYWORDS: u64 = 0x198_0001;
 const INFORMATIONAL: u32 = 4;
-/// The runtime makes the dump within the command or before the end of the stream.
+/// Timeout for a command. The runtime makes the dump within the command or before the end of the stream.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Rows.
+/// Maximum number of rows.
 const MOST: usize = 30;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let pid: u32 = std::env::args().nth(1).ok_or("usage: gcdump PID")?.parse()?;
-    // Looking into /proc blocks.
+    // Reading /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let deadlines = Deadlines {
         start: WITHIN,
@@ -34,14 +34,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let client = Client::with_deadlines(Endpoint::of(&process)?, deadlines);
     let config = SessionConfig {
-        // The target's memory, as far as the dump needs it. What does not fit is dropped, and the dump refused.
+        // Memory of the target, used only as needed for the dump. Events that do not fit are dropped, and the dump is
+        // refused.
         buffer_mb: 1024,
         providers: vec![Provider::new(RUNTIME_PROVIDER, KEYWORDS, INFORMATIONAL)],
         allow_inducing_keywords: true,
         ..SessionConfig::default()
     };
     let mut session = client.collect_tracing(&config).await?;
-    // At once: a session that stays open would dump again for each one that another tool begins.
+    // Stop at once: while the session is open, it dumps again for each session that another tool starts.
     session.request_stop();
     let mut reading = DumpReading::new(Want::Histogram);
     let mut buffer = vec![0; 64 << 10];
@@ -52,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     session.stopped().await?;
-    // Else the runtime remembers that it has named its types, and the next dump has none.
+    // Otherwise the runtime remembers that it has named its types, and the next dump has no names.
     client.recompute_levels(Duration::from_secs(3)).await?;
 
     let (survey, _) = survey(reading.finish()?, None);

@@ -1,7 +1,7 @@
-//! Prints what lives in a recording of a heap dump and what holds it: `heap FILE`.
+//! Prints the live objects of a recorded heap dump and their holders: `heap FILE`.
 //!
-//! `dotnet-trace collect --providers Microsoft-Windows-DotNETRuntime:0x1980001:4` makes the process collect once and
-//! records its whole heap.
+//! `dotnet-trace collect --providers Microsoft-Windows-DotNETRuntime:0x1980001:4` makes the process perform a
+//! collection and records its whole heap.
 
 use std::error::Error;
 use std::fs::File;
@@ -10,9 +10,9 @@ use std::io::{Read, Write};
 use clr_heap::reading::{DumpReading, Want};
 use clr_heap::survey::survey;
 
-/// Bytes that the graph may take. A larger heap is still counted by type.
+/// Maximum size of the graph, in bytes. A larger heap is still counted by type.
 const MOST_BYTES: u64 = 1 << 30;
-/// Rows of each table.
+/// Number of rows per table.
 const MOST: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,13 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             count => reading.push(buffer.get(..count).unwrap_or_default())?,
         }
     }
-    // A dump that lost events is an error: it says nothing as a sample.
+    // A dump that lost events is an error, because its remainder is not a representative sample.
     let (survey, _) = survey(reading.finish()?, None);
     let mut out = std::io::stdout().lock();
     let heap = &survey.heap;
     writeln!(out, "{} objects, {:.1} MB", heap.objects, megabytes(heap.bytes))?;
     for row in survey.types.iter().take(MOST) {
-        // Without a graph nothing is known of who holds what.
+        // Without a graph, holders are unknown.
         let retained = row
             .retained
             .map_or("?".to_owned(), |bytes| format!("{:.1}", megabytes(bytes)));

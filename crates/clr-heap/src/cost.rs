@@ -1,83 +1,84 @@
-//! What a heap dump costs the process and its reader, before it is asked for: ranges, from what was measured
-//! (docs/heap.md).
+//! Forecasts the cost of a heap dump for the process and its reader: ranges, based on measurements (docs/heap.md).
 
 use serde::Serialize;
 
-/// Objects are of 60 to 150 bytes on average, large ones left out.
+/// Usual average size of an object without large objects, in bytes.
 const USUAL_OBJECT: (u64, u64) = (60, 150);
-/// A collection of everything: nanoseconds a byte that lives.
+/// Duration of a full collection, in nanoseconds per live byte.
 const COLLECT_NS: (f64, f64) = (0.2, 0.6);
-/// Writing an object and its references: nanoseconds, by kind of collector.
+/// Duration of writing an object and its references, in nanoseconds, by kind of collector.
 const WRITE_NS_WORKSTATION: (f64, f64) = (100.0, 200.0);
 const WRITE_NS_SERVER: (f64, f64) = (150.0, 350.0);
-/// Most bytes of the stream for a byte that lives: an object of 24 bytes with one reference.
+/// Maximum size of the stream per live byte: an object of 24 bytes with one reference.
 const MOST_STREAM: f64 = 1.84;
 
-/// The buffer for a stream of so many bytes, megabytes: what the runtime wastes in its blocks is added.
+/// Returns the buffer size for a stream of the given length, in megabytes. It includes the space that the runtime
+/// wastes in its blocks.
 pub fn buffer_mb(stream_bytes: u64) -> u64 {
     (stream_bytes.saturating_mul(115) / 100)
         .div_ceil(1 << 20)
         .saturating_add(2)
 }
 
-/// Bytes that the graph of so many objects and references takes at its peak, with all that is computed from it.
+/// Returns the peak memory for a graph with the given number of objects and references, including all derived results,
+/// in bytes.
 ///
-/// While it is read: 20 an object and 8 a reference. While its dominators are computed: 12 an object and 4 a reference
-/// of the graph, 4 each backwards, and 32 an object of the computation.
+/// Reading takes 20 bytes per object and 8 per reference. Computing the dominators takes 12 bytes per object and 4 per
+/// reference for the graph, 4 bytes each for the reversed graph, and 32 bytes per object for the computation.
 pub fn graph_bytes(objects: u64, edges: u64) -> u64 {
     let reading = objects.saturating_mul(28).saturating_add(edges.saturating_mul(12));
     let solving = objects.saturating_mul(52).saturating_add(edges.saturating_mul(8));
     reading.max(solving).saturating_add(24 << 20)
 }
 
-/// A range.
+/// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// At least, usually.
+    /// Usual lower bound.
     pub low: u64,
-    /// At most, usually.
+    /// Usual upper bound.
     pub high: u64,
 }
 
-/// What is known of a process before its first dump.
+/// Facts about a process before its first dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// Bytes that live, at most: its anonymous memory, or what its last collection left and it allocated since.
+    /// Upper bound of live bytes: anonymous memory, or the live bytes after the last collection plus later allocations.
     pub live_bytes: u64,
-    /// It has the server collector; `None`: unknown.
+    /// Whether the process uses the server collector; `None` if unknown.
     pub server: Option<bool>,
-    /// Before .NET 10 the end of the session collects again.
+    /// Whether the end of the session triggers a second collection (before .NET 10).
     pub collects_twice: bool,
 }
 
-/// What a dump of a process was like: the next one is much the same.
+/// Figures of a previous dump. The next dump of the process is similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Bytes that lived.
+    /// Live bytes.
     pub live_bytes: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Its longest stop, nanoseconds; `None`: of no stop both edges were seen.
+    /// Duration of the longest suspension, in nanoseconds; `None` if no suspension was fully observed.
     pub stop_ns: Option<u64>,
-    /// Bytes of its stream.
+    /// Size of the stream, in bytes.
     pub stream_bytes: u64,
 }
 
-/// What a dump will cost.
+/// Forecast cost of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Forecast {
-    /// One stop of all threads, nanoseconds.
+    /// Duration of one suspension of all threads, in nanoseconds.
     pub stop_ns: Range,
-    /// Stops.
+    /// Number of suspensions.
     pub stops: u32,
-    /// Objects.
+    /// Number of objects.
     pub objects: Range,
-    /// Bytes that the process takes beside its heap until the dump is read, at most.
+    /// Maximum memory that the process needs in addition to its heap until the dump is read, in bytes.
     pub buffer_bytes: u64,
 }
 
 impl Known {
-    /// The range.
+    /// Returns the forecast for a first dump.
     pub fn forecast(self) -> Forecast {
         let live = self.live_bytes;
         let (write_low, write_high) = match self.server {
@@ -85,7 +86,7 @@ impl Known {
             Some(true) => WRITE_NS_SERVER,
             None => (WRITE_NS_WORKSTATION.0, WRITE_NS_SERVER.1),
         };
-        // Memory that is not the heap's, and free space in it, are half of it as a rule.
+        // As a rule, half of the memory is outside the heap or free space in it.
         let objects = Range {
             low: live / 2 / USUAL_OBJECT.1,
             high: live / USUAL_OBJECT.0,
@@ -104,8 +105,8 @@ impl Known {
         }
     }
 
-    /// The range after a dump: stops of one process differed by 30 %, and what lives may have grown. A stop that was not
-    /// seen is forecast as if there had been no dump.
+    /// Returns the forecast after a dump. Suspensions of one process differed by 30 %, and live bytes can have grown. A
+    /// suspension that was not observed is forecast as if there had been no dump.
     pub fn after(self, seen: Seen) -> Forecast {
         let grown = (self.live_bytes as f64 / seen.live_bytes.max(1) as f64).max(1.0);
         let times = |value: u64, factor: f64| (value as f64 * grown * factor).round() as u64;
@@ -131,11 +132,11 @@ impl Known {
 mod tests {
     use super::*;
 
-    /// Scenario: the heaps that were measured (docs/heap.md), with what was known of them.
-    /// Guarantee: the stop that was measured lies in the range, and the stream fits into the buffer.
+    /// Scenario: the measured heaps (docs/heap.md) are forecast from their known facts.
+    /// Guarantee: the measured suspension is in the range, and the stream fits into the buffer.
     #[test]
-    fn what_was_measured_lies_in_the_range() {
-        // Live megabytes, server, stop in ms, stream in MB.
+    fn measured_suspension_is_in_the_range() {
+        // Live megabytes, server, suspension in ms, stream in MB.
         for (live, server, stop, stream) in [(67, false, 157, 68), (334, false, 607, 341), (1334, false, 2273, 1362)] {
             let known = Known {
                 live_bytes: live * 1_000_000,
@@ -152,12 +153,12 @@ mod tests {
         }
     }
 
-    /// Scenario: a dump of 100 MB that stopped the process for 0.3 s; since then twice as much lives, or half. The same
-    /// of which no stop was seen.
-    /// Guarantee: the next one is forecast to be twice as long, or as long, within 30 %; its stream fits. Without a stop
-    /// its length is what it is without a dump, never 0.
+    /// Scenario: a dump of 100 MB stopped the process for 0.3 s. Since then the live bytes have doubled, or halved.
+    /// Another dump has no observed suspension.
+    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits.
+    /// Without an observed suspension, the forecast is the same as without a dump, never 0.
     #[test]
-    fn the_next_one_is_much_the_same() {
+    fn next_dump_is_forecast_from_the_previous() {
         let known = |live_bytes| Known {
             live_bytes,
             server: None,
@@ -183,10 +184,10 @@ mod tests {
         assert_eq!(unseen.objects, shrunk.objects);
     }
 
-    /// Scenario: the graph of 5,000,000 objects with three references each.
-    /// Guarantee: it takes less than 86 bytes an object.
+    /// Scenario: a graph has 5,000,000 objects with three references each.
+    /// Guarantee: the graph takes less than 86 bytes per object.
     #[test]
-    fn a_graph_takes_less_than_86_bytes_an_object() {
+    fn graph_takes_less_than_86_bytes_per_object() {
         assert!(graph_bytes(5_000_000, 15_000_000) < 86 * 5_000_000);
     }
 }

@@ -1,7 +1,7 @@
-//! What grew between two surveys: by type and by root.
+//! Growth between two surveys, by type and by root.
 //!
-//! Within one process a type is its number; between two processes, which have other numbers, its name. Types of one
-//! name are then one.
+//! Within one process, types are matched by number. Between two processes, which use different numbers, types are
+//! matched by name, and types of the same name are merged.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use serde::Serialize;
 use crate::reading::Holder;
 use crate::survey::{Survey, root_shown};
 
-/// The difference of a type or a root: the later less the earlier. One that is in one survey alone counts as nothing in
-/// the other: a survey has all types of what lives.
+/// The difference of a type or a root: the later value minus the earlier. A type or root that is missing in one survey
+/// counts as 0 there, because a survey contains all types of live objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Growth {
-    /// `heap_growth`.
+    /// Always `heap_growth`.
     pub kind: &'static str,
-    /// The type; `None`: this is a root.
+    /// Name of the type; `None` for a root.
     pub r#type: Option<String>,
-    /// The root; `None`: this is a type.
+    /// Name of the root; `None` for a type.
     pub root: Option<String>,
-    /// Objects; of a root, those that it alone keeps.
+    /// Difference in objects. For a root, only objects that no other root keeps alive.
     pub objects: i64,
-    /// Own bytes; of a root, those of the objects whose preferred way begins there. What a static holds together with a
-    /// stack is retained by neither, and is here.
+    /// Difference in own bytes. For a root, the bytes of objects whose preferred path starts there. Objects that both a
+    /// static and a stack hold are retained by neither, but are included here.
     pub bytes: Option<i64>,
-    /// Retained bytes; `None` where a survey is a histogram.
+    /// Difference in retained bytes; `None` if a survey is a histogram.
     pub retained: Option<i64>,
 }
 
@@ -40,7 +40,7 @@ fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The differences that are not nothing, largest growth first: by retained or own bytes, whichever grew more.
+/// Returns all differences other than zero, largest growth first: by retained or own bytes, whichever grew more.
 pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
     let is_one_process = before.heap.pid.is_some() && before.heap.pid == after.heap.pid;
     let is_graph = |survey: &Survey| survey.heap.method == "graph";
@@ -128,12 +128,12 @@ mod tests {
         }
     }
 
-    /// Scenario: one process twice; two nested types of one name, of which one grows; a type that goes; another process
-    /// whose types have other numbers; a histogram.
-    /// Guarantee: types of one process are kept apart by number, those of two are one by name; what did not change is
-    /// not there; without graphs nothing is said of retained bytes and roots.
+    /// Scenario: one process is surveyed twice. Of two nested types of the same name, one grows, and another type
+    /// disappears. Another process uses different type numbers, and one survey is a histogram.
+    /// Guarantee: types of one process are distinguished by number, types of two processes are matched by name;
+    /// unchanged types are absent; without graphs, there are neither retained bytes nor roots.
     #[test]
-    fn what_grew_is_found() {
+    fn growth_is_found_by_type_and_root() {
         let before = survey(
             1,
             "graph",

@@ -1,22 +1,23 @@
-//! Who alone keeps whom alive: the dominators of a graph, after Lengauer and Tarjan (1979, the simple form), in
-//! `m log n` steps for `m` edges and `n` nodes. Only loops: lists of millions are ordinary.
+//! The dominators of a graph, after Lengauer and Tarjan (1979, the simple form), in `m log n` steps for `m` edges and
+//! `n` nodes. A node dominates another if it alone keeps the other alive. The code uses only loops, because lists of
+//! millions of nodes are ordinary.
 
-/// No node; an edge that leads nowhere.
+/// Stands for no node, for example the target of an edge that leads nowhere.
 pub const NONE: u32 = u32::MAX;
 
-/// The dominators of what a root reaches.
+/// The dominators of all nodes that a root reaches.
 ///
-/// Nodes have numbers here in the order in which a search finds them, depth first: 0 is the root, and a dominator's
-/// number is less than those that it dominates.
+/// Nodes are numbered in the order of a depth-first search: 0 is the root, and the number of a dominator is less than
+/// the numbers of the nodes that it dominates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dominators {
-    /// The node of each number.
+    /// Node of each number.
     pub nodes: Vec<u32>,
-    /// The number of the immediate dominator of each number; that of the root is 0.
+    /// Number of the immediate dominator of each number; 0 for the root.
     pub by: Vec<u32>,
 }
 
-/// Places are inside by construction; where one were not, nothing would be read.
+/// Indices are in range by construction. An index out of range reads nothing.
 fn get(of: &[u32], at: u32) -> u32 {
     of.get(at as usize).copied().unwrap_or(NONE)
 }
@@ -28,9 +29,10 @@ fn set(of: &mut [u32], at: u32, value: u32) {
 }
 
 impl Dominators {
-    /// Of a graph as compressed rows: node `v` refers to `targets[starts[v]..starts[v + 1]]`; [`NONE`] is skipped.
+    /// Computes the dominators of a graph in compressed rows: node `v` refers to `targets[starts[v]..starts[v + 1]]`;
+    /// [`NONE`] is skipped.
     ///
-    /// Peak memory beside the graph: 24 bytes a node, 4 an edge, and 8 a node while searching.
+    /// Peak memory in addition to the graph: 24 bytes per node, 4 per edge, and 8 per node during the search.
     pub fn of(starts: &[u32], targets: &[u32], root: u32) -> Self {
         let (number, nodes, parents) = search(starts, targets, root);
         let (pred_starts, preds) = predecessors(starts, targets, &nodes, &number);
@@ -40,7 +42,7 @@ impl Dominators {
     }
 }
 
-/// Numbers of nodes, nodes by number, and the number of each number's parent in the search.
+/// Returns the number of each node, the node of each number, and the number of each number's parent in the search.
 fn search(starts: &[u32], targets: &[u32], root: u32) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let count = starts.len().saturating_sub(1);
     let mut number = vec![NONE; count];
@@ -48,7 +50,7 @@ fn search(starts: &[u32], targets: &[u32], root: u32) -> (Vec<u32>, Vec<u32>, Ve
     if root as usize >= count {
         return (number, nodes, parents);
     }
-    // The next edge of each node that is on the way.
+    // The next edge of each node on the current path.
     let mut next: Vec<u32> = starts.iter().take(count).copied().collect();
     set(&mut number, root, 0);
     nodes.push(root);
@@ -74,7 +76,7 @@ fn search(starts: &[u32], targets: &[u32], root: u32) -> (Vec<u32>, Vec<u32>, Ve
     }
 }
 
-/// The same graph backwards, in numbers, of what was found.
+/// Returns the reversed graph of the reached nodes, by number.
 fn predecessors(starts: &[u32], targets: &[u32], nodes: &[u32], number: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let edges = |node: u32| {
         let (start, end) = (get(starts, node) as usize, get(starts, node + 1) as usize);
@@ -94,7 +96,7 @@ fn predecessors(starts: &[u32], targets: &[u32], nodes: &[u32], number: &[u32]) 
         sum += *start;
         *start = sum;
     }
-    // Each row is filled from its end, so that afterwards its start stands there.
+    // Each row is filled from its end, so that `ends` finally contains the starts.
     let mut ends = pred_starts.split_off(1);
     let mut preds = vec![0; sum as usize];
     for (from, node) in nodes.iter().enumerate() {
@@ -109,17 +111,17 @@ fn predecessors(starts: &[u32], targets: &[u32], nodes: &[u32], number: &[u32]) 
 }
 
 struct Forest {
-    /// The parent in the search, then of linked ones an ancestor.
+    /// The parent in the search, later an ancestor for linked nodes.
     ancestor: Vec<u32>,
     semi: Vec<u32>,
     label: Vec<u32>,
-    /// The way up; kept for its memory.
+    /// The path upwards, kept to reuse its memory.
     way: Vec<u32>,
 }
 
 impl Forest {
-    /// The number with the least semidominator on the way from `v` to the root of its tree. Linked are those from
-    /// `linked` on.
+    /// Returns the number with the smallest semidominator on the path from `v` to the root of its tree. All numbers
+    /// starting at `linked` are linked.
     fn eval(&mut self, v: u32, linked: u32) -> u32 {
         if v < linked {
             return v;
@@ -134,7 +136,7 @@ impl Forest {
             self.way.push(at);
             at = up;
         }
-        // `at` is the topmost that is linked.
+        // `at` is the topmost linked number.
         while let Some(below) = self.way.pop() {
             let (best, own) = (get(&self.label, at), get(&self.label, below));
             if get(&self.semi, best) < get(&self.semi, own) {
@@ -156,9 +158,10 @@ fn lengauer_tarjan(pred_starts: &[u32], preds: &[u32], parents: Vec<u32>) -> Vec
         label: (0..count).collect(),
         way: Vec::new(),
     };
-    // Of a number that was not reached: the first of its bucket (0: empty; the root is in none). Once it is in a
-    // bucket: the next one there. Once it was taken out: its dominator, or one with the same dominator. No two at once:
-    // a bucket is emptied with its owner's last child, and that comes before the owner.
+    // Meaning of a slot. For a number not processed yet: the first entry of its bucket (0 if it is empty; the
+    // root is in no bucket). For a number in a bucket: the next entry of the bucket. For a number taken out of a
+    // bucket: its dominator, or a number with the same dominator. The meanings do not overlap, because a bucket is
+    // emptied with its owner's last child, which precedes the owner.
     let mut slot = vec![0_u32; count as usize];
     for w in (1..count).rev() {
         let (start, end) = (get(pred_starts, w) as usize, get(pred_starts, w + 1) as usize);
@@ -171,7 +174,7 @@ fn lengauer_tarjan(pred_starts: &[u32], preds: &[u32], parents: Vec<u32>) -> Vec
         let first = get(&slot, semi);
         set(&mut slot, w, first);
         set(&mut slot, semi, w);
-        // Not linked before: still its parent in the search.
+        // The number is not linked yet, so this is still its parent in the search.
         let parent = get(&forest.ancestor, w);
         let mut v = get(&slot, parent);
         set(&mut slot, parent, 0);
@@ -203,7 +206,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Rows of a graph.
+    /// Builds the rows of a graph.
     pub(crate) fn rows(edges: &[Vec<u32>]) -> (Vec<u32>, Vec<u32>) {
         let mut starts = vec![0];
         let mut targets = Vec::new();
@@ -214,7 +217,7 @@ pub(crate) mod tests {
         (starts, targets)
     }
 
-    /// What is reached from a node when another one is not there.
+    /// Returns the nodes that are reached from a node if another node is removed.
     fn reached(edges: &[Vec<u32>], root: u32, without: Option<u32>) -> Vec<bool> {
         let mut is_reached = vec![false; edges.len()];
         let mut left = vec![root];
@@ -227,8 +230,8 @@ pub(crate) mod tests {
         is_reached
     }
 
-    /// By the definition: a dominates b when b cannot be reached without a. The immediate one is dominated by all
-    /// others.
+    /// Computes the dominators by the definition: a dominates b if b cannot be reached without a. All other dominators
+    /// dominate the immediate one.
     pub(crate) fn naive(edges: &[Vec<u32>], root: u32) -> Vec<Option<u32>> {
         let all = reached(edges, root, None);
         let without: Vec<Vec<bool>> = (0..edges.len())
@@ -257,11 +260,11 @@ pub(crate) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Scenario: graphs of up to 24 nodes, sparse and dense, with edges that lead nowhere, loops, and nodes that
-        /// are not reached.
-        /// Guarantee: the dominators are those of the definition; numbers ascend away from the root.
+        /// Scenario: graphs of up to 24 nodes are sparse and dense, with edges that lead nowhere, loops, and unreached
+        /// nodes.
+        /// Guarantee: the dominators equal those of the definition; numbers ascend away from the root.
         #[test]
-        fn dominators_are_those_of_the_definition(
+        fn dominators_match_the_definition(
             edges in (1_u32..24).prop_flat_map(|nodes| {
                 let target = prop_oneof![9 => 0..nodes, 1 => Just(NONE)];
                 prop::collection::vec(prop::collection::vec(target, 0..4), nodes as usize)
@@ -276,10 +279,10 @@ pub(crate) mod tests {
         }
     }
 
-    /// Scenario: a list of a million nodes, each of which also refers to the one before it.
-    /// Guarantee: each is dominated by the one before it; nothing recurses.
+    /// Scenario: a list has a million nodes, each of which also refers to the previous node.
+    /// Guarantee: each node is dominated by the previous node, without recursion.
     #[test]
-    fn a_list_is_as_deep_as_it_is_long() {
+    fn long_list_does_not_recurse() {
         let count = 1_000_000_u32;
         let mut starts = vec![0];
         let mut targets = Vec::new();
@@ -293,10 +296,10 @@ pub(crate) mod tests {
         assert_eq!(found.nodes.len(), count as usize);
     }
 
-    /// Scenario: no node at all; a root that is none of the nodes.
-    /// Guarantee: nothing is reached.
+    /// Scenario: a graph has no node; a root is not a node of the graph.
+    /// Guarantee: no node is reached.
     #[test]
-    fn nothing_has_no_dominators() {
+    fn empty_graph_has_no_dominators() {
         assert!(Dominators::of(&[], &[], 0).nodes.is_empty());
         assert!(Dominators::of(&[0, 0], &[], 1).nodes.is_empty());
     }

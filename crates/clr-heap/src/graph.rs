@@ -1,14 +1,14 @@
-//! Objects and roots as numbers, references as one array.
+//! The graph of live objects: objects and roots as numbers, references as one array.
 //!
-//! Objects are numbered in the order of the stream, from 0; behind them come the roots, and last the super root, which
-//! refers to all roots. Each static variable is a root, so is each method that holds by its stack; handles are one root
-//! by their kind.
+//! Objects are numbered from 0 in the order of the stream. The roots follow, and then the super root, which refers to
+//! all roots. Each static variable is a root, and so is each method whose stack frame holds an object. Handles of one
+//! kind are one root.
 //!
 //! # Statics
 //!
-//! A static variable lies inside of an array of the runtime's, which a handle holds. The reference from that array to
-//! the object is taken away and the variable refers to it, else every static would be held by that array, too, and
-//! retain nothing.
+//! A static variable is stored inside an array of the runtime, which a handle holds. The graph replaces the reference
+//! from that array to the object by a reference from the variable. Otherwise that array would hold every static, too,
+//! and statics would retain nothing.
 
 use std::collections::HashMap;
 
@@ -16,50 +16,50 @@ use crate::dominators::NONE;
 use crate::index::Index;
 use crate::reading::{Dump, Holder, Raw, RootEdge, Type, Variable};
 
-/// A root, or many of one kind.
+/// A root, or several roots of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
-    /// What kind.
+    /// Kind of root.
     pub holder: Holder,
-    /// The field or method; empty where there is no name, or many.
+    /// Name of the field or method; empty if there is no name, or several.
     pub name: String,
-    /// Roots that are together here.
+    /// Number of roots that are merged here.
     pub count: u64,
 }
 
-/// What lives and what refers to what.
+/// The graph of live objects and their references.
 #[derive(Debug)]
 pub struct Graph {
     pub(crate) types: Vec<Type>,
     pub(crate) type_of: Vec<u32>,
-    /// In steps of eight bytes.
+    /// Sizes in units of eight bytes.
     pub(crate) sizes: Vec<u32>,
-    /// Rows of all objects, roots and the super root, and the end.
+    /// Row starts of all objects, all roots and the super root, and the end.
     pub(crate) starts: Vec<u32>,
     pub(crate) targets: Vec<u32>,
     pub(crate) roots: Vec<Root>,
-    /// References to what is no object: a real dump has none.
+    /// Number of references to addresses without an object; 0 in a real dump.
     pub dangling: u64,
 }
 
 impl Graph {
-    /// Of a dump that has one, which gives its types and the rest away.
+    /// Builds the graph of a dump, if the dump has one. Consumes the dump's types and raw graph.
     pub fn of(dump: &mut Dump) -> Option<Self> {
         let raw = dump.raw.take()?;
         Some(build(std::mem::take(&mut dump.types), raw, &dump.methods))
     }
 
-    /// Objects.
+    /// Returns the number of objects.
     pub fn objects(&self) -> u32 {
         self.type_of.len() as u32
     }
 
-    /// The super root.
+    /// Returns the super root.
     pub fn super_root(&self) -> u32 {
         self.objects() + self.roots.len() as u32
     }
 
-    /// What a node refers to.
+    /// Returns the references of a node.
     pub fn targets(&self, node: u32) -> &[u32] {
         let bound = |node: u32| self.starts.get(node as usize).map(|start| *start as usize);
         let row = bound(node).zip(bound(node.saturating_add(1)));
@@ -67,33 +67,33 @@ impl Graph {
             .unwrap_or_default()
     }
 
-    /// Own bytes of a node; roots have none.
+    /// Returns the own bytes of a node; 0 for roots.
     pub fn bytes(&self, node: u32) -> u64 {
         self.sizes.get(node as usize).map_or(0, |steps| u64::from(*steps) * 8)
     }
 
-    /// The root that a node is.
+    /// Returns the root at a node, or `None` if the node is not a root.
     pub fn root(&self, node: u32) -> Option<&Root> {
         self.roots.get(node.checked_sub(self.objects())? as usize)
     }
 
-    /// All roots.
+    /// Returns all roots.
     pub fn roots(&self) -> &[Root] {
         &self.roots
     }
 
-    /// The type of an object, by its place.
+    /// Returns the index of an object's type.
     pub fn type_of(&self, node: u32) -> Option<u32> {
         self.type_of.get(node as usize).copied()
     }
 
-    /// A type by its place.
+    /// Returns a type by its index.
     pub(crate) fn type_at(&self, place: u32) -> Option<&Type> {
         self.types.get(place as usize)
     }
 }
 
-/// Objects that variables hold, by the array that they lie in.
+/// Returns pairs of a runtime array and an object that a static variable inside it holds.
 fn variables_in_arrays(
     index: &Index<'_>,
     raw_sizes: &[u32],
@@ -112,7 +112,7 @@ fn variables_in_arrays(
     pairs
 }
 
-/// The roots, and what each refers to.
+/// Returns the roots and the references of each root.
 fn roots_of(index: &Index<'_>, raw: &Raw, methods: &HashMap<u64, String>) -> (Vec<Root>, Vec<Vec<u32>>) {
     let mut roots: Vec<Root> = Vec::new();
     let mut targets: Vec<Vec<u32>> = Vec::new();
@@ -169,7 +169,7 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
         let mut starts: Vec<u32> = Vec::with_capacity(objects + roots.len() + 3);
         let mut targets: Vec<u32> = Vec::new();
         let mut dangling = 0;
-        // Consumed piece by piece, so that addresses and numbers are not all there at once.
+        // The edges are consumed piece by piece, so that addresses and numbers are not all in memory at once.
         let mut edges = raw.edges.into_iter().flatten();
         let (mut of_variables, mut dependents) = (of_variables.as_slice(), dependents.as_slice());
         for (node, count) in raw.edge_counts.iter().enumerate() {
@@ -181,7 +181,7 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
                     dangling += 1;
                     continue;
                 };
-                // Both are sorted, but an array's references are not: a table of what is left.
+                // Both lists are sorted, but the references of an array are not, so a table counts the remaining pairs.
                 if let Some(left) = taken.as_mut().and_then(|taken| taken.get_mut(&target))
                     && *left > 0
                 {
@@ -206,7 +206,7 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
         }
     }
     drop(root_targets);
-    // What no root reaches gets one of its own.
+    // Objects that no root reaches get a separate root.
     let mut is_reached = vec![false; objects as usize];
     let mut left: Vec<u32> = Vec::new();
     let from_roots = starts.get(objects as usize).copied().unwrap_or(targets.len() as u32) as usize;
@@ -256,7 +256,7 @@ fn reach(is_reached: &mut [bool], left: &mut Vec<u32>, node: u32) {
     }
 }
 
-/// Adds a reference; doubling would take twice the memory for a moment.
+/// Adds a reference. The vector grows in small steps, because doubling would temporarily need twice the memory.
 fn push(targets: &mut Vec<u32>, target: u32) {
     if target == NONE {
         return;
@@ -267,7 +267,7 @@ fn push(targets: &mut Vec<u32>, target: u32) {
     targets.push(target);
 }
 
-/// How often each object must be taken from this node; takes these pairs off the front.
+/// Returns how often each object must be removed from the references of this node. Removes these pairs from the front.
 fn of(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
     let count = pairs.iter().take_while(|(array, _)| *array == node).count();
     let (own, rest) = pairs.split_at_checked(count)?;

@@ -1,16 +1,16 @@
-//! Objects by their address.
+//! Finds objects by address.
 //!
-//! The runtime walks its heap region by region, each in ascending order, the regions in any: the objects are runs of
-//! ascending addresses, and those are few. A run ends where the next object is far away, as there may be another region
-//! between, which comes later. Only where runs overlap, which no runtime writes, all objects are sorted.
+//! The runtime walks the heap region by region. Addresses ascend within a region, but regions come in any order.
+//! Objects therefore form a few runs of ascending addresses. A run ends if the next object is far away, because a
+//! region that follows later can be in between. Only if runs overlap, which no runtime writes, all objects are sorted.
 //!
-//! A run is divided into parts of equal length, of [`IN_PART`] objects on average, with a table of where each begins: a
-//! search through a run of millions would miss the cache at each of its steps.
+//! A run is divided into parts of equal length, with [`IN_PART`] objects on average and a table of their starts. A
+//! search through a run of millions of objects would otherwise miss the cache at each step.
 
-/// Objects in a part of a run, about.
+/// Approximate number of objects per part.
 const IN_PART: u32 = 16;
 
-/// Objects that are further apart are of two runs, bytes: less than any region.
+/// Minimum distance of objects in different runs, in bytes: less than any region.
 const APART: u64 = 256 << 10;
 
 /// A run of ascending addresses.
@@ -19,9 +19,9 @@ struct AddressRun {
     first: u64,
     start: u32,
     end: u32,
-    /// Where its parts are in the table, and how many.
+    /// Position of its parts in the table, and their number.
     parts: (u32, u32),
-    /// A part is so many bytes long: a power of two.
+    /// Length of a part as a power of two: `1 << shift` bytes.
     shift: u32,
 }
 
@@ -29,17 +29,17 @@ struct AddressRun {
 pub(crate) struct Index<'a> {
     addresses: &'a [u64],
     runs: Vec<AddressRun>,
-    /// The first place of each part of a run, and the end of the run.
+    /// First index of each part of a run, followed by the end of the run.
     parts: Vec<u32>,
-    /// Places by address; empty where the runs are enough.
+    /// Indices sorted by address; empty if the runs are sufficient.
     sorted: Vec<u32>,
 }
 
 impl<'a> Index<'a> {
-    /// Of at most `u32::MAX` addresses.
+    /// Builds the index of at most `u32::MAX` addresses.
     pub(crate) fn of(addresses: &'a [u64]) -> Self {
         let mut runs: Vec<AddressRun> = Vec::new();
-        // More runs than this are no regions.
+        // More runs than this cannot be regions.
         let most = addresses.len() / 8 + 1024;
         let mut is_sortable = true;
         let mut last: Option<u64> = None;
@@ -92,12 +92,12 @@ impl<'a> Index<'a> {
         self.addresses.get(place as usize).copied().unwrap_or(u64::MAX)
     }
 
-    /// The last object that begins at this address or before it.
+    /// Returns the last object that starts at or before an address.
     pub(crate) fn before(&self, address: u64) -> Option<u32> {
         if !self.sorted.is_empty() {
             let behind = self.sorted.partition_point(|place| self.address(*place) <= address);
             let place = *self.sorted.get(behind.checked_sub(1)?)?;
-            // Of those with one address, the first in the stream.
+            // Of several objects with one address, the first in the stream.
             let same = self.address(place);
             let first = self.sorted.partition_point(|place| self.address(*place) < same);
             return self.sorted.get(first).copied();
@@ -107,11 +107,11 @@ impl<'a> Index<'a> {
         let (start, end) = self.part(run, address);
         let of_part = self.addresses.get(start as usize..end as usize)?;
         let behind = of_part.partition_point(|one| *one <= address);
-        // Where all of the part are behind it, the one before the part.
+        // If all objects of the part are after the address, the object before the part.
         (start + behind as u32).checked_sub(1)
     }
 
-    /// The places of a run among which the objects about an address are.
+    /// Returns the indices of a run that contain the objects near an address.
     fn part(&self, run: &AddressRun, address: u64) -> (u32, u32) {
         let (at, count) = run.parts;
         let Some(last) = count.checked_sub(1) else {
@@ -124,13 +124,13 @@ impl<'a> Index<'a> {
         (place(part).unwrap_or(run.start), place(part + 1).unwrap_or(run.end))
     }
 
-    /// The object at this address.
+    /// Returns the object at an address.
     pub(crate) fn at(&self, address: u64) -> Option<u32> {
         self.before(address).filter(|place| self.address(*place) == address)
     }
 }
 
-/// Adds the table of a run's parts, where it is worth one.
+/// Adds the table of a run's parts, if the run is long enough.
 fn divide(run: &mut AddressRun, addresses: &[u64], parts: &mut Vec<u32>) {
     let wanted = (run.end - run.start) / IN_PART;
     let last = addresses.get(run.end as usize - 1).copied().unwrap_or(run.first);
@@ -139,7 +139,7 @@ fn divide(run: &mut AddressRun, addresses: &[u64], parts: &mut Vec<u32>) {
     }
     let length = last - run.first;
     run.shift = (length / u64::from(wanted)).max(1).ilog2() + 1;
-    // At most `wanted`, and the end.
+    // At most `wanted` parts, and the end.
     let count = (length >> run.shift) as u32 + 1;
     run.parts = (parts.len() as u32, count);
     parts.reserve(count as usize + 1);
@@ -162,15 +162,15 @@ mod tests {
 
     fn naive_before(addresses: &[u64], address: u64) -> Option<u32> {
         let fitting = addresses.iter().enumerate().filter(|(_, one)| **one <= address);
-        // The first of those with the greatest address.
+        // The first of the objects with the greatest address.
         let best = fitting.max_by_key(|(place, one)| (**one, std::cmp::Reverse(*place)));
         best.map(|(place, _)| place as u32)
     }
 
-    /// Scenario: three regions, of which the one in the middle is walked last.
-    /// Guarantee: they are three runs, and nothing is sorted.
+    /// Scenario: of three regions, the middle one is walked last.
+    /// Guarantee: the regions form three runs, and no sorting is needed.
     #[test]
-    fn regions_in_any_order_are_runs() {
+    fn regions_in_any_order_form_runs() {
         let region = |at: u64| (0..1_000).map(move |place| (at << 22) + place * 64);
         let addresses: Vec<u64> = region(1).chain(region(3)).chain(region(2)).collect();
         let index = Index::of(&addresses);
@@ -180,10 +180,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: two long runs, with gaps of any size between objects.
-        /// Guarantee: each is found where a search through all finds it, and so is what lies between or beyond.
+        /// Scenario: two long runs have gaps of any size between objects.
+        /// Guarantee: a linear search gives the same result for each object, for addresses between objects, and for
+        /// addresses outside.
         #[test]
-        fn long_runs_are_searched_by_parts(
+        fn long_runs_match_linear_search(
             gaps in prop::collection::vec(prop_oneof![9 => 1_u64..100, 1 => 1_u64..APART, 1 => APART..1 << 40], 32..400),
             first in 0_u64..1_000_000,
         ) {
@@ -199,9 +200,9 @@ mod tests {
             }
         }
 
-        /// Scenario: addresses in any order, also many times the same; regions that ascend, in any order.
-        /// Guarantee: each is found where a search through all finds it, and what lies between belongs to the one
-        /// before.
+        /// Scenario: addresses are in any order, with duplicates; regions ascend, in any order.
+        /// Guarantee: a linear search gives the same result for each object, and an address between objects belongs to
+        /// the previous object.
         #[test]
         fn addresses_are_found(mut addresses in prop::collection::vec(0_u64..200, 0..60), ascending in any::<bool>()) {
             if ascending {

@@ -1,32 +1,33 @@
-//! What lives on the heap of a .NET process, and what holds it, from the events of a heap dump.
+//! The live objects on the heap of a .NET process and their holders, from the events of a heap dump.
 //!
-//! A *dump* is one full collection that the runtime makes for keyword 0x800000, in which it writes every object, every
-//! reference and every root. This crate takes the bytes of such a stream, live or from a file, and returns records. It
-//! does no I/O and has no clock.
+//! A *dump* is a full collection that the runtime performs for keyword 0x800000, in which it writes every object, every
+//! reference and every root. This crate consumes the bytes of such a stream, live or from a file, and returns records.
+//! It performs no I/O and reads no clock.
 //!
 //! # Layers
 //!
-//! | Module | What it is |
+//! | Module | Contents |
 //! |---|---|
-//! | [`reading`] | bytes in, a [`reading::Dump`] out: complete, or refused with the reason |
+//! | [`reading`] | reads bytes and returns a [`reading::Dump`], which is complete, or a refusal with the reason |
 //! | [`graph`] | objects and roots as numbers, references as one array |
-//! | [`dominators`] | who alone keeps whom alive |
-//! | [`metadata`], [`statics`] | static fields in an assembly's file; the classes of those that hold something |
-//! | [`merged`] | trees of types: ways to objects, and what is retained |
+//! | [`dominators`] | the objects that alone keep other objects alive |
+//! | [`metadata`], [`statics`] | static fields in an assembly's file, and the classes of those with objects |
+//! | [`merged`] | trees of types: paths to objects, and retained objects |
 //! | [`survey`] | types, roots, paths and suspects, as records |
-//! | [`diff`] | what grew between two surveys |
-//! | [`cost`] | what a dump will cost, before it is asked for |
-//! | [`profile`], [`snapshot`] | pprof and flame graphs; `.heapsnapshot` of Chrome |
+//! | [`diff`] | growth between two surveys |
+//! | [`cost`] | forecast of the cost of a dump |
+//! | [`profile`], [`snapshot`] | pprof, flame graphs, and the `.heapsnapshot` format of Chrome |
 //!
 //! # Invariants
 //!
-//! * A dump that lost events is refused: what is left of it is mostly the beginning of the walk, no sample.
-//! * Memory is bounded, whatever the stream: a graph has a budget, and a histogram has one of a few megabytes.
-//! * No input panics or recurses, and none costs more than `m log n` steps for `m` references of `n` objects.
-//! * Types are counted by the runtime's number, not by name: nested types come without their outer type.
-//! * Nothing is dropped silently, and unknown is `None`.
+//! * A dump that lost events is refused: the rest is mostly the start of the walk, not a representative sample.
+//! * Memory is bounded for every stream: a graph has a budget, and a histogram has a budget of a few megabytes.
+//! * No input causes a panic or recursion, and none costs more than `m log n` steps for `m` references of `n` objects.
+//! * Types are counted by the runtime's number, not by name, because nested types are reported without their outer
+//!   type.
+//! * No data is dropped silently, and unknown values are `None`.
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is passed as a value, and state has one owner: this crate uses no clock and no lock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod cost;

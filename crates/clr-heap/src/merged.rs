@@ -1,49 +1,49 @@
-//! Trees of types: equal ways are one, neighbours of one type are one (a list of a million nodes is one step), and
-//! depth and size are bounded.
+//! Trees of types. Equal paths are merged, adjacent objects of one type are one step (a list of a million nodes is one
+//! step), and depth and size are bounded.
 
 use std::collections::HashMap;
 
-/// Steps from the root that are kept apart.
+/// Maximum number of steps from the root that are distinguished.
 const MAX_DEPTH: u16 = 24;
-/// Steps altogether.
+/// Maximum number of steps in total.
 const MAX_STEPS: usize = 100_000;
 
-/// What a step stands for.
+/// The meaning of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Label {
-    /// The beginning of all ways.
+    /// The start of all paths.
     Top,
-    /// A root, by its place.
+    /// A root, by index.
     Root(u32),
-    /// Objects of a type, by its place.
+    /// Objects of a type, by index.
     Type(u32),
-    /// All that is deeper than is kept apart, or has no room.
+    /// All objects that are too deep, or for which there is no space.
     Rest,
 }
 
-/// A step: all that came the same way.
+/// A step, which merges all objects with the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathStep {
-    /// The step before it; that of the first is itself.
+    /// The previous step. The first step is its own parent.
     pub parent: u32,
-    /// What it is.
+    /// Meaning of the step.
     pub label: Label,
     depth: u16,
-    /// Objects here.
+    /// Number of objects.
     pub objects: u64,
-    /// Their own bytes.
+    /// Own bytes of the objects.
     pub bytes: u64,
 }
 
-/// Steps that were taken lately are remembered in so many places: a power of two.
+/// Number of recent steps in the cache; a power of two.
 const RECENT: usize = 1 << 12;
 
-/// A tree of steps; 0 is the beginning.
+/// A tree of steps. Step 0 is the start.
 #[derive(Debug)]
 pub struct Merged {
     steps: Vec<PathStep>,
     children: HashMap<(u32, Label), u32>,
-    /// Objects of one kind come together: most find their step here.
+    /// Cache of recent steps. Objects of one kind are adjacent, so most lookups hit the cache.
     recent: Vec<(u32, Label, u32)>,
 }
 
@@ -59,14 +59,14 @@ impl Default for Merged {
         Self {
             steps: vec![top],
             children: HashMap::new(),
-            // The beginning is no step of anything.
+            // The start is not the child of any step.
             recent: vec![(0, Label::Top, 0); RECENT],
         }
     }
 }
 
 impl Merged {
-    /// The step from `parent` to `label`.
+    /// Returns the step from `parent` to `label`.
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
             return 0;
@@ -119,12 +119,12 @@ impl Merged {
         }
     }
 
-    /// All steps.
+    /// Returns all steps.
     pub fn steps(&self) -> &[PathStep] {
         &self.steps
     }
 
-    /// The labels from the first step to this one, without the beginning.
+    /// Returns the labels from the first step to the given step, without the start.
     pub fn way(&self, step: u32) -> Vec<Label> {
         let mut way = Vec::new();
         let mut at = step;
@@ -137,7 +137,7 @@ impl Merged {
     }
 }
 
-/// Where a step is remembered.
+/// Returns the cache position of a step.
 fn place_of(parent: u32, label: Label) -> usize {
     let label = match label {
         Label::Top => 0,
@@ -153,11 +153,12 @@ fn place_of(parent: u32, label: Label) -> usize {
 mod tests {
     use super::*;
 
-    /// Scenario: a list of a million nodes behind a root, a way that is too deep, more ways than there is room for.
-    /// Guarantee: the list is one step; what is too much is in one step behind where it left; every object is counted
-    /// once.
+    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than there is space
+    /// for.
+    /// Guarantee: the list is one step; excess objects are in one step at the point where they were cut off; every
+    /// object is counted once.
     #[test]
-    fn ways_are_merged_and_bounded() {
+    fn paths_are_merged_and_bounded() {
         let mut merged = Merged::default();
         let mut added = 0;
         let mut add = |merged: &mut Merged, step| {

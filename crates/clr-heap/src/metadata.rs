@@ -1,22 +1,22 @@
-//! The static fields of an assembly, from the metadata in its file (ECMA-335, partition II).
+//! Reads the static fields of an assembly from the metadata in its file (ECMA-335, partition II).
 //!
 //! ```text
 //! file: MZ -> PE header -> sections, directory 14 -> CLI header -> metadata root -> #~ (tables), #Strings, #Blob
-//! tables: TypeDef rows name the first of their fields, up to the next row's
+//! tables: a TypeDef row refers to its first field; its fields end before the first field of the next row
 //! ```
 //!
-//! Only what an object can hang from counts: static, no literal, no data of the file, of no number's type. Nothing is
-//! trusted: every place is looked up in the bytes, counts are bounded by their length.
+//! Only fields that can hold an object count: static, not literal, without data in the file, and not of a number type.
+//! The input is not trusted: every position is checked against the bytes, and counts are bounded by their length.
 
 use std::collections::HashSet;
 use std::fmt;
 
-/// Most bytes of an assembly's metadata: that of the runtime's own library is 5 MB.
+/// Maximum size of an assembly's metadata, in bytes: the runtime's own library has 5 MB.
 const MAX_METADATA: u32 = 16 << 20;
-/// Bytes at the beginning that have all headers.
+/// Length of the start of the file that contains all headers, in bytes.
 const HEADERS: u32 = 4096;
 const MAX_SECTIONS: usize = 96;
-/// Characters of a name that are kept.
+/// Maximum length of a name, in characters.
 const MAX_NAME: usize = 512;
 
 const TYPE_DEF: usize = 2;
@@ -30,16 +30,16 @@ const HAS_RVA: u32 = 0x100;
 /// A static field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticField {
-    /// The row of its class: fields of one class have the same.
+    /// Row of the class. Fields of one class have the same row.
     pub class: u32,
-    /// The name of its class, without a namespace; of a nested one without its outer class, as the runtime's events
-    /// have it.
+    /// Name of the class without its namespace. A nested class has no outer class in its name, as in the runtime's
+    /// events.
     pub class_name: String,
-    /// Its name.
+    /// Name of the field.
     pub name: String,
 }
 
-/// Why there is no metadata.
+/// Error returned if a file has no readable metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMetadata(&'static str);
 
@@ -49,11 +49,11 @@ impl fmt::Display for NoMetadata {
     }
 }
 
-/// The static fields of an assembly that have one of these names, in the order of its tables. `read` gives so many
-/// bytes from an offset of its file on, or fewer at its end.
+/// Returns the static fields of an assembly with one of the given names, in the order of its tables. `read` returns the
+/// given number of bytes from an offset of the file, or fewer at its end.
 ///
 /// # Errors
-/// When it is no assembly, or damaged.
+/// The file is not an assembly, or is damaged.
 pub fn statics(
     read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>,
     wanted: &HashSet<&str>,
@@ -71,7 +71,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk::<4>()?))
 }
 
-/// The bytes of the metadata, from its root on.
+/// Returns the bytes of the metadata, starting at its root.
 fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, NoMetadata> {
     let head = read(0, HEADERS).ok_or(NoMetadata("the file cannot be read"))?;
     let place = || {
@@ -109,10 +109,10 @@ fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, N
     }
     offset(rva)
         .and_then(|at| read(at, size))
-        .ok_or(NoMetadata("it is not in the file"))
+        .ok_or(NoMetadata("the metadata is not in the file"))
 }
 
-/// The tables that are needed.
+/// The required tables.
 struct Tables<'a> {
     strings: &'a [u8],
     blobs: &'a [u8],
@@ -148,7 +148,7 @@ fn index(row: &[u8], at: usize, width: usize) -> Option<u32> {
 
 impl<'a> Tables<'a> {
     fn of(metadata: &'a [u8]) -> Result<Self, NoMetadata> {
-        Self::parse(metadata).ok_or(NoMetadata("it is damaged"))
+        Self::parse(metadata).ok_or(NoMetadata("the metadata is damaged"))
     }
 
     fn parse(metadata: &'a [u8]) -> Option<Self> {
@@ -184,7 +184,7 @@ impl<'a> Tables<'a> {
                 at += 4;
             }
         }
-        // Of a heap, of a table, and of one of several tables, whose number takes some bits.
+        // Widths of an index into a heap, into a table, and into one of several tables, whose tag takes some bits.
         let heap = |bit: u8| if sizes & bit != 0 { 4 } else { 2 };
         let count = |table: usize| counts.get(table).copied().unwrap_or(0);
         let of = |table: usize| if count(table) < 1 << 16 { 2 } else { 4 };
@@ -194,7 +194,7 @@ impl<'a> Tables<'a> {
         };
         let (name, guid, blob) = (heap(1), heap(2), heap(4));
         let extends = one_of(&[TYPE_DEF, 1, 0x1b], 2);
-        // FieldPtr and MethodPtr (3, 5) are in files that an editor saved: then lists lead there.
+        // Files that an editor saved contain FieldPtr and MethodPtr (3, 5), to which lists then refer.
         let has_pointers = count(3) > 0 || count(5) > 0;
         let widths = [
             2 + name + 3 * guid,
@@ -239,7 +239,7 @@ impl<'a> Tables<'a> {
 
     fn statics(&self, wanted: &HashSet<&str>) -> Vec<StaticField> {
         let mut found = Vec::new();
-        // Lists follow one another: a field is in one class.
+        // Lists are consecutive: a field belongs to one class.
         let mut listed = 0;
         for class in 0..self.types.count {
             let first = |class: usize| {
@@ -269,7 +269,7 @@ impl<'a> Tables<'a> {
         found
     }
 
-    /// The name of a field that an object can hang from.
+    /// Returns the name of a field that can hold an object.
     fn field(&self, field: usize) -> Option<&'a str> {
         let row = self.fields.get(field)?;
         let flags = u16_at(row, 0)?;
@@ -283,7 +283,8 @@ impl<'a> Tables<'a> {
         self.text(index(row, 2, self.name)?)
     }
 
-    /// Whether a field's type is a boolean, a character or a number: its signature is two bytes, 6 and the type.
+    /// Returns whether the type of a field is a boolean, a character or a number. The signature is then two bytes: 6
+    /// and the type.
     fn is_number(&self, signature: u32) -> Option<bool> {
         let at = signature as usize;
         let [length, kind, of] = *self.blobs.get(at..)?.first_chunk::<3>()?;
@@ -295,7 +296,7 @@ impl<'a> Tables<'a> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Bytes in a row; numbers are written little-endian.
+    /// A byte buffer. Numbers are written in little-endian order.
     #[derive(Default)]
     struct Bytes(Vec<u8>);
 
@@ -321,10 +322,10 @@ pub(crate) mod tests {
         }
     }
 
-    /// A field: its name, flags, the type of its signature.
+    /// A field: name, flags, and type of its signature.
     type Field<'a> = (&'a str, usize, u8);
 
-    /// An assembly of these classes.
+    /// Builds an assembly with the given classes.
     pub(crate) fn assembly(classes: &[(&str, &[Field<'_>])]) -> Vec<u8> {
         let mut strings = vec![0_u8];
         let mut blobs = vec![0_u8];
@@ -380,11 +381,11 @@ pub(crate) mod tests {
 
     const CLASS: u8 = 0x12;
 
-    /// Scenario: an assembly with static fields of objects and numbers, a literal, an instance's field, data of the
-    /// file, in three classes; a name that two classes have; names that nobody asks for.
-    /// Guarantee: what an object can hang from is found, with its class, in order; nothing else.
+    /// Scenario: an assembly with three classes has static fields of objects and numbers, a literal, an instance field
+    /// and a field with data in the file. Two classes have a field of the same name, and some names are not requested.
+    /// Guarantee: exactly the fields that can hold an object are found, with their class, in order.
     #[test]
-    fn static_fields_have_their_class() {
+    fn static_fields_are_found_with_their_class() {
         let file = assembly(&[
             ("Empty", &[]),
             (
@@ -409,8 +410,8 @@ pub(crate) mod tests {
         assert_eq!(found, [(1, "Cache", "entries"), (2, "Other", "entries")]);
     }
 
-    /// Scenario: the file of an assembly, cut at any byte, or with any byte changed.
-    /// Guarantee: it is refused or read, and nothing else happens.
+    /// Scenario: the file of an assembly is cut at any byte, or any byte is changed.
+    /// Guarantee: the file is refused or read, without a panic.
     #[test]
     fn damage_is_refused() {
         let file = assembly(&[("Cache", &[("entries", 0x11, CLASS)])]);

@@ -1,4 +1,4 @@
-//! The tree of dominators as stacks of names, for flame graphs and pprof: the width of a frame is what it retains.
+//! The dominator tree as stacks of names, for flame graphs and pprof. The width of a frame shows retained bytes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use clr_evidence::pprof::{Weighed, encode_names};
 
 use crate::survey::Solved;
 
-/// Stacks of names, outermost first, with objects and own bytes.
+/// Returns stacks of names, outermost first, with objects and own bytes.
 pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
     let steps = solved.kept.steps();
     let own = steps.iter().enumerate().filter(|(_, step)| step.objects > 0);
@@ -18,7 +18,7 @@ pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
     .collect()
 }
 
-/// A pprof profile, not compressed: `inuse_objects` and `inuse_space`.
+/// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`.
 pub fn pprof(solved: &Solved, unix_ns: Option<i64>) -> Vec<u8> {
     let stacks = stacks(solved);
     let weighed: Vec<Weighed<'_>> = stacks
@@ -35,7 +35,7 @@ pub fn pprof(solved: &Solved, unix_ns: Option<i64>) -> Vec<u8> {
     )
 }
 
-/// Bytes by stack, for [`clr_evidence::flame`].
+/// Returns the bytes of each stack, for [`clr_evidence::flame`].
 pub fn weighted(stacks: &[(Vec<String>, u64, u64)]) -> BTreeMap<Vec<&str>, u64> {
     let mut weighted = BTreeMap::new();
     for (names, _, bytes) in stacks {

@@ -1,13 +1,13 @@
-//! The `.heapsnapshot` format of Chrome's developer tools, which memlab and VS Code read, too.
+//! Writes the `.heapsnapshot` format of Chrome's developer tools, which memlab and VS Code also read.
 //!
-//! The super root comes first, then the roots, then all objects. References have no names, since the runtime says none:
-//! they are numbered elements.
+//! The super root comes first, then the roots, then all objects. References are numbered elements, because the runtime
+//! does not report their names.
 
 use std::io::{self, Write};
 
 use crate::graph::Graph;
 
-/// Numbers of a node in the file.
+/// Number of values per node in the file.
 const NODE_FIELDS: u64 = 6;
 const OBJECT: u32 = 3;
 const SYNTHETIC: u32 = 9;
@@ -19,12 +19,12 @@ const META: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","se
 /// Writes a graph.
 ///
 /// # Errors
-/// The writer's.
+/// The writer fails.
 pub fn write(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
     let objects = graph.objects();
     let roots = graph.roots().len() as u32;
     let nodes = u64::from(objects) + u64::from(roots) + 1;
-    // In the file: super root, roots, objects.
+    // Order in the file: super root, roots, objects.
     let place = |node: u32| match node.checked_sub(objects) {
         None => u64::from(node) + u64::from(roots) + 1,
         Some(root) if root < roots => u64::from(root) + 1,
@@ -42,7 +42,7 @@ pub fn write(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
         r#""node_count":{nodes},"edge_count":{edges},"trace_function_count":0}},"#
     )?;
     out.write_all(b"\"nodes\":[")?;
-    // Strings: of the super root, of each root, then of each type.
+    // Order of the strings: super root, each root, each type.
     let name = |node: u32| match graph.type_of(node) {
         Some(one) => 1 + roots + one,
         None if node == graph.super_root() => 0,

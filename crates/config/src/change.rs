@@ -1,4 +1,4 @@
-//! The differences of two configurations that need a restart.
+//! Finds differences between two configurations that require a restart.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::document::Document;
 use super::schema::schema;
 use strict_yaml::path::KeyPath;
 
-/// The keys marked `x-restart` in the schema that differ.
+/// Returns the keys that differ and that the schema marks with `x-restart`.
 pub(crate) fn restart(old: &Document, new: &Document) -> Vec<KeyPath> {
     let tree = |document: &Document| serde_json::to_value(document).unwrap_or_default();
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ fn differing(old: &Value, new: &Value, path: &KeyPath, found: &mut Vec<KeyPath>)
     }
 }
 
-/// Whether the schema marks the key itself.
+/// Returns whether the schema marks the key itself.
 fn needs_restart(path: &KeyPath) -> bool {
     let rule = schema().property(path);
     rule.is_some_and(|rule| rule.get("x-restart") == Some(&Value::Bool(true)))

@@ -1,6 +1,6 @@
-//! All keys: reading, JSON schema, reference page and `--print-config` are derived from these types.
+//! All keys. The parser, the JSON schema, the reference page and `--print-config` are derived from these types.
 //!
-//! The doc comments are the users' documentation. `x-restart` marks keys that a reload cannot change.
+//! The doc comments are the documentation for users. `x-restart` marks keys that a reload cannot change.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,33 +34,33 @@ pub(crate) use telemetry::{Histogram, Metrics, Spans};
 #[serde(default, deny_unknown_fields)]
 #[schemars(title = "gcwatch configuration")]
 pub(crate) struct Document {
-    /// Which processes gcwatch attaches to, and how.
+    /// Selection of the processes that gcwatch attaches to, and settings for their sessions.
     pub(crate) targets: Targets,
-    /// Where spans, metrics and log records are sent. The keys of `traces`, `metrics` and `logs` override the common
-    /// ones.
+    /// Receivers of spans, metrics and log records. The keys of `traces`, `metrics` and `logs` override the common
+    /// keys.
     pub(crate) otlp: Otlp,
-    /// Which collections become spans, and how much of each.
+    /// Selection of the collections that become spans, and the content of the spans.
     pub(crate) spans: Spans,
-    /// What collections take of the requests of web services.
+    /// Measurement of the time that collections cost the requests of web services.
     pub(crate) requests: Requests,
-    /// How the collections of a process become metrics.
+    /// Conversion of the collections of a process to metrics.
     pub(crate) metrics: Metrics,
-    /// The rules for anomalies.
+    /// Rules that detect anomalies.
     pub(crate) rules: RuleSources,
-    /// Receivers of notifications when an alert begins and ends.
+    /// Receivers of notifications when an alert starts and ends.
     pub(crate) alerts: Alerts,
-    /// What is gathered for incidents.
+    /// Evidence that is gathered for incidents.
     pub(crate) evidence: Evidence,
     /// Pod metadata from Kubernetes.
     pub(crate) kubernetes: Kubernetes,
-    /// What outlives gcwatch.
+    /// Data that survives a restart of gcwatch.
     pub(crate) state: State,
     /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
-    /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these.
+    /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these attributes.
     pub(crate) resource: Resource,
-    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. There is no authentication without
-    /// `web.token_from` or `web.users_from`, and `web.protects: all`: consider this before you use an address that other
-    /// hosts can reach.
+    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. Requests are authenticated only with
+    /// `web.token_from` or `web.users_from`, and `web.protects: all`: consider this before you use an address that
+    /// other hosts can reach.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: ListenAddress,
     /// The listener.
@@ -72,14 +72,15 @@ pub(crate) struct Document {
     pub(crate) self_telemetry: SelfTelemetry,
 }
 
-/// What outlives gcwatch.
+/// Data that survives a restart of gcwatch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct State {
-    /// A directory for gcwatch alone, on a local disk: the queue of what receivers did not take (`otlp.queue`), open
-    /// incidents, recordings of incidents (`evidence.black_box`) and a day of the history of processes are below it. It
-    /// is made when it is missing, readable by gcwatch only. Without one, that queue is in memory only (`otlp.limits`),
-    /// incidents are not recorded, and the page has the last half hour. systemd sets it with `StateDirectory=gcwatch`.
+    /// A directory used only by gcwatch, on a local disk. It contains the queue of data that receivers did not accept
+    /// (`otlp.queue`), open incidents, recordings of incidents (`evidence.black_box`) and a one-day history of
+    /// processes. It is created if it does not exist, readable only by gcwatch. Without it, the queue is only in memory
+    /// (`otlp.limits`), incidents are not recorded, and the page shows the last 30 minutes. systemd sets it with
+    /// `StateDirectory=gcwatch`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) directory: Option<PathBuf>,
 }
@@ -88,36 +89,37 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Web {
-    /// Names by which the listener may be addressed (the `Host` header, without port), beside `localhost` and loopback
-    /// addresses. Empty: any name, but on a loopback address only those, so that a page in a browser cannot read it by
-    /// DNS rebinding. `/livez` and `/readyz` answer to any name where the address is not loopback.
+    /// Accepted names of the listener (the `Host` header, without port), in addition to `localhost` and loopback
+    /// addresses. If empty, any name is accepted, but on a loopback address only `localhost` and loopback addresses, so
+    /// that a page in a browser cannot read the listener by DNS rebinding. `/livez` and `/readyz` accept any name if
+    /// the address is not loopback.
     #[schemars(inner(length(min = 1)), extend("x-restart" = true))]
     pub(crate) hosts: Vec<String>,
-    /// The source of the token of who may see what is protected (`Authorization: Bearer ...`): 16 characters at least.
+    /// Source of the token that grants access to protected data (`Authorization: Bearer ...`): at least 16 characters.
     #[schemars(extend("x-restart" = true))]
     pub(crate) token_from: Option<SecretSource>,
-    /// Names of who may see what is protected, and the sources of their passwords: 12 characters at least.
+    /// Names of users with access to protected data, and the sources of their passwords: at least 12 characters.
     #[schemars(extend("x-restart" = true))]
     pub(crate) users_from: BTreeMap<String, SecretSource>,
-    /// What only those see who log in. `private`: what may hold secrets (recordings, flame graphs, requests), which
-    /// others see on a loopback address only. `all`: everything but `/livez` and `/readyz`.
+    /// Data that requires a login. `private`: data that can contain secrets (recordings, flame graphs, requests), which
+    /// is also available without a login on a loopback address. `all`: everything except `/livez` and `/readyz`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) protects: Protects,
-    /// Whether agents may ask at `/mcp` (Model Context Protocol), under the same rules of who may see what. `auto`: on a
-    /// loopback address only. It has no tool that costs a process something (docs/mcp.md).
+    /// Whether agents can use `/mcp` (Model Context Protocol), under the same access rules. `auto`: only on a loopback
+    /// address. It has no tool that costs a process something (docs/mcp.md).
     #[schemars(extend("x-restart" = true))]
     pub(crate) mcp: Mcp,
-    /// Where traces are shown: a URL with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Ids of
-    /// traces on the page link there.
+    /// URL of the trace viewer with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Trace ids on
+    /// the page link to it.
     #[schemars(extend("x-restart" = true))]
     pub(crate) trace_url: Option<String>,
-    /// Where a service's figures are shown: a URL with `{service}`, and `{namespace}`, `{pod}`, `{from}` and `{to}` (Unix
-    /// milliseconds, or `now`) where they are of use, such as
-    /// `https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}`. Incidents link there, on
-    /// the page and in messages.
+    /// URL of a dashboard for a service with `{service}`, and optionally `{namespace}`, `{pod}`, `{from}` and `{to}`
+    /// (Unix milliseconds, or `now`), such as
+    /// `https://grafana.example.org/d/gcwatch-service?var-service={service}&from={from}&to={to}`. Incidents link to it,
+    /// on the page and in messages.
     #[schemars(extend("x-restart" = true))]
     pub(crate) grafana_url: Option<String>,
-    /// TLS. Required for `token_from` and `users_from` where the address is not loopback.
+    /// TLS. Required for `token_from` and `users_from` if the address is not loopback.
     #[schemars(extend("x-restart" = true))]
     pub(crate) tls: WebTls,
 }
@@ -126,9 +128,9 @@ pub(crate) struct Web {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct WebTls {
-    /// PEM file of its certificate chain; needs `key`. Both are read again when they change.
+    /// PEM file of the certificate chain; requires `key`. Both files are read again when they change.
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of its private key; needs `certificate`.
+    /// PEM file of the private key; requires `certificate`.
     pub(crate) key: Option<PathBuf>,
 }
 
@@ -140,7 +142,7 @@ pub(crate) struct Resource {
     pub(crate) environment: Option<String>,
     /// `k8s.cluster.name`.
     pub(crate) cluster: Option<String>,
-    /// Other attributes: names and strings.
+    /// Other attributes, as names and strings.
     pub(crate) attributes: BTreeMap<String, String>,
 }
 
@@ -148,12 +150,12 @@ pub(crate) struct Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
-    /// `off`, `error`, `warn`, `info`, `debug` or `trace`; also per module: `info,gcwatch::targets=debug`.
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`, optionally per module: `info,gcwatch::targets=debug`.
     pub(crate) level: LogLevel,
-    /// The format of log lines.
+    /// Format of log lines.
     #[schemars(extend("x-restart" = true))]
     pub(crate) format: LogFormat,
-    /// One line when an incident begins, gets worse or ends, whatever `level` is.
+    /// Log one line when an incident starts, escalates or ends, independent of `level`.
     pub(crate) incidents: bool,
 }
 
@@ -179,9 +181,9 @@ pub(crate) struct SelfTelemetry {
     pub(crate) metrics: bool,
     /// The log as log records.
     pub(crate) logs: bool,
-    /// The minimum level of log records; as in `log.level`.
+    /// Minimum level of log records, in the format of `log.level`.
     pub(crate) log_level: LogLevel,
-    /// The `service.name` of gcwatch itself.
+    /// `service.name` of gcwatch itself.
     #[schemars(length(min = 1))]
     pub(crate) service_name: String,
     /// Attributes of gcwatch's own resource.

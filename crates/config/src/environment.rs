@@ -1,8 +1,8 @@
-//! Environment variables and the keys that they set: one table for the reading and for the page.
+//! Environment variables and the keys that they set, in one table for the parser and the page.
 //!
-//! Names and forms are those of the OpenTelemetry specification ("Environment Variable Specification" and "OTLP
-//! exporter configuration"). A variable with an empty value is not set. An invalid value is reported and ignored, as
-//! the specification requires: it never prevents the start.
+//! Names and formats follow the OpenTelemetry specification ("Environment Variable Specification" and "OTLP exporter
+//! configuration"). A variable with an empty value is not set. An invalid value is reported and ignored, as the
+//! specification requires: it never prevents the start.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,20 +18,20 @@ use strict_yaml::yaml::{Node, Position};
 /// The environment: names and values.
 pub type Environment = BTreeMap<String, String>;
 
-/// The form of a variable's value.
+/// The format of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As it is.
+    /// Any text.
     Text,
-    /// A word in any case.
+    /// A word, case-insensitive.
     Word,
     /// An integer.
     Count,
     /// An integer number of milliseconds.
     Milliseconds,
-    /// `true` or `false` in any case.
+    /// `true` or `false`, case-insensitive.
     Truth,
-    /// `true` sets false.
+    /// Inverted boolean: `true` sets false.
     Disabled,
     /// `otlp` or `none`.
     Exporter,
@@ -53,13 +53,13 @@ pub(crate) struct Variable {
     pub(crate) form: Form,
 }
 
-/// Variables for one key each. Of two for the same key, the first that is set is used.
+/// Variables for one key each. If two variables for the same key are set, the first is used.
 const SINGLE: [(&str, &str, Form); 21] = [
     ("GCWATCH_LISTEN", "listen", Form::Text),
     ("GCWATCH_LOG", "log.level", Form::Text),
     ("OTEL_LOG_LEVEL", "log.level", Form::Word),
     ("GCWATCH_STATE_DIRECTORY", "state.directory", Form::Text),
-    // Of systemd: StateDirectory=.
+    // Set by systemd for StateDirectory=.
     ("STATE_DIRECTORY", "state.directory", Form::Text),
     ("NODE_NAME", "kubernetes.node_name", Form::Text),
     ("GCWATCH_KUBELET_URL", "kubernetes.kubelet_url", Form::Text),
@@ -95,7 +95,7 @@ const SINGLE: [(&str, &str, Form); 21] = [
     ("OTEL_SERVICE_NAME", "self_telemetry.service_name", Form::Text),
 ];
 
-/// Variables that exist once for all signals and once for each: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+/// Variables that exist once for all signals and once per signal: `OTEL_EXPORTER_OTLP_ENDPOINT`,
 /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
 const PER_SIGNAL: [(&str, &str, Form); 9] = [
     ("ENDPOINT", "endpoint", Form::Text),
@@ -109,7 +109,7 @@ const PER_SIGNAL: [(&str, &str, Form); 9] = [
     ("INSECURE", "insecure", Form::Truth),
 ];
 
-/// All variables that set keys, in the order of precedence.
+/// Returns all variables that set keys, in the order of precedence.
 pub(crate) fn variables() -> Vec<Variable> {
     let variable = |name: String, path: String, form| Variable { name, path, form };
     let mut all: Vec<Variable> = SINGLE
@@ -130,7 +130,7 @@ pub(crate) fn variables() -> Vec<Variable> {
             )
         }));
     }
-    // After OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, which sets the same timeout and is more specific.
+    // This variable follows OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, which sets the same timeout and is more specific.
     let export_timeout = ("OTEL_METRIC_EXPORT_TIMEOUT", "otlp.metrics.timeout", Form::Milliseconds);
     let attributes = (
         "OTEL_RESOURCE_ATTRIBUTES",
@@ -143,12 +143,12 @@ pub(crate) fn variables() -> Vec<Variable> {
     all
 }
 
-/// The message on an invalid variable.
+/// Returns the message on an invalid variable.
 pub(crate) fn not_used(message: &str) -> String {
     format!("{message}; the variable is ignored")
 }
 
-/// The settings of the environment, and warnings on invalid ones.
+/// Returns the settings of the environment, and warnings about invalid variables.
 pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>) {
     let mut settings: Vec<Setting> = Vec::new();
     let mut warnings = Vec::new();
@@ -177,9 +177,9 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
                     path,
                     value,
                 }),
-                // Within one variable, the last one is used.
+                // Within one variable, the last value is used.
                 Some(before) if before.origin == origin => before.value = value,
-                // The others have a documented precedence; these two look independent, and are not.
+                // The other variables have a documented precedence; these two look independent, but are not.
                 Some(Setting {
                     origin: Origin::Environment(first),
                     path,
@@ -195,14 +195,15 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
     (settings, warnings)
 }
 
-/// Unknown variables with names like those of `known`.
+/// Returns warnings about unknown variables whose names resemble those of `known`.
 fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
     let ours = ["GCWATCH_CONFIG"];
     let names = || known.iter().map(|variable| variable.name.as_str()).chain(ours);
     let mut warnings = Vec::new();
     for (name, value) in environment {
         let exporter = name.starts_with("OTEL_EXPORTER_OTLP_");
-        // Kubernetes sets GCWATCH_PORT and others for a service of that name: only probable misspellings are reported.
+        // Kubernetes sets GCWATCH_PORT and others for a service of that name, so only probable misspellings are
+        // reported.
         if value.is_empty() || !(exporter || name.starts_with("GCWATCH_")) || names().any(|known| known == name) {
             continue;
         }
@@ -221,7 +222,7 @@ fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
     warnings
 }
 
-/// The keys that a variable sets, with their values.
+/// Returns the keys that a variable sets, with their values.
 fn values(variable: &Variable, text: &str) -> Result<Vec<(KeyPath, Node)>, String> {
     let path = KeyPath::of(&variable.path);
     let plain = |text: &str| Node::plain(Position::START, text);
@@ -276,7 +277,7 @@ fn truth(text: &str, lower: &str) -> Result<bool, String> {
     }
 }
 
-/// `otlp` and `none`; of several, `otlp` is used.
+/// Parses a list of exporters: `otlp` or `none`. If there are several, `otlp` is used.
 fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     let names: Vec<&str> = lower.split(',').map(str::trim).collect();
     if names.contains(&"otlp") {
@@ -289,8 +290,8 @@ fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     }
 }
 
-/// `name=value,name=value`, names and values percent-encoded. If one is invalid, all are ignored, as the specification
-/// requires. Messages quote nothing: what looks like a name may be a part of a token.
+/// Parses `name=value,name=value` with percent-encoded names and values. If one pair is invalid, all are ignored, as
+/// the specification requires. Messages quote nothing, because an apparent name can be part of a token.
 fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(KeyPath, Node)>, String> {
     let mut pairs = Vec::new();
     for (place, pair) in text.split(',').map(str::trim).enumerate() {
@@ -313,8 +314,8 @@ fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(Ke
     Ok(pairs)
 }
 
-/// The decoded text; `None` where it is not UTF-8, or a `%` without two hexadecimal digits, which the decoder would
-/// leave as it is.
+/// Decodes percent-encoding. Returns `None` if the result is not UTF-8, or if a `%` is not followed by two hexadecimal
+/// digits, which the decoder would leave unchanged.
 fn percent_decoded(text: &str) -> Option<String> {
     let is_code = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     let complete = text.split('%').skip(1).all(is_code);
@@ -326,10 +327,10 @@ fn percent_decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Scenario: texts with and without percent-encoding.
-    /// Guarantee: valid encodings are decoded, invalid ones refused, and `+` is a plus.
+    /// Scenario: texts have valid, invalid and no percent-encoding.
+    /// Guarantee: valid encodings are decoded, invalid encodings are refused, and `+` stays a plus.
     #[test]
-    fn percent_encoding_is_undone() {
+    fn percent_encoding_is_decoded() {
         let decoded = |text| percent_decoded(text);
         assert_eq!(decoded("Basic%20YTpi%3D").as_deref(), Some("Basic YTpi="));
         assert_eq!(decoded("a+b").as_deref(), Some("a+b"));
@@ -339,10 +340,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the table of variables.
-    /// Guarantee: no name is in it twice.
+    /// Scenario: the table lists all variables.
+    /// Guarantee: no name appears twice.
     #[test]
-    fn no_variable_is_there_twice() {
+    fn variable_names_are_unique() {
         let mut names: Vec<String> = variables().into_iter().map(|variable| variable.name).collect();
         let count = names.len();
         names.sort();

@@ -1,4 +1,4 @@
-//! I/O of the configuration: the file, the environment of the process, changes of files.
+//! I/O of the configuration: the configuration file, the environment of the process, and changes of files.
 
 mod read;
 #[expect(

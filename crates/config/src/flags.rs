@@ -1,4 +1,4 @@
-//! The flags that set keys of the configuration, and the keys that they set.
+//! The flags of the configuration and the keys that they set.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use strict_yaml::yaml::{Kind, Node, Position};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
-    /// Configuration file [default: $GCWATCH_CONFIG, else none]
+    /// Configuration file [default: $GCWATCH_CONFIG, otherwise none]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the configuration, print all errors, and exit
@@ -50,7 +50,7 @@ pub struct ConfigFlags {
     /// Log format [default: text]
     #[arg(long, value_parser = words("log.format"), value_name = "FORMAT")]
     pub log_format: Option<String>,
-    /// Directory of the leases by which several gcwatches share the processes [default: /run/gcwatch]
+    /// Directory of the leases by which several gcwatch instances share the processes [default: /run/gcwatch]
     #[arg(long, value_name = "FOLDER")]
     pub lease_folder: Option<String>,
     /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
@@ -58,7 +58,7 @@ pub struct ConfigFlags {
     pub sockets: Vec<String>,
 }
 
-/// The flags and the keys that they set; for the page and the tests too.
+/// The flags and the keys that they set, also for the page and the tests.
 pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),
@@ -72,7 +72,7 @@ pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--sockets", "targets.sockets"),
 ];
 
-/// The settings of the flags.
+/// Returns the settings of the flags.
 pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
     let mut settings = Vec::new();
     let given = [
@@ -95,7 +95,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
             path: KeyPath::of(path),
             value,
         };
-        // A flag for all signals overrides the keys of single signals in file and environment.
+        // A flag for all signals overrides the keys of single signals in the file and the environment.
         if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
             settings.extend(Signal::ALL.map(|signal| setting(&format!("otlp.{signal}.{key}"), None)));
         }
@@ -104,7 +104,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
     settings
 }
 
-/// The values of a repeatable flag.
+/// Returns the values of a repeatable flag.
 fn list(texts: &[String]) -> Option<Node> {
     let items = texts.iter().map(|text| Node::text(Position::START, text));
     let items: Vec<Node> = items.collect();
@@ -114,7 +114,7 @@ fn list(texts: &[String]) -> Option<Node> {
     })
 }
 
-/// The words of a key, with their descriptions, for clap.
+/// Returns the words of a key with their descriptions, for clap.
 fn words(path: &str) -> PossibleValuesParser {
     let words = schema().at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
     let value = |(word, description): (&'static str, Option<&'static str>)| {
@@ -134,10 +134,10 @@ mod tests {
         flags: ConfigFlags,
     }
 
-    /// Scenario: each flag of the table given alone.
-    /// Guarantee: it sets its key and, except for the removal of keys of single signals, no other.
+    /// Scenario: each flag of the table is the only argument.
+    /// Guarantee: the flag sets only its key, and removes the keys of single signals if it applies to all signals.
     #[test]
-    fn each_flag_sets_its_key() {
+    fn flag_sets_its_key() {
         for (flag, path) in FLAGS {
             let value = match flag {
                 "--protocol" => Some("http/json"),

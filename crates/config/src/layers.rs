@@ -1,4 +1,4 @@
-//! File, environment and flags, merged key by key, with the origin of each value.
+//! Merges file, environment and flags key by key, with the origin of each value.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use strict_yaml::yaml::{self, Bounds, Fault, Kind, Node};
 pub(crate) struct Origins(BTreeMap<KeyPath, Origin>);
 
 impl Origins {
-    /// The origin of the value of exactly this key.
+    /// Returns the origin of the value of exactly this key.
     pub(crate) fn of(&self, path: &KeyPath) -> &Origin {
         self.0.get(path).unwrap_or(&Origin::Default)
     }
 
-    /// Removes the origins of the key and of all keys in it.
+    /// Removes the origins of the key and of all keys inside it.
     fn forget(&mut self, path: &KeyPath) {
         self.0.retain(|known, _| !known.steps().starts_with(path.steps()));
     }
@@ -36,7 +36,7 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// Reads all layers. The first list has errors, the second warnings.
+    /// Reads all layers. The first list contains errors, the second warnings.
     pub(crate) fn read(
         file: Option<(&str, &str)>,
         environment: &Environment,
@@ -116,12 +116,12 @@ impl Layers {
         }
     }
 
-    /// Adds a setting, unless it has faults, which are returned, or its value is empty.
+    /// Adds a setting, unless its value is empty or has faults, which are returned.
     fn add(&mut self, setting: Setting) -> Vec<Problem> {
         let Setting { origin, path, value } = setting;
         let (value, findings) = match value.map(|node| schema().check(&node, &path)) {
             None => (None, Vec::new()),
-            // Empty: not set.
+            // An empty value is not set.
             Some((None, findings)) if findings.is_empty() => return Vec::new(),
             Some(checked) => checked,
         };
@@ -146,7 +146,7 @@ impl Layers {
             .retain(|setting| !matches!(&setting.origin, Origin::Environment(known) if known == name));
     }
 
-    /// The values in effect, as one tree, and their origins.
+    /// Returns the values in effect as one tree, and their origins.
     pub(crate) fn merged(&self) -> (Value, Origins) {
         let mut merged = self.file.clone();
         let mut origins = Origins(self.positions.clone());
@@ -161,7 +161,7 @@ impl Layers {
     }
 }
 
-/// Sets (`None`: removes) the value at a path of keys.
+/// Sets the value at a path of keys, or removes it if `value` is `None`.
 fn put(tree: &mut Value, steps: &[PathStep], value: Option<Value>) {
     let [PathStep::Key(key), below @ ..] = steps else {
         return;

@@ -1,4 +1,4 @@
-//! The reference page `docs/configuration.md`, generated from the schema and the tables of variables and flags.
+//! Generates the reference page `docs/configuration.md` from the schema and the tables of variables and flags.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ values and rules stay in effect. Changes of keys marked with **restart** need a 
 
 ";
 
-/// The example; a test reads it.
+/// The example; a test parses it.
 pub(crate) const EXAMPLE: &str = "\
 # yaml-language-server: $schema=gcwatch.schema.json
 otlp:
@@ -65,7 +65,7 @@ alerts:
 /// The text between the example and the tables.
 const FORM: &str = "\
 The file is YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys, at most 1 MiB. A key with an empty
-value is not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`; so do sizes: `512KiB`, `8MiB`,
+value is not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`. Sizes do, too: `512KiB`, `8MiB`,
 `1GB`. Relative paths are relative to gcwatch's working directory. [gcwatch.schema.json](gcwatch.schema.json) is a JSON
 schema for editors.
 
@@ -76,7 +76,7 @@ schema for editors.
 const ENVIRONMENT: &str = "\
 ## Environment
 
-Of several variables for one key, the first in this table is used. An empty variable is not set. `<SIGNAL>` is `TRACES`,
+If several variables set one key, the first in this table is used. An empty variable is not set. `<SIGNAL>` is `TRACES`,
 `METRICS` or `LOGS`.
 
 ";
@@ -88,7 +88,7 @@ in its own environment, apply to the target.
 Requests over HTTP use the proxy in `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 ";
 
-/// The page.
+/// Returns the page.
 pub fn text() -> String {
     let mut out = String::from(INTRODUCTION);
     let _ = write!(out, "```yaml\n{EXAMPLE}```\n\n{FORM}");
@@ -101,15 +101,15 @@ pub fn text() -> String {
     out
 }
 
-/// Keys of one type, with all places of that type.
+/// The keys of one type, with all places of that type.
 struct Section {
     places: Vec<String>,
     rule: &'static Value,
-    /// The description of the key that has them.
+    /// Description of the key that contains them.
     description: Option<&'static str>,
 }
 
-/// All sections, outer ones first; those of one type once.
+/// Returns all sections, outer sections first. Each type has one section.
 fn sections() -> Vec<Section> {
     let root = Section {
         places: vec![String::new()],
@@ -126,7 +126,7 @@ fn sections() -> Vec<Section> {
                 continue;
             };
             let places = places.iter().map(|place| format!("{}{suffix}", below(place, key)));
-            // The same rule is the same object of the schema.
+            // Equal rules are the same object of the schema.
             if let Some(known) = sections.iter_mut().find(|known| std::ptr::eq(known.rule, inner)) {
                 known.places.extend(places);
             } else {
@@ -160,7 +160,7 @@ fn below(place: &str, key: &str) -> String {
     }
 }
 
-/// The rule of the keys in a property's value, and the suffix of its path to them.
+/// Returns the rule of the keys in a property's value, and the suffix of the path to them.
 fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
     let rule = schema().resolved(property);
     let ways = [
@@ -177,7 +177,7 @@ fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
 impl Section {
     fn write(&self, out: &mut String) {
         let rows: Vec<String> = properties(self.rule)
-            // Sections have tables of their own.
+            // Sections have separate tables.
             .filter(|(_, property)| schema().resolved(property).get("properties").is_none())
             .map(|(key, property)| self.row(key, property))
             .collect();
@@ -191,7 +191,7 @@ impl Section {
             if !others.is_empty() {
                 let _ = write!(out, "{}\n\n", paragraph(&format!("Also {}.", others.join(", "))));
             }
-            // If several keys share the type, its description applies to all of them.
+            // If several keys share the type, the description of the type applies to all of them.
             let shared = self.rule.get("description").and_then(Value::as_str);
             let own = self.description.filter(|_| self.places.len() == 1);
             if let Some(description) = own.or(shared) {
@@ -219,7 +219,7 @@ impl Section {
         format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
     }
 
-    /// The variables and flags of a key, at all places.
+    /// Returns the variables and flags of a key, at all places.
     fn set_by(&self, key: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         for place in &self.places {
@@ -241,11 +241,11 @@ impl Section {
     }
 }
 
-/// One name for the variables of all signals: `OTEL_TRACES_EXPORTER` as `OTEL_<SIGNAL>_EXPORTER`.
+/// Returns one name for the variables of all signals: `OTEL_TRACES_EXPORTER` becomes `OTEL_<SIGNAL>_EXPORTER`.
 fn any_signal(name: &str) -> String {
     for signal in ["TRACES", "METRICS", "LOGS"] {
         let general = name.replacen(&format!("_{signal}_"), "_<SIGNAL>_", 1);
-        // Variables of metrics only stay as they are.
+        // Variables only for metrics are unchanged.
         let others = ["TRACES", "METRICS", "LOGS"].map(|other| general.replacen("<SIGNAL>", other, 1));
         let known = |name: &String| environment::variables().iter().any(|variable| variable.name == *name);
         if general != name && others.iter().all(known) {
@@ -258,7 +258,7 @@ fn any_signal(name: &str) -> String {
     }
 }
 
-/// The table of the variables.
+/// Writes the table of variables.
 fn variables(out: &mut String) {
     let _ = writeln!(out, "| Variable | Value | Key |\n|---|---|---|");
     let _ = writeln!(
@@ -306,7 +306,7 @@ fn form(form: Form, path: &str) -> String {
         Form::Disabled => "`true`: disables OTLP",
         Form::Exporter => "`otlp`, `none`",
         Form::Headers | Form::Attributes => "`name=value,name=value`, percent-encoded",
-        Form::Temporality => "`cumulative`, `delta`, `lowmemory` (as `delta`)",
+        Form::Temporality => "`cumulative`, `delta`, `lowmemory` (like `delta`)",
         Form::Histogram => "`explicit_bucket_histogram`, `base2_exponential_bucket_histogram`",
     }
     .to_owned()

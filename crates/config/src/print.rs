@@ -1,7 +1,7 @@
-//! The configuration as a YAML file with the origin of each value: `--print-config`.
+//! Formats the configuration as a YAML file with the origin of each value: `--print-config`.
 //!
-//! `serde_yaml` writes the values. It has no comments; the tree with positions reads what was written, and so finds the
-//! line of each value, to which its origin is appended.
+//! `serde_yaml` writes the values, but no comments. The YAML parser then reads the output with positions, finds the
+//! line of each value, and its origin is appended to that line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ use gc_telemetry::options::HistogramBuckets;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{self, Bounds, Kind, Node};
 
-/// A file with the same meaning as the configuration in effect; only secrets are missing.
+/// Returns a file with the same meaning as the configuration in effect, but without secrets.
 pub(crate) fn print(config: &Config) -> String {
     let mut document = serde_json::to_value(&config.document).unwrap_or_default();
     prune(&mut document, config, &KeyPath::default());
-    // A tree of JSON always has a form in YAML.
+    // A JSON tree can always be written as YAML.
     let values = serde_yaml::to_string(&document).unwrap_or_default();
     let origins = origins(&values, config);
     let mut out = String::from("# Configuration in effect. Values without a comment are defaults.\n");
@@ -48,7 +48,7 @@ fn endpoint(receiver: &Receiver) -> String {
     format!("{} ({})", receiver.shown(), receiver.protocol)
 }
 
-/// Removes keys that are not set or not used: what remains is in effect.
+/// Removes keys that are not set or not used, so that only keys in effect remain.
 fn prune(value: &mut Value, config: &Config, path: &KeyPath) {
     match value {
         Value::Object(map) => {
@@ -75,7 +75,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The keys of the other kind of histogram, unless they were set.
+/// Returns whether a key belongs to the other kind of histogram and was not set.
 fn is_unused(config: &Config, path: &KeyPath) -> bool {
     let explicit = matches!(config.options.pipeline.metrics.buckets, HistogramBuckets::Explicit(_));
     let unused = if explicit {
@@ -86,7 +86,7 @@ fn is_unused(config: &Config, path: &KeyPath) -> bool {
     *path == KeyPath::of(unused) && *config.origins.of(path) == Origin::Default
 }
 
-/// The origin of each value that is not a default, by the line of its key.
+/// Returns the origin of each value that is not a default, by the line of its key.
 fn origins<'c>(values: &str, config: &'c Config) -> BTreeMap<usize, &'c Origin> {
     let unbounded = Bounds {
         bytes: usize::MAX,

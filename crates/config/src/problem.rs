@@ -6,24 +6,24 @@ use std::sync::Arc;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Node, Position};
 
-/// The origin of a value; a later one overrides an earlier one.
+/// The origin of a value. Later variants override earlier variants.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Default,
-    /// The file.
+    /// The configuration file.
     File {
-        /// Its path as it was given.
+        /// Path of the file, as given.
         name: Arc<str>,
-        /// The position; `None`: the file as a whole (it cannot be read).
+        /// Position in the file; `None` if the file as a whole has a problem (it cannot be read).
         at: Option<Position>,
     },
-    /// This environment variable.
+    /// An environment variable.
     Environment(String),
     Flag(&'static str),
 }
 
 impl Origin {
-    /// The rank of the layer, 0 for the lowest.
+    /// Returns the rank of the layer, 0 for the lowest.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
@@ -46,22 +46,22 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What one variable or flag sets.
+/// A setting of one variable or flag.
 pub(crate) struct Setting<V = Node> {
     pub(crate) origin: Origin,
     pub(crate) path: KeyPath,
-    /// `None`: the values of lower layers are removed.
+    /// The value; `None` removes the values of lower layers.
     pub(crate) value: Option<V>,
 }
 
-/// An error or a warning: `gcwatch.yaml:4:3: otlp: unknown key ...`. Never quotes a secret.
+/// An error or a warning: `gcwatch.yaml:4:3: otlp: unknown key ...`. It never quotes a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problem {
-    /// The origin of the value.
+    /// Origin of the value.
     pub origin: Origin,
-    /// The key; empty if it concerns several ones.
+    /// The key; empty if the problem concerns several keys.
     pub path: KeyPath,
-    /// The fault, and how to fix it.
+    /// The fault and its remedy.
     pub message: String,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Problem {
         if self.origin != Origin::Default {
             write!(f, "{}: ", self.origin)?;
         }
-        // A variable or a flag is known by its own name.
+        // The name of a variable or a flag identifies the key.
         let named = matches!(self.origin, Origin::Environment(_) | Origin::Flag(_));
         if !named && !self.path.steps().is_empty() {
             write!(f, "{}: ", self.path)?;
@@ -79,7 +79,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All errors of a configuration, a line each; never empty.
+/// All errors of a configuration, one per line; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 

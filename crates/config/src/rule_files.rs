@@ -1,4 +1,4 @@
-//! Rule files from the disk.
+//! Reads rule files from the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use crate::file::{read_bounded, yaml_files};
 use rule_language::load::{Level, MOST_FILES, Problem, SourceFile};
 use strict_yaml::decode::decoded;
 
-/// Maximum size of a file, bytes.
+/// Maximum size of a file, in bytes.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads rule files: each path is a file, or a directory with `*.yaml` and `*.yml` files, which are read in the order
-/// of their names except tests (`*.test.yaml`) and hidden files. Subdirectories are ignored.
+/// Reads rule files. Each path is a file, or a directory with `*.yaml` and `*.yml` files, which are read in the order
+/// of their names, except tests (`*.test.yaml`) and hidden files. Subdirectories are ignored.
 ///
 /// # Errors
 ///
-/// Each file and directory that cannot be read, and each directory without a rule file.
+/// A file or directory cannot be read, or a directory has no rule file. All problems are returned.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -31,11 +31,12 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     sources(&files, problems)
 }
 
-/// The same for one path that may be a directory without a rule file, as a mounted ConfigMap without keys is.
+/// Like [`read`], but for one path that can be a directory without a rule file, such as a mounted ConfigMap without
+/// keys.
 ///
 /// # Errors
 ///
-/// Each file and directory that cannot be read.
+/// A file or directory cannot be read. All problems are returned.
 pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let files = named(path).map_err(|problem| vec![problem])?;
     sources(&files, Vec::new())
@@ -43,7 +44,7 @@ pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
 
 fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let mut sources = Vec::new();
-    // More are refused when they are loaded.
+    // Further files are refused when the files are loaded.
     for file in files.iter().take(MOST_FILES + 1) {
         match source(file) {
             Ok(source) => sources.push(source),
@@ -57,18 +58,18 @@ fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFi
     }
 }
 
-/// The text of a rule file from its bytes; a name for messages.
+/// Decodes the text of a rule file. The name is used in messages.
 ///
 /// # Errors
 ///
-/// Where it is not UTF-8.
+/// The bytes are not UTF-8.
 pub fn decode(name: String, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
     decoded(bytes)
         .map_err(|(at, message)| problem(&name, (at.line, at.column), message))
         .map(|text| SourceFile { name, text })
 }
 
-/// Whether it is a test file.
+/// Returns whether a path names a test file.
 pub fn is_test(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     name.is_some_and(|name| name.ends_with(".test.yaml") || name.ends_with(".test.yml"))
@@ -84,7 +85,7 @@ fn problem(name: &str, (line, column): (usize, usize), message: impl Into<String
     }
 }
 
-/// The files that a path names: none where it is a directory without rule files.
+/// Returns the files that a path names; no file for a directory without rule files.
 fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let name = path.display().to_string();
     let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("it cannot be read: {error}"));
@@ -92,7 +93,7 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = yaml_files(path).map_err(cannot)?;
-    // A mounted ConfigMap has links to files, and links to directories.
+    // A mounted ConfigMap contains links to files, and links to directories.
     files.retain(|file| !is_test(file) && std::fs::metadata(file).is_ok_and(|facts| facts.is_file()));
     Ok(files)
 }
@@ -106,11 +107,11 @@ fn source(path: &Path) -> Result<SourceFile, Problem> {
     text(path)
 }
 
-/// Reads one file, of rules or of tests.
+/// Reads one file of rules or tests.
 ///
 /// # Errors
 ///
-/// Where it cannot be read, has more than [`MOST_BYTES`] or is not UTF-8.
+/// The file cannot be read, is larger than [`MOST_BYTES`] or is not UTF-8.
 pub fn text(path: &Path) -> Result<SourceFile, Problem> {
     let name = path.display().to_string();
     let bytes = read_bounded(path, MOST_BYTES)
@@ -122,11 +123,11 @@ pub fn text(path: &Path) -> Result<SourceFile, Problem> {
 mod tests {
     use super::*;
 
-    /// Scenario: a directory without rule files, as a ConfigMap without keys is mounted, and a path at which nothing is.
-    /// Guarantee: the first is no error where the daemon reads it, and is one where a command names it; the second
-    /// always is.
+    /// Scenario: a directory has no rule files, like a mounted ConfigMap without keys; another path does not exist.
+    /// Guarantee: the empty directory is valid for the daemon and an error for commands; the missing path is always an
+    /// error.
     #[test]
-    fn an_empty_directory_is_no_error_of_the_daemon() {
+    fn empty_directory_is_valid_for_the_daemon() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read_any(folder.path()), Ok(Vec::new()));
         assert!(read(&[folder.path().to_owned()]).is_err());

@@ -11,7 +11,7 @@ use strict_yaml::schema::tidy;
 use super::document::Document;
 use super::values::FORMATS;
 
-/// The schema, made once.
+/// The schema, generated once.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Document>().to_value();
@@ -19,14 +19,14 @@ pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// The schema with the formats of its values.
+/// Returns the schema with the formats of its values.
 pub(crate) fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }
 
-/// The schema as the text of `docs/gcwatch.schema.json`, for editors.
+/// Returns the schema as the text of `docs/gcwatch.schema.json`, for editors.
 pub fn text() -> String {
-    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    // Writing JSON in memory cannot fail. `{:#}` of a `Value` is its pretty form.
     format!("{:#}\n", *SCHEMA)
 }
 
@@ -37,15 +37,15 @@ mod tests {
     use strict_yaml::check::unknown_keywords;
     use strict_yaml::path::KeyPath;
 
-    /// Scenario: the schema as `schemars` makes it.
-    /// Guarantee: the check of a file supports all of its keywords.
+    /// Scenario: `schemars` generates the schema.
+    /// Guarantee: the check of a file supports all keywords of the schema.
     #[test]
-    fn the_check_supports_the_schema() {
+    fn check_supports_all_schema_keywords() {
         assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
     }
 
-    /// Scenario: the tables of variables and flags.
-    /// Guarantee: each sets an existing key.
+    /// Scenario: the tables list variables and flags.
+    /// Guarantee: each of them sets an existing key.
     #[test]
     fn variables_and_flags_set_existing_keys() {
         let variables = environment::variables().into_iter().map(|variable| variable.path);

@@ -1,4 +1,4 @@
-//! Endpoints, addresses, log levels, secrets; and the formats of the schema.
+//! Endpoints, addresses, log levels and secrets, and the formats of the schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -52,7 +52,7 @@ pub(crate) const FORMATS: [Format; 7] = [
 
 pub(crate) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A string that is never written: it serializes as `<redacted>`.
+/// A string that is never written. It serializes as `<redacted>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hidden(pub(crate) Secret);
 
@@ -82,7 +82,7 @@ impl JsonSchema for Hidden {
     }
 }
 
-/// The address of a receiver: a URL, or host and port, with the scheme from `insecure`.
+/// The address of a receiver: a URL, or host and port with the scheme from `insecure`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint(String);
 
@@ -95,7 +95,7 @@ impl Endpoint {
         &self.0
     }
 
-    /// Whether it has a scheme.
+    /// Returns whether the endpoint has a scheme.
     pub(crate) fn has_scheme(&self) -> bool {
         self.0.contains("://")
     }
@@ -123,7 +123,7 @@ impl FromStr for Endpoint {
         }
         let url = reqwest::Url::parse(&whole)
             .map_err(|error| format!("this is not a URL ({error}); write it as http://collector:4317"))?;
-        // Before messages that quote the URL: it may contain a password.
+        // Check this before any message that quotes the URL, because the URL can contain a password.
         if !url.username().is_empty() || url.password().is_some() {
             return Err("user and password in a URL are not supported; use `headers_from`".to_owned());
         }
@@ -143,7 +143,7 @@ impl WebUrl {
         &self.0
     }
 
-    /// The fault of a URL, without a quote of it.
+    /// Returns the fault of a URL, without quoting it.
     pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         if text.contains("${") {
             return Err("`${…}` is not expanded in a URL");
@@ -163,7 +163,7 @@ impl FromStr for WebUrl {
         Self::check(text)?;
         let text = text.trim();
         let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
-        // Before messages that show it.
+        // Check this before any message that shows the URL.
         if !url.username().is_empty() || url.password().is_some() {
             return Err("user and password in a URL are not supported; use `headers_from`".to_owned());
         }
@@ -180,15 +180,15 @@ impl fmt::Display for WebUrl {
     }
 }
 
-/// A URL for people, in which `{node}`, `{host}` and `{pod}` stand for where this gcwatch runs.
+/// A URL for display, in which `{node}`, `{host}` and `{pod}` stand for the place where this gcwatch instance runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkUrl(String);
 
-/// What may stand in a [`LinkUrl`].
+/// Placeholders of a [`LinkUrl`].
 pub(crate) const PLACES: [&str; 3] = ["{node}", "{host}", "{pod}"];
 
 impl LinkUrl {
-    /// With each place replaced by what `of` says of it; else the place of which that is not known.
+    /// Replaces each placeholder by its value from `of`. Returns the placeholder as an error if its value is unknown.
     pub(crate) fn at(&self, of: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
         PLACES.into_iter().try_fold(self.0.clone(), |url, place| {
             if !url.contains(place) {
@@ -220,7 +220,7 @@ impl fmt::Display for LinkUrl {
     }
 }
 
-/// The address of the web server; `None`: none.
+/// The address of the web server; `None` if there is no web server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListenAddress(pub(crate) Option<SocketAddr>);
 
@@ -266,7 +266,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// A log filter: a level, or levels per module, as `tracing-subscriber` reads them.
+/// A log filter: a level, or levels per module, in the format of `tracing-subscriber`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogLevel(String);
 
@@ -285,7 +285,7 @@ impl LogLevel {
 impl FromStr for LogLevel {
     type Err = String;
 
-    /// `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, which accepts any word as a
+    /// Parses `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, which accepts any word as a
     /// module.
     fn from_str(text: &str) -> Result<Self, String> {
         for part in text.split(',') {
@@ -345,10 +345,11 @@ written_as_text!(LogLevel, "log-level", ["info", "debug", "info,gcwatch::targets
 mod tests {
     use super::*;
 
-    /// Scenario: links with the places that there are, with another one, and with one of which nothing is known.
-    /// Guarantee: each becomes what is said of it; others are refused; what is unknown is named.
+    /// Scenario: links contain known placeholders, an unknown placeholder, and a placeholder without a value.
+    /// Guarantee: known placeholders are replaced by their values; unknown placeholders are refused; a placeholder
+    /// without a value is named in the error.
     #[test]
-    fn places_are_filled_in() {
+    fn placeholders_are_replaced() {
         let of = |place: &str| (place != "{pod}").then(|| place.trim_matches(['{', '}']).to_owned());
         let at = |text: &str| LinkUrl::from_str(text).map(|url| url.at(of));
         assert_eq!(

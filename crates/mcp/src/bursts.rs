@@ -1,12 +1,12 @@
 //! The tools that cost a process something: `callers`, `allocations`, `heap`, `stacks`, `record`.
 //!
 //! ```text
-//! arguments -> the command that it would be -- first call ----> its price, a confirmation -> kept, one use
-//!                                           '- `confirm` ----> the same command was priced -> it runs
+//! arguments -> gcwatch command -- first call --> price and confirmation -> kept for one use
+//!                              '- `confirm` ---> same command, priced before -> command runs
 //! ```
 //!
-//! They are only there where the server was begun with `--allow-bursts`, over stdio. Each is a command of gcwatch, run
-//! as the user who began the server, with what that command refuses and bounds.
+//! These tools exist only if the server was started with `--allow-bursts`, over stdio. Each tool is a gcwatch command
+//! that runs as the user who started the server, with the refusals and limits of that command.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,50 +20,50 @@ use super::page::{UNITS, trimmed};
 use super::source::{Answer, Refusal, Source};
 use super::tools::{Listed, read, schema};
 
-/// All of them.
+/// All burst tools.
 pub(super) const BURSTS: [Listed; 5] = [
     Listed {
         name: "callers",
         title: "Code that collects",
-        description: "The code that triggers garbage collections in a process, watched for some seconds. Costs the process \
-                      something: the first call answers the price and a confirmation.",
+        description: "The code that triggers garbage collections in a process, observed for some seconds. Costs the process \
+                      something: the first call returns the price and a confirmation.",
         arguments: schema::<Watched>,
     },
     Listed {
         name: "allocations",
         title: "Code that allocates",
-        description: "Types and call sites that allocate in a process, watched for some seconds. Costs the process something: \
-                      the first call answers the price and a confirmation.",
+        description: "Types and call sites that allocate in a process, observed for some seconds. Costs the process something: \
+                      the first call returns the price and a confirmation.",
         arguments: schema::<Allocations>,
     },
     Listed {
         name: "heap",
-        title: "What lives",
-        description: "Types that live in a process, what holds them, suspects. Stops the process for a heap dump: the first \
-                      call answers the price and a confirmation.",
+        title: "Live objects",
+        description: "Types of live objects in a process, their holders, and suspects. Pauses the process for a heap dump: the first \
+                      call returns the price and a confirmation.",
         arguments: schema::<Heap>,
     },
     Listed {
         name: "stacks",
-        title: "Every thread",
-        description: "The stack of every managed thread of a process, equal ones together. Costs the process something: the \
-                      first call answers the price and a confirmation.",
+        title: "Thread stacks",
+        description: "The stacks of all managed threads of a process, grouped by equality. Costs the process something: the \
+                      first call returns the price and a confirmation.",
         arguments: schema::<Watched>,
     },
     Listed {
         name: "record",
         title: "Record",
-        description: "Records every collection of a process into a new .nettrace file, for `recording`. The first call answers \
+        description: "Records every collection of a process to a new .nettrace file, for `recording`. The first call returns \
                       the price and a confirmation.",
         arguments: schema::<Record>,
     },
 ];
 
-/// Seconds that a process is watched at most: clients wait for a minute.
+/// Maximum duration of a burst, in seconds: clients wait for one minute.
 const MOST_SECONDS: u32 = 30;
-/// Values of a list of an answer.
+/// Maximum number of values per list of an answer.
 const MOST: usize = 8;
-/// Prices that were answered and not confirmed: the oldest is forgotten for a newer one.
+/// Maximum number of prices without a confirmation. The oldest price is dropped first.
 const MOST_WAITING: usize = 8;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,9 +71,9 @@ const MOST_WAITING: usize = 8;
 struct Watched {
     /// Pid on this host.
     pid: u32,
-    /// Seconds, at most 30.
+    /// Duration in seconds, at most 30.
     seconds: Option<u32>,
-    /// The `confirm` that came with the price.
+    /// The `confirm` from the answer with the price.
     confirm: Option<String>,
 }
 
@@ -82,12 +82,12 @@ struct Watched {
 struct Allocations {
     /// Pid on this host.
     pid: u32,
-    /// Seconds, at most 30.
+    /// Duration in seconds, at most 30.
     seconds: Option<u32>,
-    /// .NET 9 and older: by ticks, at a higher price.
+    /// For .NET 9 and older: use allocation ticks, at a higher price.
     #[serde(default)]
     tick: bool,
-    /// The `confirm` that came with the price.
+    /// The `confirm` from the answer with the price.
     confirm: Option<String>,
 }
 
@@ -96,12 +96,12 @@ struct Allocations {
 struct Heap {
     /// Pid on this host.
     pid: u32,
-    /// Only objects and bytes by type: half the price from .NET 10 on.
+    /// Count only objects and bytes by type: half the price in .NET 10 and later.
     #[serde(default)]
     histogram: bool,
-    /// What holds objects whose type name contains this.
+    /// Show the holders of objects whose type name contains this text.
     r#type: Option<String>,
-    /// The `confirm` that came with the price.
+    /// The `confirm` from the answer with the price.
     confirm: Option<String>,
 }
 
@@ -110,18 +110,18 @@ struct Heap {
 struct Record {
     /// Pid on this host.
     pid: u32,
-    /// Seconds, at most 30.
+    /// Duration in seconds, at most 30.
     seconds: u32,
-    /// A new file, `NAME.nettrace`.
+    /// Path of a new file, `NAME.nettrace`.
     output: PathBuf,
-    /// The `confirm` that came with the price.
+    /// The `confirm` from the answer with the price.
     confirm: Option<String>,
 }
 
-/// What a call asks for.
+/// The command that a call requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Asked {
-    /// The command of gcwatch.
+    /// Arguments of the gcwatch command.
     words: Vec<String>,
     price: Price,
     confirm: Option<String>,
@@ -129,9 +129,9 @@ struct Asked {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Price {
-    /// Measured, in docs/evidence.md and docs/heap.md.
+    /// A measured price, from docs/evidence.md and docs/heap.md.
     Known(String),
-    /// This command says it.
+    /// The gcwatch command that prints the price.
     Said(Vec<String>),
 }
 
@@ -144,7 +144,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
         1..=MOST_SECONDS => Ok(seconds),
         _ => Err(Refusal::new(
             format!("{seconds} s is not between 1 and {MOST_SECONDS}"),
-            format!("watch for at most {MOST_SECONDS} s here; the command on a terminal watches longer"),
+            format!("use at most {MOST_SECONDS} s here; the command on a terminal allows more"),
         )),
     };
     let watch = |pid: u32, seconds: u32| words(&[name, &pid.to_string(), "--duration", &format!("{seconds}s")]);
@@ -156,7 +156,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
             let seconds = within(seconds.unwrap_or(if is_callers { 10 } else { 1 }))?;
             let price = if is_callers {
                 format!(
-                    "a session with stacks in process {pid} for {seconds} s: up to a fifth more CPU for each request; at its end the \
+                    "a session with stacks in process {pid} for {seconds} s: up to 20 % more CPU for each request; at its end the \
                      runtime names its methods, 0.2 to 0.5 s for 11,500 of them (on .NET 8 and older a method that must be \
                      compiled waits for that); at most 32 MB in the process"
                 )
@@ -177,12 +177,12 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
             } = read(arguments)?;
             let seconds = within(seconds.unwrap_or(5))?;
             let cost = if tick {
-                "10 to 15 % of the CPU of an allocating process while it lasts, and every pinned object is an event"
+                "10 to 15 % of the CPU of an allocating process during the burst, and every pinned object is an event"
             } else {
-                "up to a fifth more CPU for each request (.NET 10 and later)"
+                "up to 20 % more CPU for each request (.NET 10 and later)"
             };
             let price = format!(
-                "samples of what process {pid} allocates for {seconds} s: {cost}; at its end the runtime names its methods, 0.2 to \
+                "samples of the allocations of process {pid} for {seconds} s: {cost}; at its end the runtime names its methods, 0.2 to \
                  0.3 s for 11,500 of them; at most 32 MB in the process"
             );
             let mut words = [watch(pid, seconds), records].concat();
@@ -198,7 +198,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
             } = read(arguments)?;
             let mut words = [words(&[name, &pid.to_string()]), records].concat();
             words.extend(histogram.then(|| "--histogram".to_owned()));
-            // In one word: a name that begins with `--` is no option.
+            // In one argument, so that a name that starts with `--` is not an option.
             words.extend(r#type.map(|name| format!("--type={name}")));
             let said = words.iter().cloned().chain(["--price".to_owned()]).collect();
             (words, Price::Said(said), confirm)
@@ -213,11 +213,11 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
             let seconds = within(seconds)?;
             if output.extension().is_none_or(|extension| extension != "nettrace") {
                 let error = format!("{} does not end in .nettrace", output.display());
-                return Err(Refusal::new(error, "name a new file, such as /tmp/4711.nettrace"));
+                return Err(Refusal::new(error, "use a new file, such as /tmp/4711.nettrace"));
             }
             let price = format!(
                 "a session that records every collection of process {pid} for {seconds} s: the cost to the process is not \
-                 measurable; {} is written, about 30 KB a second for a busy process, and no file is replaced",
+                 measurable; {} is written, about 30 KB per second for a busy process, and no file is replaced",
                 output.display()
             );
             let mut words = watch(pid, seconds);
@@ -229,12 +229,12 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
     Ok(Some(Asked { words, price, confirm }))
 }
 
-/// The commands whose price was answered, the oldest first.
+/// The commands with an unused confirmation, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations(Mutex<VecDeque<(String, Vec<String>)>>);
 
 impl Confirmations {
-    /// A confirmation for this command.
+    /// Creates a confirmation for a command.
     fn give(&self, words: &[String]) -> String {
         let confirm = format!("{:016x}", fastrand::u64(..));
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +245,7 @@ impl Confirmations {
         confirm
     }
 
-    /// Whether the price of this command was answered with this confirmation, which is used up.
+    /// Uses up a confirmation. Returns whether it belongs to this command.
     fn take(&self, confirm: &str, words: &[String]) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = waiting.iter().position(|(given, of)| given == confirm && of == words);
@@ -253,7 +253,7 @@ impl Confirmations {
     }
 }
 
-/// The answer of a tool: its price, or what the command found. `None`: there is no tool of that name.
+/// Returns the answer of a tool: its price, or the result of the command. `None` if no tool has this name.
 pub(super) async fn answer<S: Source>(
     name: &str,
     arguments: Map<String, Value>,
@@ -278,13 +278,13 @@ async fn of<S: Source>(asked: Asked, confirmations: &Confirmations, source: &S) 
             "price": price,
             "command": format!("gcwatch {}", words.join(" ")),
             "confirm": confirmations.give(&words),
-            "next": "ask whoever is responsible for the process; then call again with the same arguments and `confirm`",
+            "next": "ask the owner of the process; then call again with the same arguments and `confirm`",
         }));
     };
     if !confirmations.take(&confirm, &words) {
         return Err(Refusal::new(
-            "this was not priced with these arguments, or is confirmed already",
-            "call without `confirm` for the price; each confirmation is for one run",
+            "no unused confirmation exists for these arguments",
+            "call without `confirm` to get the price; each confirmation is valid for one run",
         ));
     }
     let printed = source.command(words).await?;
@@ -305,11 +305,11 @@ mod tests {
         asked(name, arguments.as_object().unwrap().clone()).map(|asked| asked.unwrap().words)
     }
 
-    /// Scenario: each tool with arguments as an agent gives them, options in the place of names among them; times beyond
-    /// the limit; a file that is no recording.
-    /// Guarantee: the command of gcwatch, to which no option can be added; refusals.
+    /// Scenario: each tool is called with typical arguments of an agent, among them options in place of names,
+    /// durations beyond the limit, and a file that is not a recording.
+    /// Guarantee: the result is a gcwatch command to which no option can be added, or a refusal.
     #[test]
-    fn a_tool_is_a_command() {
+    fn tool_call_becomes_one_command() {
         assert_eq!(
             command("callers", json!({ "pid": 7 })).unwrap().join(" "),
             "callers 7 --duration 10s --format ndjson"
@@ -342,10 +342,11 @@ mod tests {
         assert_eq!(asked("rm", Map::new()), Ok(None));
     }
 
-    /// Scenario: a price is confirmed for another command, for its own, and again; more prices than are kept.
-    /// Guarantee: only its own command, and once; the oldest price is forgotten.
+    /// Scenario: a price is confirmed for another command, for its own command, and again; more prices are requested
+    /// than are kept.
+    /// Guarantee: a confirmation is valid only for its own command, and once; the oldest price is dropped.
     #[test]
-    fn a_confirmation_is_for_one_run() {
+    fn confirmation_is_valid_for_one_run() {
         let confirmations = Confirmations::default();
         let (own, other) = (words(&["callers", "7"]), words(&["callers", "8"]));
         let given = confirmations.give(&own);

@@ -1,35 +1,35 @@
-//! What gcwatch knows, for agents: the Model Context Protocol (MCP) over the records of the API.
+//! Answers agents: the Model Context Protocol (MCP) over the records of the API.
 //!
 //! ```text
 //! an agent -- stdin, stdout --> commands/mcp --\                 /-- the listener of a daemon, over HTTP
-//!          -- POST /mcp ------> web/mcp --------> server --> source -- the daemon's own router, as whoever asked
+//!          -- POST /mcp ------> web/mcp --------> server --> source -- the daemon's router, as the caller
 //!                                                  |   |          \-- a recording, a command of gcwatch (stdio only)
 //!                                                  |   '-> bursts: price, confirmation, command
 //!                                                  v
 //!        arguments -> tools -> paths of the API -> records -> few fields, a page of rows -> plain strings -> answer
 //! ```
 //!
-//! | Layer | What it is |
+//! | Layer | Responsibility |
 //! |---|---|
-//! | `plain` | strings of others, made safe and short: everything that leaves goes through it |
-//! | `page` | a part of a list, the next part, the few fields of a record that are answered |
-//! | [`source`] | where records come from: a trait, as tools know neither HTTP nor the pipeline |
-//! | `tools` | the read-only tools: arguments to records to an answer, each in its file |
-//! | `bursts` | the tools that cost a process something: what they cost, and that it was confirmed |
-//! | [`server`] | the protocol: the only file that knows the SDK |
+//! | `plain` | makes foreign strings safe and short; every answer passes through it |
+//! | `page` | parts of a list, and the selected fields of a record |
+//! | [`source`] | a trait for the source of records, because tools know neither HTTP nor the pipeline |
+//! | `tools` | the read-only tools, each in its file: from arguments to records to an answer |
+//! | `bursts` | the tools that cost a process something: their price and its confirmation |
+//! | [`server`] | the protocol; the only file that uses the SDK |
 //!
-//! A layer uses those above it. There is no second view of the data: a tool asks paths of the API, under the rules of
-//! who may see what, and leaves fields out. On the listener a question is asked of the same router, with the headers
-//! and the connection of whoever asked, so that the rules cannot differ.
+//! A layer uses only the layers above it. There is no second view of the data: a tool queries paths of the API, under
+//! the access rules of the API, and leaves fields out. On the listener, a tool call queries the same router, with the
+//! headers and the connection of the caller, so the access rules cannot differ.
 //!
-//! The SDK's HTTP service is mounted as it is, stateless: every POST is answered with JSON and nothing is kept, so that
-//! there are no sessions to bound. Of the SDK the features `server` and `transport-streamable-http-server` are taken:
-//! no macros, no client, no OAuth.
+//! The HTTP service of the SDK is mounted as is, stateless: every POST is answered with JSON and no state is kept, so
+//! there are no sessions to limit. Only the SDK features `server` and `transport-streamable-http-server` are used: no
+//! macros, no client, no OAuth.
 //!
-//! Names and texts that a process chose are JSON strings, with control characters and what deceives replaced, cut at a
-//! length; the server's instructions say that every string is data and never an instruction.
+//! Names and texts that a process chose are JSON strings of limited length, in which control characters and deceptive
+//! characters are replaced. The server's instructions say that every string is data and never an instruction.
 
-// Time is a value: no clock is asked here (clippy.toml).
+// Time is passed as a value: this crate reads no clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 mod bursts;

@@ -1,20 +1,20 @@
-//! A part of a list, and the few fields of a record that are answered.
+//! Parts of a list, and selected fields of a record.
 
 use base::units::HumanDuration;
 use serde_json::{Map, Value};
 
 use super::source::Refusal;
 
-/// Rows of a page at most.
+/// Maximum number of rows per page.
 const MOST_ROWS: usize = 50;
 
-/// What every number is, in every answer.
+/// The units of all numbers in all answers.
 pub(super) const UNITS: &str = "sizes bytes, _ns nanoseconds, _ms Unix milliseconds, shares 0 to 1, null unknown";
 
-/// A part of a list, and the key behind which the next part begins; `None`: this is its end.
+/// Returns a part of a list, and the key after which the next part starts; `None` at the end of the list.
 ///
-/// A cursor is the key of the last row: what is new at the beginning moves nothing. It is refused when that row is not
-/// in the list any more.
+/// A cursor is the key of the last row, so new rows at the start do not shift it. A cursor is refused if its row is no
+/// longer in the list.
 pub(super) fn page<'l, T>(
     all: &'l [T],
     key: impl Fn(&T) -> String,
@@ -27,8 +27,8 @@ pub(super) fn page<'l, T>(
             let place = all.iter().position(|row| key(row) == after);
             place.map(|place| place + 1).ok_or_else(|| {
                 Refusal::new(
-                    format!("{after:?} is not in this list any more"),
-                    "ask again without `after`, with the same filters and order",
+                    format!("{after:?} is no longer in this list"),
+                    "call again without `after`, with the same filters and order",
                 )
             })?
         }
@@ -39,8 +39,8 @@ pub(super) fn page<'l, T>(
     Ok((rows, next))
 }
 
-/// Some fields of a record. `a.b` is the field `b` of `a`, by the name `b`; one with `?` is left out where it is null.
-/// What is not there is null.
+/// Returns some fields of a record. `a.b` selects the field `b` of `a`, under the name `b`. A name with `?` is omitted
+/// if its value is null. Missing fields are null.
 pub(super) fn pick(record: &Value, names: &[&str]) -> Map<String, Value> {
     let mut picked = Map::new();
     for name in names {
@@ -58,7 +58,7 @@ pub(super) fn pick(record: &Value, names: &[&str]) -> Map<String, Value> {
     picked
 }
 
-/// The same with at most so many values in each list; beside one that was longer stands how many are left out.
+/// Limits each list to `most` values. If a list was longer, the number of omitted values is inserted next to it.
 pub(super) fn trimmed(value: Value, most: usize) -> Value {
     match value {
         Value::Array(mut values) => {
@@ -80,17 +80,17 @@ pub(super) fn trimmed(value: Value, most: usize) -> Value {
     }
 }
 
-/// A field that is a list; what is none is an empty one.
+/// Returns a field that is a list, or an empty list if it is not one.
 pub(super) fn list<'v>(record: &'v Value, name: &str) -> &'v [Value] {
     record.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A field that is text.
+/// Returns a field that is text.
 pub(super) fn text<'v>(record: &'v Value, name: &str) -> Option<&'v str> {
     record.get(name)?.as_str()
 }
 
-/// A time, RFC 3339 or so long before `now_ms`: `2027-01-15T08:00:00Z`, `10m`.
+/// Parses a time in RFC 3339, or a duration before `now_ms`: `2027-01-15T08:00:00Z`, `10m`.
 pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Ok(u64::try_from(time.as_millisecond()).unwrap_or(0));
@@ -98,13 +98,13 @@ pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
     match text.parse::<HumanDuration>() {
         Ok(HumanDuration(ago)) => Ok(now_ms.saturating_sub(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX))),
         Err(_) => Err(Refusal::new(
-            format!("{text:?} is no time"),
+            format!("{text:?} is not a time"),
             "write it as 2027-01-15T08:00:00Z, or as a time before now: 10m",
         )),
     }
 }
 
-/// Unix milliseconds as RFC 3339.
+/// Formats Unix milliseconds in RFC 3339.
 pub(super) fn rfc3339(ms: u64) -> Option<String> {
     base::time::rfc3339(ms.saturating_mul(1_000_000))
 }
@@ -119,11 +119,12 @@ mod tests {
         page(all, u32::to_string, after, limit).map(|(rows, next)| (rows.to_vec(), next))
     }
 
-    /// Scenario: a list of five is read by two; meanwhile two rows come at its beginning; the row of a cursor goes; a
-    /// limit of 0, and one beyond the list.
-    /// Guarantee: every row once, `next` only where there is more; new rows move nothing; a cursor that is gone is said.
+    /// Scenario: a list of five rows is read in parts of two; two rows are added at its start; the row of a cursor is
+    /// removed; limits are 0 and larger than the list.
+    /// Guarantee: every row is returned once, and `next` exists only if there are more rows; new rows shift nothing; a
+    /// cursor whose row was removed is refused.
     #[test]
-    fn a_list_is_read_in_parts() {
+    fn list_is_read_in_parts() {
         let (first, next) = rows(&[5, 4, 3, 2, 1], None, 2).unwrap();
         assert_eq!((first, next.as_deref()), (vec![5, 4], Some("4")));
         let grown = [7, 6, 5, 4, 3, 2, 1];
@@ -138,17 +139,17 @@ mod tests {
         assert_eq!(rows(&many, None, usize::MAX).unwrap().0.len(), MOST_ROWS);
     }
 
-    /// Scenario: fields that are there, null, not there, and inside of others; a list that is too long.
-    /// Guarantee: unknown is null, never left out, unless that was asked for; what is cut is counted.
+    /// Scenario: fields exist, are null, are missing, and are nested; a list is too long.
+    /// Guarantee: unknown values are null and not omitted, unless the name allows it; omitted values are counted.
     #[test]
-    fn few_fields_are_answered() {
+    fn selected_fields_are_returned() {
         let record = json!({ "a": 1, "b": { "c": 2, "d": null }, "e": null, "f": [[1, 2, 3], 2, 3] });
         let picked = Value::Object(pick(&record, &["a", "b.c", "b.d", "x", "e?", "x.y?"]));
         assert_eq!(picked, json!({ "a": 1, "c": 2, "d": null, "x": null }));
         assert_eq!(
             trimmed(record, 2)["f"],
             json!([[1, 2], 2]),
-            "lists in lists are as short, without a count"
+            "nested lists are shortened, too, without a count"
         );
         assert_eq!(
             trimmed(json!({ "f": [1, 2, 3] }), 2),
@@ -156,10 +157,10 @@ mod tests {
         );
     }
 
-    /// Scenario: times as people write them, and words.
-    /// Guarantee: they are taken, or refused with an example.
+    /// Scenario: the arguments are times in the usual notations, and words.
+    /// Guarantee: times are accepted; words are refused with an example.
     #[test]
-    fn times_are_read() {
+    fn times_are_parsed() {
         assert_eq!(instant_ms("1970-01-01T00:00:01.5Z", 0).unwrap(), 1500);
         assert_eq!(instant_ms("2m", 1_000_000).unwrap(), 880_000);
         assert_eq!(instant_ms("9999h", 5).unwrap(), 0);

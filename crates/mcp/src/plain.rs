@@ -1,18 +1,18 @@
-//! Strings of others, made safe and short: names of processes, services, threads and types, paths of requests.
+//! Sanitizes and shortens foreign strings: names of processes, services, threads and types, and paths of requests.
 //!
 //! ```text
-//! any string of an answer -> no control characters, none that deceive -> at most 1,000 characters -> a JSON string
+//! any string of an answer -> without control and deceptive characters -> at most 1,000 characters -> a JSON string
 //! ```
 //!
-//! Fractions have four digits: more are tokens without meaning.
+//! Fractions have four digits, because further digits are tokens without meaning.
 
 use base::text::shown;
 use serde_json::{Value, json};
 
-/// Characters of a string. The longest texts of rules have about 700.
+/// Maximum length of a string, in characters. The longest texts of rules have about 700 characters.
 const MOST_CHARS: usize = 1000;
 
-/// The same with every string plain, names of fields included.
+/// Sanitizes every string of a value, including the names of fields.
 pub(super) fn plain(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain_text(&text)),
@@ -42,9 +42,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scenario: a process that calls itself by an escape sequence, an instruction on a line of its own and a
-    /// right-to-left override; one with a name of a megabyte; a name of a field with a newline.
-    /// Guarantee: what is answered has none of these characters and is short; what is text stays.
+    /// Scenario: a process name contains an escape sequence, an instruction on its own line and a right-to-left
+    /// override; another string has a megabyte; a field name contains a newline.
+    /// Guarantee: the answer contains none of these characters and is short; ordinary text is unchanged.
     #[test]
     fn names_are_plain_and_short() {
         let record = json!({
@@ -61,8 +61,8 @@ mod tests {
         assert_eq!(answer["a\u{fffd}b"], json!(["Größe", 7, null]));
     }
 
-    /// Scenario: a share, a very small one, a large number with a fraction, and integers of 64 bits.
-    /// Guarantee: fractions have four digits, and are never made 0; integers stay.
+    /// Scenario: the numbers are a share, a very small share, a large number with a fraction, and 64-bit integers.
+    /// Guarantee: fractions have four digits and never become 0; integers are unchanged.
     #[test]
     fn fractions_are_short() {
         let numbers = json!([0.5164215148744259, 0.000021741195487985236, 123456.7, u64::MAX, -5]);
@@ -70,8 +70,9 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any string.
-        /// Guarantee: no character of it moves the cursor or the text around it, and none is lost below the limit.
+        /// Scenario: the input is any string.
+        /// Guarantee: no character of the output moves the cursor or the surrounding text, and no character below the
+        /// limit is lost.
         #[test]
         fn any_string_is_plain(text in "\\PC{0,40}|.{0,40}") {
             let answer = plain_text(&text);

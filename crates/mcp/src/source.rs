@@ -1,21 +1,21 @@
-//! Where answers come from.
+//! Sources of answers.
 
 use std::path::PathBuf;
 
 use http::request::Parts;
 use serde_json::Value;
 
-/// Why something cannot be answered: what is wrong, and what to ask or do instead.
+/// A reason why a call cannot be answered, and an alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// One sentence.
+    /// The problem, in one sentence.
     pub error: String,
-    /// What to do; `None`: nothing helps.
+    /// The remedy; `None` if unknown.
     pub remedy: Option<String>,
 }
 
 impl Refusal {
-    /// A refusal with something to do about it.
+    /// Creates a refusal with a remedy.
     pub fn new(error: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             error: error.into(),
@@ -24,45 +24,46 @@ impl Refusal {
     }
 }
 
-/// A record, or why there is none.
+/// A record, or the reason why it is not available.
 pub type Answer = Result<Value, Refusal>;
 
-/// Which recording.
+/// Selects a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recording {
     /// A file of the caller.
     File(PathBuf),
-    /// One of an incident, by the path under which the API serves it.
+    /// The recording of an incident, by its path in the API.
     Incident(String),
 }
 
-/// What a command of gcwatch printed.
+/// Output of a gcwatch command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Printed {
-    /// Its records, the first ones of each kind.
+    /// The first records of each kind.
     pub records: Vec<Value>,
-    /// How many more there were.
+    /// Number of further records.
     pub left_out: usize,
-    /// What it said beside them.
+    /// Messages on standard error.
     pub said: String,
 }
 
-/// What tools ask.
+/// The data that tools query.
 pub trait Source: Send + Sync + 'static {
-    /// The record at a path of the API. `asked`: the head of the request by which it was asked; `None`: over stdio.
+    /// Returns the record at a path of the API. `asked` is the head of the HTTP request that asks for it, or `None`
+    /// over stdio.
     fn record(&self, path: &str, asked: Option<&Parts>) -> impl Future<Output = Answer> + Send;
 
-    /// Recordings that were named when the server began.
+    /// Returns the recordings that were passed when the server started.
     fn files(&self) -> &[PathBuf];
 
-    /// A recording as `ReportedRecording` (crate `api`) says it.
+    /// Returns a recording as a `ReportedRecording` (crate `api`).
     fn recording(&self, which: Recording) -> impl Future<Output = Answer> + Send;
 
     /// Runs a command of gcwatch as the user of the caller.
     fn command(&self, words: Vec<String>) -> impl Future<Output = Result<Printed, Refusal>> + Send;
 }
 
-/// Who asks, and what is asked.
+/// The caller and the source that it queries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker<'a, S> {
     pub(super) source: &'a S,
@@ -70,21 +71,21 @@ pub(super) struct Asker<'a, S> {
 }
 
 impl<S: Source> Asker<'_, S> {
-    /// The record at a path of the API.
+    /// Returns the record at a path of the API.
     pub(super) async fn record(&self, path: &str) -> Answer {
         self.source.record(path, self.asked).await
     }
 }
 
-/// An answer of the API as a record, or as what it refuses.
+/// Converts a response of the API to a record or a refusal.
 pub fn record(status: u16, body: &[u8]) -> Answer {
     let value: Option<Value> = serde_json::from_slice(body).ok();
     let field = |name: &str| value.as_ref()?.get(name)?.as_str().map(str::to_owned);
     match (status, &value) {
         (200, Some(_)) => Ok(value.unwrap_or_default()),
         (200, None) => Err(Refusal::new(
-            "what answers is no gcwatch",
-            "look which program listens there",
+            "the response is not from gcwatch",
+            "check which program listens at this address",
         )),
         _ => Err(Refusal {
             error: field("error").unwrap_or_else(|| {
@@ -103,8 +104,9 @@ pub fn record(status: u16, body: &[u8]) -> Answer {
 mod tests {
     use super::*;
 
-    /// Scenario: a record, a refusal with a remedy, one that is text, one without words, and what is no gcwatch.
-    /// Guarantee: the record, or what was refused and what to do.
+    /// Scenario: responses are a record, a refusal with a remedy, a refusal as text, an empty refusal, and a page of
+    /// another program.
+    /// Guarantee: the result is the record, or the reason of the refusal and its remedy.
     #[test]
     fn refusals_are_passed_on() {
         assert_eq!(record(200, b"{\"a\": 1}").unwrap()["a"], 1);

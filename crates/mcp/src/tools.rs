@@ -1,4 +1,5 @@
-//! The read-only tools. Each is a file: its arguments, the paths of the API that it asks, and what it leaves out.
+//! The read-only tools. Each file defines the arguments of a tool, the paths of the API that it queries, and the fields
+//! that it omits.
 
 mod collections;
 mod history;
@@ -15,17 +16,17 @@ use serde_json::{Map, Value};
 
 use super::source::{Answer, Asker, Refusal, Source};
 
-/// A tool as it is listed.
+/// A tool in the list of tools.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listed {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What it answers, and when to ask it.
+    /// What the tool returns, and when to use it.
     pub(super) description: &'static str,
     pub(super) arguments: fn() -> Map<String, Value>,
 }
 
-/// All of them.
+/// All read-only tools.
 pub(super) const TOOLS: [Listed; 7] = [
     incidents::TOOL,
     processes::TOOL,
@@ -36,10 +37,10 @@ pub(super) const TOOLS: [Listed; 7] = [
     recording::TOOL,
 ];
 
-/// The one that works without a daemon.
+/// The tool that works without a daemon.
 pub(super) const RECORDING: &str = recording::TOOL.name;
 
-/// The answer of a tool; `None`: there is no tool of that name.
+/// Returns the answer of a tool, or `None` if no tool has this name.
 pub(super) async fn answer<S: Source>(
     name: &str,
     arguments: Map<String, Value>,
@@ -58,18 +59,18 @@ pub(super) async fn answer<S: Source>(
     Some(answer)
 }
 
-/// The arguments of a tool, refused when one has another name or type.
+/// Parses the arguments of a tool. Unknown names and wrong types are refused.
 pub(super) fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Refusal> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Refusal::new(format!("the arguments: {error}"), "see the input schema of the tool"))
 }
 
-/// How many rows a tool answers unless asked otherwise.
+/// Returns the default number of rows of a tool.
 fn rows<const N: usize>() -> usize {
     N
 }
 
-/// The schema of the arguments of a tool, without references.
+/// Returns the schema of a tool's arguments, without references.
 pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -84,10 +85,11 @@ pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    /// Scenario: every tool as it is listed.
-    /// Guarantee: it has an object of described arguments and refuses others; what is said of all is short.
+    /// Scenario: all tools are listed.
+    /// Guarantee: each tool takes an object of described arguments and refuses others; all descriptions together are
+    /// short.
     #[test]
-    fn tools_say_what_they_take() {
+    fn tool_schemas_are_described_and_short() {
         let mut bytes = 0;
         for tool in TOOLS {
             let schema = (tool.arguments)();
@@ -97,7 +99,7 @@ mod tests {
             }
             bytes += tool.description.len() + Value::Object(schema).to_string().len();
         }
-        // About four bytes are a token; an agent pays them in each conversation.
+        // A token has about four bytes, and an agent pays for them in each conversation.
         assert!(bytes < 10_000, "{bytes}");
     }
 }

@@ -1,4 +1,4 @@
-//! The recordings that are named: those in directories, how each is read, and what it lacks.
+//! Finds the recordings to analyze, reads them, and reports their problems.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use recording::Recording;
 use recording::source::{Source, SourceError};
 use report::units::plural;
 
-/// The files, and those in directories, in the order of their names; what is no recording by its name is left out.
+/// Returns the given files and the recordings in the given directories, sorted by name. Files in directories whose
+/// names are not names of recordings are skipped.
 pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
@@ -20,10 +21,7 @@ pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
         let mut inside: Vec<PathBuf> = match std::fs::read_dir(path) {
             Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
             Err(error) => {
-                say(format_args!(
-                    "{}: the directory cannot be read: {error}",
-                    path.display()
-                ));
+                say(format_args!("cannot read the directory {}: {error}", path.display()));
                 *fine = false;
                 continue;
             }
@@ -33,7 +31,7 @@ pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
         if inside.is_empty() {
             let names = RECORDINGS.join(", ");
             say(format_args!(
-                "{}: the directory has no file named {names}",
+                "the directory {} has no file named {names}",
                 path.display()
             ));
             *fine = false;
@@ -43,7 +41,7 @@ pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
     files
 }
 
-/// How recordings are named.
+/// Name patterns of recordings.
 const RECORDINGS: [&str; 3] = ["*.nettrace", "*.nettrace.gz", "*.nettrace.zip"];
 
 fn is_recording(file: &Path) -> bool {
@@ -56,21 +54,21 @@ fn is_recording(file: &Path) -> bool {
         .any(|ending| name.ends_with(ending.trim_start_matches('*')))
 }
 
-/// Collections, and requests where they were recorded.
+/// Collections, and requests if the recording contains them.
 pub(super) const SCOPE: Scope = Scope::CollectionsAnd(gc_requests::session::PROVIDER);
 
-/// Opens and reads a recording; reports its errors.
+/// Opens and reads a recording. Reports its errors.
 pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
     let mut source = opened(Source::open(file))?;
     Some(Recording::read(&mut source, scope, |_| ()))
 }
 
-/// A recording that was opened; `None`: it was not, which is reported.
+/// Returns the opened recording, or reports the error and returns `None`.
 pub(crate) fn opened(opened: Result<Source, SourceError>) -> Option<Source> {
     opened.map_err(say).ok()
 }
 
-/// Reports what a recording lacks. `false`: it could not be read to its end.
+/// Reports the problems of a recording. Returns `false` if it could not be read to its end.
 pub(crate) fn complain(recording: &Recording) -> bool {
     if let Some(cut) = &recording.cut {
         say(cut);

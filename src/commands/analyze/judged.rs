@@ -1,4 +1,4 @@
-//! What rules find in recordings: alerts and incidents of each process.
+//! Evaluates the rules on recordings: alerts and incidents of each process.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use recording::{ProcessHistory, Recording};
 use report::anomalies::JudgedRecord;
 use rule_language::load::{load, shipped};
 
-/// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
-/// reported.
+/// Returns the shipped rules with the rules of the arguments, or `Some(None)` with `--no-rules`. Returns `None` if the
+/// rules are invalid, which was reported.
 pub(super) fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
     if args.no_rules || args.gc.is_some() {
         return Some(None);
@@ -35,12 +35,12 @@ pub(super) fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
     }
 }
 
-/// Evaluates the rules over one process of a recording.
+/// Evaluates the rules on one process of a recording.
 fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history: &ProcessHistory) -> Review {
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
     let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), []);
     let base = time_base(recording);
-    // The losses of a stream with several processes cannot be attributed to one of them.
+    // The losses of a stream with several processes cannot be attributed to one process.
     let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
     Review::of(
         Arc::clone(rules),
@@ -52,7 +52,7 @@ fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history
     )
 }
 
-/// What the rules find in each process; `None`: there are no rules.
+/// Evaluates the rules on each process. Returns `None` if there are no rules.
 pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Option<Vec<Review>> {
     rules.map(|rules| {
         let processes = recording.processes.iter();
@@ -62,7 +62,7 @@ pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Op
     })
 }
 
-/// What the rules found in each process, the most severe first, and what they could not judge.
+/// Returns the findings for each process, most severe first, and the rules that could not be evaluated.
 pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
     let each = reviews.iter().zip(&recording.processes);
     each.map(|(review, (of, _))| {
@@ -79,7 +79,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
     .collect()
 }
 
-/// Whose incidents they are: a recording names the pid at most.
+/// Returns the subject of the incidents. A recording contains at most the pid.
 pub(super) fn incident_subject(recording: &Recording, subject: Subject) -> IncidentSubject {
     let start_time = time_base(recording).moment(0).ns();
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
@@ -94,7 +94,7 @@ pub(super) fn time_base(recording: &Recording) -> TimeBase {
     TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
 }
 
-/// No harm is as severe as `--fail-on`: causes and notes never fail it.
+/// Returns whether no harm is as severe as `--fail-on`. Causes and notes never fail the check.
 pub(super) fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     let mut harms = review.alerts().filter(|reviewed| reviewed.alert.rule.is_harm());
     let below = |least| harms.all(|reviewed| reviewed.alert.severity < least);

@@ -1,4 +1,4 @@
-//! Recordings as a page: `--html`, and what the daemon serves of the recording of an incident, and agents are answered.
+//! Recordings as a page: for `--html`, for recordings of incidents that the daemon serves, and for answers to agents.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use recording::source::Source;
 use report::units::Bytes;
 use rule_language::load::{load, shipped};
 
-/// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
+/// Writes recordings as a page. A recording that cannot be read is reported, and the page contains the others.
 pub(super) fn html(
     files: &[PathBuf],
     to: &Path,
@@ -30,12 +30,12 @@ pub(super) fn html(
 ) -> anyhow::Result<bool> {
     anyhow::ensure!(
         files.len() <= view::MOST_RECORDINGS,
-        "--html makes a page of at most {} recordings; {} are named",
+        "--html supports at most {} recordings; {} were given",
         view::MOST_RECORDINGS,
         files.len()
     );
     match std::fs::symlink_metadata(to) {
-        Ok(known) if !known.is_file() => anyhow::bail!("{} is no regular file; name another one", to.display()),
+        Ok(known) if !known.is_file() => anyhow::bail!("{} is not a regular file; choose another file", to.display()),
         Ok(_) if !args.force => anyhow::bail!("{} exists; --force overwrites it", to.display()),
         _ => {}
     }
@@ -68,12 +68,12 @@ pub(super) fn html(
     Ok(fine)
 }
 
-/// Writes the page of the recording on standard input to standard output, by the shipped rules, without the command
-/// line: what [`rendered`](evidence::black_box::page::rendered) starts.
+/// Reads a recording from standard input and writes its page to standard output, evaluated with the shipped rules and
+/// without the command line. [`rendered`](evidence::black_box::page::rendered) starts it in a child process.
 pub(crate) fn of_standard_input(name: &str) -> ExitCode {
     match rendered(name) {
         Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,
-        // Nobody wants it any more.
+        // The parent no longer reads the page.
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             say(error);
@@ -88,13 +88,13 @@ fn rendered(name: &str) -> anyhow::Result<String> {
     Ok(web::report::page(&view::page(vec![reported]))?)
 }
 
-/// All of a recording, with what the shipped rules find in it and without its command line; a sentence, when it is
-/// none.
+/// Returns the record of a recording, with the findings of the shipped rules and without its command line, or a
+/// sentence if the input is not a recording.
 pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> {
     let recording = Recording::read(&mut source, SCOPE, |_| ());
     if recording.header.is_none() {
         let error = recording.error.map(|error| error.to_string());
-        return Err(error.unwrap_or_else(|| format!("{} was cut before its stream began", source.name())));
+        return Err(error.unwrap_or_else(|| format!("{} was cut before the start of its stream", source.name())));
     }
     let rules = load(&shipped()).map_err(|problems| problems.iter().map(ToString::to_string).collect::<String>())?;
     let reviews = reviews(Some(&Arc::new(rules.rules)), &recording);

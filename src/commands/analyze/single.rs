@@ -17,10 +17,11 @@ use recording::source::{Source, SourceError};
 use report::detail::{Detail, DetailRecord};
 use report::{detail, memory};
 
-/// Limit of standard input that is kept in memory to be read twice.
+/// Maximum size of standard input that is kept in memory to be read twice, in bytes.
 const MAX_KEPT_BYTES: u64 = 1 << 30;
 
-/// One collection in full. The first pass finds it, the second collects its events, which a table lists when asked.
+/// Writes one collection in full. The first pass finds the collection; the second pass collects its events, which a
+/// table lists on request.
 pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -> anyhow::Result<bool> {
     let input = Twice::of(file).context("cannot read standard input")?;
     let Some(mut source) = opened(input.open()) else {
@@ -75,7 +76,7 @@ pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -
     Ok(fine)
 }
 
-/// A recording that is read twice; standard input is kept in memory for it.
+/// A recording that is read twice. Standard input is kept in memory for the second pass.
 enum Twice<'f> {
     File(&'f Path),
     Kept(Arc<[u8]>),

@@ -14,7 +14,7 @@ use config::flags::ConfigFlags;
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) config: ConfigFlags,
-    /// End when standard input ends
+    /// Exit when standard input ends
     #[arg(long, hide = true)]
     pub(crate) end_with_stdin: bool,
 }
@@ -22,16 +22,16 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch replay --now --endpoint http://localhost:4317 app.nettrace")]
 pub(crate) struct ReplayArgs {
-    /// The recordings
+    /// Recordings
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Shift timestamps as if it ended now (with --realtime: began now) [default: the recorded timestamps]
+    /// Shift timestamps so that the recording ends now (with --realtime: starts now) [default: the recorded timestamps]
     #[arg(long)]
     pub(crate) now: bool,
-    /// Play at recorded speed [default: as fast as the receivers accept it]
+    /// Play at the recorded speed [default: as fast as the receivers accept it]
     #[arg(long)]
     pub(crate) realtime: bool,
-    /// service.name of the processes [default: the name of the file]
+    /// service.name of the processes [default: the file name]
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gcwatch demo\n  gcwatch demo --rounds 5 --endpoint http://localhost:4317\n  gcwatch demo --listen 127.0.0.1:0        beside a running daemon"
+    after_help = "Examples:\n  gcwatch demo\n  gcwatch demo --rounds 5 --endpoint http://localhost:4317\n  gcwatch demo --listen 127.0.0.1:0        alongside a running daemon"
 )]
 pub(crate) struct DemoArgs {
-    /// How many times to play each recording [default: until Ctrl-C]
+    /// Number of times to play each recording [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = number)]
     pub(crate) rounds: Option<u32>,
     #[command(flatten)]
@@ -56,15 +56,17 @@ pub(crate) struct AlertsArgs {
     pub(crate) command: AlertsCommand,
 }
 
-/// What to do with receivers of alerts.
+/// Subcommands of `gcwatch alerts`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AlertsCommand {
-    /// Send a test incident and its end to every Alertmanager and webhook of the configuration, and print each answer
+    /// Send a test incident and its end to every configured Alertmanager and webhook, and print each answer
     Test(AlertsTestArgs),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 every receiver accepted it, 1 one did not or there is none, 2 wrong usage.")]
+#[command(
+    after_help = "Exit codes: 0 every receiver accepted it, 1 a receiver did not or no receiver is configured, 2 wrong usage."
+)]
 pub(crate) struct AlertsTestArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,

@@ -1,4 +1,4 @@
-//! The commands that have a burst, or read what one gathered: `callers`, `allocations`.
+//! The commands that run a burst, or read the results of one: `callers`, `allocations`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::value::{FormatArgs, duration};
 
-/// How the results of a burst are written.
+/// Output formats for the results of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EvidenceFormat {
-    /// Tables for reading
+    /// Human-readable tables
     Table,
-    /// One JSON object per line; names do not change
+    /// One JSON object per line with stable field names
     #[value(alias = "json")]
     Ndjson,
     /// One stack per line with its weight, for flame graph tools
@@ -23,16 +23,16 @@ pub(crate) enum EvidenceFormat {
     Pprof,
 }
 
-/// What bursts have in common.
+/// Options of commands that run a burst.
 #[derive(Debug, Args)]
 pub(crate) struct BurstArgs {
-    /// Duration, such as 10s [default: 10s, of allocations 5s]
+    /// Duration, such as 10s [default: 10s, for allocations 5s]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
-    /// Do not wait for another burst on this host, replace files, and ignore what else would refuse it
+    /// Run despite another burst on this host, existing output files and other refusals
     #[arg(long)]
     pub(crate) force: bool,
-    /// Folder of the lock that one burst on the host takes
+    /// Folder of the host-wide burst lock
     #[arg(long, value_name = "DIR", hide = true, default_value = "/run/gcwatch")]
     pub(crate) lease_folder: PathBuf,
     /// Output format [default: table on a terminal, otherwise ndjson]
@@ -41,24 +41,24 @@ pub(crate) struct BurstArgs {
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Also keep the recording that the answer comes from, which this command reads too
+    /// Save the recording too, so that this command can read it again
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
-    /// Rows of a table
+    /// Maximum number of table rows
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub(crate) top: usize,
-    /// Stacks in the table, not only the method
+    /// Show stacks in the table, not only the method
     #[arg(long)]
     pub(crate) stacks: bool,
 }
 
-/// A process, or a recording of one.
+/// A process, or a recording of a process.
 #[derive(Debug, Args)]
 pub(crate) struct SubjectArgs {
-    /// The process, or a recording with stacks
+    /// Process id, or a recording with stacks
     #[arg(value_name = "PID|FILE", required_unless_present = "pid")]
     pub(crate) source: Option<PathBuf>,
-    /// The process
+    /// Process id
     #[arg(long, value_name = "PID", conflicts_with = "source", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Option<u32>,
 }
@@ -79,13 +79,13 @@ pub(crate) struct CallersArgs {
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "Examples:\n  sudo gcwatch allocations 4711\n  sudo gcwatch allocations 4711 -o flame.svg --format svg\n  gcwatch allocations diff before.ndjson after.ndjson\n\n\
-    .NET 10 and later: samples by chance, unbiased, with 95 % intervals. The burst ends at 2,000 samples.\n\
+    .NET 10 and later: random, unbiased samples with 95 % intervals. The burst ends at 2,000 samples.\n\
     .NET 9 and older: --tick, which costs the process more and is biased; see docs/evidence.md."
 )]
 pub(crate) struct AllocationsArgs {
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
-    /// Before .NET 10: allow a Verbose session, which costs an allocating process 10-15 % while it lasts
+    /// Allow a Verbose session before .NET 10, which costs an allocating process 10-15 % during the burst
     #[arg(long)]
     pub(crate) tick: bool,
     #[command(flatten)]
@@ -94,24 +94,24 @@ pub(crate) struct AllocationsArgs {
     pub(crate) command: Option<AllocationsCommand>,
 }
 
-/// What else there is of allocations.
+/// Subcommands of `gcwatch allocations`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AllocationsCommand {
-    /// Compare two ndjson outputs, per second: what grew, by type and site
+    /// Compare two ndjson outputs and show growth per second, by type and call site
     Diff(AllocationsDiffArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AllocationsDiffArgs {
-    /// The earlier output
+    /// Earlier output
     #[arg(value_name = "A")]
     pub(crate) before: PathBuf,
-    /// The later output
+    /// Later output
     #[arg(value_name = "B")]
     pub(crate) after: PathBuf,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
-    /// Rows of a table
+    /// Maximum number of table rows
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub(crate) top: usize,
 }

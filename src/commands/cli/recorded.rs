@@ -11,38 +11,38 @@ use gc_rules::rule::Severity;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch events app.nettrace --name GCStart --to 5s")]
 pub(crate) struct EventsArgs {
-    /// The recording
+    /// Recording
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Only events with this name, such as GCStart, in upper or lower case (repeatable)
+    /// Show only events with this name, such as GCStart, case-insensitive (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
-    /// Only events at or after this offset from the sync point, such as 1.5s
+    /// Show only events at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) from: Option<Duration>,
-    /// Only events before this offset from the sync point
+    /// Show only events before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
 }
 
-/// How collections are written.
+/// Output formats for collections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnalyzeFormat {
-    /// Tables for reading
+    /// Human-readable tables
     Table,
-    /// One JSON object per line; names do not change
+    /// One JSON object per line with stable field names
     #[value(alias = "json")]
     Ndjson,
-    /// A line for each collection, for spreadsheets and data frames; no summary, no anomalies
+    /// One line per collection, for spreadsheets and data frames; no summary, no anomalies
     Csv,
 }
 
-/// What collections are sorted by.
+/// Sort orders of collections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
-    /// By start time
+    /// Earliest start first
     Time,
     /// Longest pause first
     Pause,
@@ -59,40 +59,40 @@ pub(crate) enum Sort {
     after_help = "Examples:\n  gcwatch analyze app.nettrace\n  gcwatch analyze app.nettrace --sort pause --top 20\n  gcwatch analyze app.nettrace --gc 31 --events\n  gcwatch analyze --html report.html before.nettrace after.nettrace"
 )]
 pub(crate) struct AnalyzeArgs {
-    /// The recordings; of a directory, the .nettrace files in it
+    /// Recordings, or directories with .nettrace files
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Show one collection in full, by its number
+    /// Show one collection in full, by number
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
     pub(crate) gc: Option<u32>,
-    /// With --gc: also its events
+    /// Show the events of the collection of --gc, too
     #[arg(long, requires = "gc")]
     pub(crate) events: bool,
-    /// Only collections that start at or after this offset from the sync point, such as 1.5s
+    /// Show only collections that start at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) from: Option<Duration>,
-    /// Only collections that start before this offset from the sync point
+    /// Show only collections that start before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) to: Option<Duration>,
     /// Sort order
     #[arg(long, value_enum, default_value_t = Sort::Time)]
     pub(crate) sort: Sort,
-    /// Only the first N of each process
+    /// Show only the first N collections of each process
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Do not evaluate rules: only collections, no anomalies
+    /// Do not evaluate rules: show only collections, no anomalies
     #[arg(long)]
     pub(crate) no_rules: bool,
     /// Rule files or directories, read after the shipped rules (repeatable)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
     pub(crate) rules: Vec<PathBuf>,
-    /// Exit with 1 if there is an anomaly of this or a higher severity
+    /// Exit with 1 if an anomaly has this or a higher severity
     #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
     pub(crate) fail_on: Option<Severity>,
-    /// Write the recordings as a page to send to somebody: a single file, opened without a network
+    /// Write the recordings as a page to share: a single file that opens without a network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gc", "from", "to", "sort", "top", "format"])]
     pub(crate) html: Option<PathBuf>,
-    /// Show the process's command line in the page of --html; it may hold secrets
+    /// Show the command line of the process in the page of --html; it can contain secrets
     #[arg(long, requires = "html")]
     pub(crate) with_command_line: bool,
     /// Overwrite the file of --html
@@ -106,10 +106,10 @@ pub(crate) struct AnalyzeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gcwatch diff before.nettrace after.nettrace")]
 pub(crate) struct DiffArgs {
-    /// The earlier recording
+    /// Earlier recording
     #[arg(value_name = "A")]
     pub(crate) before: PathBuf,
-    /// The later recording
+    /// Later recording
     #[arg(value_name = "B")]
     pub(crate) after: PathBuf,
     #[command(flatten)]

@@ -15,16 +15,16 @@ pub(crate) struct RulesArgs {
     pub(crate) command: RulesCommand,
 }
 
-/// What to do with rules.
+/// Subcommands of `gcwatch rules`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
-    /// Check rule files: every error with file, line and column
+    /// Check rule files and report every error with file, line and column
     Check(RulesCheckArgs),
     /// List rules
     List(RulesListArgs),
-    /// Print one rule: what it finds, its condition, its tests, and what to do
+    /// Print one rule: its symptom, condition, tests and remedy
     Show(RulesShowArgs),
-    /// Print all shipped rules as a page in Markdown
+    /// Print all shipped rules as a Markdown page
     Catalogue,
     /// Run rule tests against scripted events or recordings
     Test(RulesTestArgs),
@@ -34,7 +34,7 @@ pub(crate) enum RulesCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Files are read in the given order; a later file may override rules of earlier ones.\n\
+    after_help = "Files are read in the given order; a later file can override rules of earlier files.\n\
     Exit codes: 0 valid, 1 errors, 2 wrong usage."
 )]
 pub(crate) struct RulesCheckArgs {
@@ -51,7 +51,7 @@ pub(crate) struct RulesCheckArgs {
     pub(crate) format: FormatArgs,
 }
 
-/// Rules, and how they are written.
+/// Rules and their output format.
 #[derive(Debug, Args)]
 pub(crate) struct RulesListArgs {
     /// Files, directories, or - for standard input [default: the shipped rules]
@@ -67,7 +67,7 @@ pub(crate) struct RulesListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 found, 1 no such rule or invalid files, 2 wrong usage.")]
 pub(crate) struct RulesShowArgs {
-    /// The id of the rule
+    /// Rule id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) struct RulesTestArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RulesSchemaArgs {
-    /// The schema of test files instead
+    /// Print the schema of test files instead
     #[arg(long)]
     pub(crate) tests: bool,
 }

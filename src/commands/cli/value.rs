@@ -1,4 +1,4 @@
-//! Values that several commands take: output formats, processes, durations, severities.
+//! Arguments that several commands share: output formats, processes, durations, severities.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use clap::{Args, ValueEnum};
 use base::units::HumanDuration;
 use gc_rules::rule::Severity;
 
-/// How results are written.
+/// Output formats for results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Tables for reading
+    /// Human-readable tables
     Table,
-    /// One JSON object per line; names do not change
+    /// One JSON object per line with stable field names
     #[value(alias = "json")]
     Ndjson,
 }
@@ -29,10 +29,10 @@ pub(crate) struct FormatArgs {
 /// A process, as PID or --pid PID.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct PidArgs {
-    /// The process
+    /// Process id
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), required_unless_present = "named")]
     plain: Option<u32>,
-    /// The process
+    /// Process id
     #[arg(
         long = "pid", id = "named", value_name = "PID", conflicts_with = "plain",
         value_parser = clap::value_parser!(u32).range(1..)
@@ -41,13 +41,13 @@ pub(crate) struct PidArgs {
 }
 
 impl PidArgs {
-    /// The pid. One of the two is given, or clap refuses the command; 0 is no process.
+    /// Returns the pid. Clap refuses a command without one of the two arguments; pid 0 is not a process.
     pub(crate) fn pid(&self) -> u32 {
         self.named.or(self.plain).unwrap_or(0)
     }
 }
 
-/// Durations as in the configuration: `1.5s`, `250ms`, `2m`, `1h30m`; here a bare number is seconds.
+/// Parses durations as in the configuration: `1.5s`, `250ms`, `2m`, `1h30m`. Here a bare number means seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && !text.trim().is_empty();
     let seconds = bare.then(|| format!("{}s", text.trim()));
@@ -64,10 +64,10 @@ pub(super) fn severity() -> impl TypedValueParser<Value = Severity> {
 mod tests {
     use super::*;
 
-    /// Scenario: times as people write them, and words.
-    /// Guarantee: they are taken, or refused with an example.
+    /// Scenario: the arguments are durations in the usual notations, and words.
+    /// Guarantee: durations are accepted; words are refused with an example.
     #[test]
-    fn times_are_read() {
+    fn durations_are_parsed() {
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));

@@ -1,4 +1,4 @@
-//! What the configuration expects and the host does not have: filters without a process, directories without a socket.
+//! Verdicts on missing expectations of the configuration: filters without a process, directories without a socket.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::verdict::nothing_there;
 use report::doctor::Diagnosis;
 use targets::options::{Filter, TargetOptions};
 
-/// The verdict on a directory of `targets.sockets` without a socket.
+/// Returns the verdict on a directory of `targets.sockets` without a socket.
 pub(super) fn no_socket_in(path: &Path) -> Diagnosis {
     nothing_there(
         "targets.sockets".to_owned(),
@@ -19,7 +19,7 @@ pub(super) fn no_socket_in(path: &Path) -> Diagnosis {
     )
 }
 
-/// The verdict on a path of `targets.sockets` that cannot be read in time.
+/// Returns the verdict on a path of `targets.sockets` that cannot be read in time.
 pub(super) fn does_not_respond(path: &Path) -> Diagnosis {
     nothing_there(
         "targets.sockets".to_owned(),
@@ -28,7 +28,7 @@ pub(super) fn does_not_respond(path: &Path) -> Diagnosis {
     )
 }
 
-/// A verdict for each filter of `include` that matches no process.
+/// Returns a verdict for each filter of `include` that matches no process.
 pub(super) fn unmet(options: &TargetOptions, found: &BTreeSet<usize>) -> Vec<Diagnosis> {
     let unmet = (0..).zip(&options.include).filter(|(place, _)| !found.contains(place));
     unmet
@@ -42,7 +42,7 @@ pub(super) fn unmet(options: &TargetOptions, found: &BTreeSet<usize>) -> Vec<Dia
         .collect()
 }
 
-/// The conditions of a filter, as in the configuration.
+/// Formats the conditions of a filter, as in the configuration.
 fn described(filter: &Filter) -> String {
     let text = |name: &str, value: Option<&String>| Some(format!("{name} {}", shown(value?)));
     let mut conditions: Vec<String> = [
@@ -66,7 +66,7 @@ fn described(filter: &Filter) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: filters with one condition and with several, one with an escape sequence.
+    /// Scenario: filters have one condition and several conditions, one of them with an escape sequence.
     /// Guarantee: the filter is shown as in the configuration, without control characters.
     #[test]
     fn filters_are_described() {

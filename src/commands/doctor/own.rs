@@ -1,4 +1,4 @@
-//! What gcwatch itself can access: which processes it can see and attach to.
+//! The access rights of gcwatch itself: the processes that it can see and attach to.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use targets::options::TargetOptions;
 
 /// The host's pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// Limit of bytes that are read from one of gcwatch's own files in `/proc`.
+/// Maximum number of bytes that are read from one of gcwatch's own files in `/proc`.
 const MAX_OWN_BYTES: usize = 256 << 10;
 
-/// What the session that reads requests collides with.
+/// Conflicts of the session that reads requests.
 const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one filter for all sessions of the provider \
                         Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
                         tools that ask it for something, stop gcwatch's events, which the daemon then logs; gcwatch \
                         stops theirs when it attaches later, and when it leaves. Exclude their processes with \
                         requests.exclude";
 
-/// What this gcwatch can access. Blocking, but reads only `/proc`.
+/// Returns the access rights of this gcwatch process. Blocks, but reads only `/proc`.
 pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRecord {
     let max_targets = options.max_targets;
     let missing = credentials.missing();
@@ -102,7 +102,8 @@ fn read(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether `/proc` hides other users' processes, by the text of `mountinfo`: its option `hidepid` is not 0 or off.
+/// Returns whether `/proc` hides other users' processes, according to the text of `mountinfo`: its option `hidepid` is
+/// neither 0 nor off.
 fn hides_processes(mountinfo: &str) -> bool {
     let mut of_proc = mountinfo.lines().filter(|line| line.split(' ').nth(4) == Some("/proc"));
     let hides = |option: &str| {
@@ -118,8 +119,8 @@ fn hides_processes(mountinfo: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: mount tables with and without `hidepid`, in both of its spellings, and with it on another mount.
-    /// Guarantee: hidden processes are detected.
+    /// Scenario: mount tables have `hidepid` in both of its spellings, on another mount, and not at all.
+    /// Guarantee: hidden processes are detected only on `/proc`.
     #[test]
     fn hidden_processes_are_detected() {
         let mount = |options: &str| format!("22 28 0:21 / /proc rw,nosuid - proc proc rw{options}\n");

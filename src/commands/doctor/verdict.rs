@@ -13,10 +13,10 @@ use targets::facts::Facts;
 use targets::heap_limit;
 use targets::silence::why_silent;
 
-/// Deadline for a runtime's answer.
+/// Timeout for the answer of a runtime.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Queries the process and decides on the verdict.
+/// Queries the process and returns the verdict.
 pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
     let Looked {
         process,
@@ -69,7 +69,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
             diagnosis.ok = false;
             diagnosis.verdict = obstacle.reason.as_str();
             let remedy = match (obstacle.reason, process.visible) {
-                // A refused connection does not contain gcwatch's own rights, which are known here.
+                // A refused connection does not report gcwatch's own rights, which are known here.
                 (Reason::Permission, true) => scan.credentials().remedy(process.uid),
                 _ if obstacle.remedy.is_empty() => remedy(obstacle.reason).to_owned(),
                 _ => obstacle.remedy,
@@ -84,7 +84,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
     diagnosis
 }
 
-/// Whether it exports the metrics of its runtime itself; `None`: nothing says so.
+/// Returns a note if the process exports the metrics of its runtime itself, or may do so.
 async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     let major = version.and_then(major);
     let process = process.clone();
@@ -105,14 +105,14 @@ async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     spawn_blocking(read).await.ok()?
 }
 
-/// Why it does not respond.
+/// Returns the reason and remedy for a process that does not respond.
 async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
     let major = version.and_then(major);
     let process = process.clone();
     spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }
 
-/// The remedy for an obstacle that has none of its own.
+/// Returns the remedy for an obstacle that does not have one.
 fn remedy(reason: Reason) -> &'static str {
     match reason {
         Reason::Refused => "if the process is running, its runtime has stopped listening: restart it",
@@ -128,7 +128,7 @@ fn remedy(reason: Reason) -> &'static str {
     }
 }
 
-/// The verdict on a process that could not be inspected.
+/// Returns the verdict on a process that could not be inspected.
 pub(super) fn not_looked_at(pid: u32, obstacle: Obstacle) -> Diagnosis {
     let remedy = match obstacle.reason {
         Reason::Exited => "look up the pid where gcwatch runs (gcwatch ps): pids differ in containers".to_owned(),
@@ -144,7 +144,7 @@ pub(super) fn not_looked_at(pid: u32, obstacle: Obstacle) -> Diagnosis {
     }
 }
 
-/// The verdict on something that is expected and missing; `name` is the setting that expects it.
+/// Returns the verdict on an expected object that is missing. `name` is the setting that expects it.
 pub(super) fn nothing_there(name: String, detail: String, remedy: &str) -> Diagnosis {
     Diagnosis {
         name,

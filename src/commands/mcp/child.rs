@@ -1,4 +1,4 @@
-//! A command of gcwatch as a child: its records, bounded, and what it says.
+//! Runs a gcwatch command as a child process and returns its records, bounded, and its messages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read};
@@ -12,17 +12,18 @@ use serde_json::Value;
 
 use mcp::source::{Printed, Refusal};
 
-/// How long a command may take, with waiting for its turn. Then it is asked to end, which closes its session.
+/// Timeout of a command, including the wait for its burst lock. Afterwards the command receives SIGTERM, which closes
+/// its session.
 const WITHIN: Duration = Duration::from_secs(90);
-/// Records of each kind that are kept, the first ones: commands write the largest first.
+/// Maximum number of records of each kind. The first records are kept, because commands write the largest first.
 const MOST_OF_A_KIND: usize = 8;
 const MOST_RECORD_BYTES: u64 = 1 << 20;
-/// What it may say.
+/// Maximum length of the messages, in bytes.
 const MOST_SAID_BYTES: u64 = 16 << 10;
 
 /// Runs the command as the user of this process.
 pub(super) fn run(words: &[String]) -> Result<Printed, Refusal> {
-    let failed = |error: std::io::Error| Refusal::new(format!("cannot run gcwatch: {error}"), "ask again");
+    let failed = |error: std::io::Error| Refusal::new(format!("cannot run gcwatch: {error}"), "try again");
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
     command
@@ -40,7 +41,7 @@ pub(super) fn run(words: &[String]) -> Result<Printed, Refusal> {
     });
     let said = said(&mut child);
     let printed = child.stdout.take().map(|stdout| records(BufReader::new(stdout)));
-    // Its output ended, and with it what it does.
+    // Its output has ended, and so has its work.
     drop(ended);
     let status = child.wait().map_err(failed)?;
     let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
@@ -62,7 +63,7 @@ pub(super) fn run(words: &[String]) -> Result<Printed, Refusal> {
     })
 }
 
-/// What it says on standard error. More than the limit is read and dropped, so that it goes on.
+/// Reads the child's standard error. Bytes beyond the limit are read and dropped, so that the child does not block.
 fn said(child: &mut Child) -> Option<JoinHandle<String>> {
     let mut stderr = child.stderr.take()?;
     Some(thread::spawn(move || {
@@ -75,7 +76,8 @@ fn said(child: &mut Child) -> Option<JoinHandle<String>> {
     }))
 }
 
-/// The first records of each kind, and how many more there were. What is no record, or too long for one, is one more.
+/// Returns the first records of each kind, and the number of further records. A line that is not a record, or is too
+/// long, counts as a further record.
 fn records(mut lines: impl std::io::BufRead) -> (Vec<Value>, usize) {
     let (mut records, mut left_out) = (Vec::new(), 0);
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
@@ -104,8 +106,9 @@ fn records(mut lines: impl std::io::BufRead) -> (Vec<Value>, usize) {
 mod tests {
     use super::*;
 
-    /// Scenario: a first record, more of another kind than are kept, a line that is no record, and one without an end.
-    /// Guarantee: the first ones of each kind; the others are counted.
+    /// Scenario: the output has a first record, more records of another kind than are kept, a line that is not a
+    /// record, and a line without an end.
+    /// Guarantee: the first records of each kind are returned; the others are counted.
     #[test]
     fn records_are_bounded() {
         let mut text = "{\"kind\":\"callers\"}\n".to_owned();

@@ -1,6 +1,6 @@
-//! Where a recording is written: a file that appears under its name when it is complete, a FIFO, or standard output.
+//! Destination of a recording: a file that gets its name once it is complete, a FIFO, or standard output.
 //!
-//! A thread of its own writes, so that a disk or a reader that takes nothing holds neither the session nor Ctrl-C.
+//! A dedicated thread writes, so that a slow disk or reader blocks neither the session nor Ctrl-C.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -17,39 +17,39 @@ use tokio::sync::{mpsc, oneshot};
 
 use processes::files;
 
-/// Pieces that wait to be written, 64 KiB each at most.
+/// Maximum number of queued pieces, of at most 64 KiB each.
 const QUEUE: usize = 16;
 
-/// How often a FIFO is tried that nobody reads yet.
+/// Interval between attempts to open a FIFO without a reader.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
-/// Where the recording goes.
+/// Destination of the recording.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// As in messages: where the bytes are now.
+    /// Current name of the destination, for messages.
     pub(super) name: String,
     /// The file that is renamed at the end.
     partial: Option<Partial>,
-    /// Takes pieces; `None` when no more come.
+    /// Queue of pieces; `None` after the last piece.
     pieces: Option<mpsc::Sender<Vec<u8>>>,
-    /// How the writing ended.
+    /// Result of the writing thread.
     done: oneshot::Receiver<io::Result<()>>,
 }
 
-/// A file that is not complete.
+/// An incomplete file.
 #[derive(Debug)]
 struct Partial {
     path: PathBuf,
-    /// Its name when it is complete.
+    /// Name of the file once it is complete.
     complete: PathBuf,
     replace: bool,
-    /// Device and number of the file that was made here.
+    /// Device and inode number of the file created here.
     made: (u64, u64),
 }
 
 impl Output {
-    /// Opens what `path` names; `-` is standard output. Waits for the reader of a FIFO, which needs `allow_fifo`. What
-    /// exists needs `force`, and is a regular file.
+    /// Opens the file at `path`; `-` is standard output. Waits for the reader of a FIFO, which requires `allow_fifo`.
+    /// An existing file requires `force` and must be a regular file.
     pub(super) async fn open(path: &Path, force: bool, allow_fifo: bool) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             let out = io::stdout().as_fd().try_clone_to_owned();
@@ -68,15 +68,15 @@ impl Output {
                     bail!("{name} is {}", what(&kind));
                 }
                 if !force {
-                    bail!("{name} exists; give another name, or --force to replace it when the recording is complete");
+                    bail!("{name} exists; use another name, or --force to replace it once the recording is complete");
                 }
                 if there.is_symlink() {
-                    // The link stays, and the file that it leads to is replaced.
+                    // The link stays, and its target is replaced.
                     complete = path.canonicalize().with_context(|| format!("cannot follow {name}"))?;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot look at {name}")),
+            Err(error) => return Err(error).with_context(|| format!("cannot inspect {name}")),
         }
         let (file, partial) = Partial::make(complete, force)?;
         Ok(Self::writing(partial.path.display().to_string(), file, Some(partial)))
@@ -85,7 +85,7 @@ impl Output {
     fn writing(name: String, mut out: File, partial: Option<Partial>) -> Self {
         let (pieces, mut queue) = mpsc::channel::<Vec<u8>>(QUEUE);
         let (ended, done) = oneshot::channel();
-        // It is not waited for: one that is stuck in a write ends with the process.
+        // No code joins the thread: if it is stuck in a write, it ends with the process.
         std::thread::spawn(move || {
             let mut write = || {
                 while let Some(piece) = queue.blocking_recv() {
@@ -103,8 +103,8 @@ impl Output {
         }
     }
 
-    /// Gives a piece to be written. Waits while too many wait; cancel safe: the piece is taken from `piece` when there
-    /// is room. Fails with the error of the write that failed before.
+    /// Queues a piece for writing, and waits while the queue is full. Fails with the error of an earlier write. This
+    /// method is cancel safe: the content of `piece` is taken only when there is space in the queue.
     pub(super) async fn write(&mut self, piece: &mut Vec<u8>) -> io::Result<()> {
         if let Some(pieces) = &self.pieces
             && let Ok(room) = pieces.reserve().await
@@ -112,11 +112,11 @@ impl Output {
             room.send(std::mem::take(piece));
             return Ok(());
         }
-        // Nobody takes it any more: the thread ended, with an error.
+        // The receiver has been dropped: the thread ended with an error.
         Err(self.written().await.err().unwrap_or(io::ErrorKind::BrokenPipe.into()))
     }
 
-    /// Waits until all is written. Fails with the error of the write that failed. Cancel safe.
+    /// Waits until all pieces are written. Fails with the error of the failed write. This method is cancel safe.
     pub(super) async fn written(&mut self) -> io::Result<()> {
         self.pieces = None;
         match (&mut self.done).await {
@@ -125,8 +125,8 @@ impl Output {
         }
     }
 
-    /// It is complete: the file gets its name. Gives the name. When there is a file of this name now, that is an error,
-    /// and the recording stays where it is.
+    /// Completes the recording: the file gets its final name, which is returned. If a file of that name has appeared in
+    /// the meantime, an error is returned and the recording keeps its temporary name.
     pub(super) fn complete(&self) -> anyhow::Result<String> {
         let Some(partial) = &self.partial else {
             return Ok(self.name.clone());
@@ -134,14 +134,14 @@ impl Output {
         let name = partial.complete.display();
         files::rename(&partial.path, &partial.complete, partial.replace).with_context(|| {
             format!(
-                "cannot rename {} to {name}; the recording is complete in the former",
-                self.name
+                "cannot rename {} to {name}; the complete recording is in {}",
+                self.name, self.name
             )
         })?;
         Ok(name.to_string())
     }
 
-    /// Nothing was received: removes the file, if it is the one that was made here.
+    /// Removes the file after a session without data, if it is the file created here.
     pub(super) fn discard(&self) {
         if let Some(partial) = &self.partial
             && std::fs::symlink_metadata(&partial.path).is_ok_and(|there| (there.dev(), there.ino()) == partial.made)
@@ -162,17 +162,17 @@ impl Partial {
                 std::fs::remove_file(&path).with_context(|| format!("cannot replace {name}"))?;
             }
             Ok(there) if there.is_file() => bail!(
-                "{name} exists: a recording that was interrupted, or is being made; `gcwatch analyze` reads it. Move it, give \
+                "{name} exists: an interrupted or unfinished recording; `gcwatch analyze` reads it. Move it, use \
                  another name, or --force to replace it"
             ),
             Ok(there) => bail!("{name} is {}", what(&there)),
             Err(_) => {}
         }
-        // With `create_new` nothing is followed or opened that is there already.
+        // With `create_new`, an existing file is neither followed nor opened.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let file =
-            file.with_context(|| format!("cannot write {name}; give a file in a directory with write permission"))?;
-        let made = file.metadata().with_context(|| format!("cannot look at {name}"))?;
+            file.with_context(|| format!("cannot write {name}; choose a file in a directory with write permission"))?;
+        let made = file.metadata().with_context(|| format!("cannot inspect {name}"))?;
         let made = (made.dev(), made.ino());
         let partial = Self {
             path,
@@ -184,7 +184,7 @@ impl Partial {
     }
 }
 
-/// Opens a FIFO when it has a reader.
+/// Opens a FIFO as soon as it has a reader.
 async fn fifo(path: &Path) -> anyhow::Result<File> {
     let name = path.display();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -192,7 +192,7 @@ async fn fifo(path: &Path) -> anyhow::Result<File> {
         let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
         match opened {
             Ok(file) => {
-                // The thread that writes may wait.
+                // The writing thread may block.
                 fcntl_setfl(&file, OFlags::empty()).with_context(|| format!("cannot write {name}"))?;
                 return Ok(file);
             }
@@ -204,13 +204,13 @@ async fn fifo(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// What is there instead of a regular file, and what to do.
+/// Describes an object that is not a regular file, and the remedy.
 fn what(there: &Metadata) -> &'static str {
     let kind = there.file_type();
     if there.is_dir() {
-        "a directory; give the name of a file in it"
+        "a directory; choose a file name in it"
     } else if kind.is_fifo() {
-        "a FIFO; give --allow-fifo to write into it"
+        "a FIFO; use --allow-fifo to write to it"
     } else if kind.is_char_device() || kind.is_block_device() {
         "a device; a recording is written to a regular file, or with `-o -` to standard output"
     } else if kind.is_socket() {

@@ -1,4 +1,4 @@
-//! The profiles of recordings as providers, keywords and levels, and how much the process may buffer for each.
+//! The providers, keywords and levels of recording profiles, and the buffer size of the process for each profile.
 
 use clr_gc::event::{PRIVATE_PROVIDER, RUNTIME_PROVIDER};
 use dotnet_diagnostics::message::Provider;
@@ -8,15 +8,16 @@ use crate::commands::cli::Profile;
 
 pub(super) const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_GC_HANDLE: u64 = 0x2;
-/// Ids of types, for events that contain only these.
+/// Ids of types, for events that contain only ids.
 const KEYWORD_TYPE: u64 = 0x8_0000;
-/// Names of those types. (This keyword belongs to heap dumps; the dump itself has another one, which is not requested.)
+/// Names of those types. (This keyword belongs to heap dumps; the dump itself has another keyword, which is not
+/// requested.)
 const KEYWORD_TYPE_NAMES: u64 = 0x100_0000;
 pub(super) const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;
 
 impl Profile {
-    /// What the session is asked for.
+    /// Returns the providers of the session.
     pub(super) fn providers(self) -> Vec<Provider> {
         let runtime = |keywords, level| Provider::new(RUNTIME_PROVIDER, keywords, level);
         match self {
@@ -31,7 +32,7 @@ impl Profile {
         }
     }
 
-    /// Upper limit of the event buffers in the process, megabytes.
+    /// Returns the maximum size of the event buffers in the process, in megabytes.
     pub(super) fn buffer_mb(self) -> u32 {
         match self {
             Self::Gc | Self::GcHandles | Self::Private => 16,

@@ -1,5 +1,4 @@
-//! What is reported of a recording while it runs and at its end: figures of the stream, by the same reconstruction that
-//! reads it later.
+//! Progress of a recording and its summary: figures of the stream, from the same reconstruction that later reads it.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
@@ -10,7 +9,7 @@ use nettrace::Ending;
 
 use report::units::{Bytes, Span, plural};
 
-/// Figures of the stream so far, by the same reconstruction that reads it later.
+/// Figures of the stream so far, from the same reconstruction that later reads it.
 pub(super) struct Progress {
     stream: GcStream,
     since: Instant,
@@ -84,7 +83,7 @@ impl Progress {
         )
     }
 
-    /// Rewrites the progress line, on a terminal only.
+    /// Rewrites the progress line. Only on a terminal.
     pub(super) fn show(&mut self, stopping: bool) {
         if !self.on_terminal {
             return;

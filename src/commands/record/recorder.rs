@@ -1,5 +1,5 @@
-//! A session on its way to the output: read to its end, held by an output that takes nothing for some seconds only, and
-//! ended so that the process is left as it was.
+//! Copies a session to its output. The session is read to its end, a blocked output can delay it only for some seconds,
+//! and it is ended so that the process stays as it was before.
 
 use std::io;
 use std::time::Duration;
@@ -13,43 +13,43 @@ use crate::commands::record::progress::Progress;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// How often the progress line is written.
+/// Interval between progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// How long the output may take nothing. Meanwhile the session is not read, and a process whose stream nobody reads
-/// cannot exit.
+/// Maximum time for which the output can be blocked. During this time the session is not read, and a process with an
+/// unread stream cannot exit.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
 
-/// The same when the recording is to end.
+/// Maximum time for which the output can be blocked after a request to stop.
 const STOPPED_OUTPUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long the session that heals may take; it is over within a tenth of a second.
+/// Timeout for the session that resets the event levels. It usually takes less than 0.1 s.
 const HEAL_WITHIN: Duration = Duration::from_secs(3);
 
-/// Why a recording is not complete.
+/// Reason why a recording is incomplete.
 pub(super) enum Broken {
-    /// The output takes no more; a sentence.
+    /// The output accepts no more data, with a sentence that explains it.
     Output(String),
     Session(anyhow::Error),
 }
 
-/// A session on its way to the output.
+/// Copies a session to its output.
 pub(super) struct Recorder<'o> {
     pub(super) session: Session,
     pub(super) output: &'o mut Output,
     pub(super) progress: Progress,
-    /// The session was asked to end.
+    /// Whether a stop of the session was requested.
     pub(super) stopping: bool,
 }
 
 impl Recorder<'_> {
-    /// Reads to the end of the stream, and writes all of it.
+    /// Reads to the end of the stream and writes every byte.
     pub(super) async fn run(&mut self, duration: Option<Duration>, signals: &mut Signals) -> Result<(), Broken> {
         let mut buffer = vec![0; READ_BYTES];
         let mut piece = Vec::new();
         let until = duration.map(|duration| tokio::time::Instant::now() + duration);
         let mut ticks = tokio::time::interval(PROGRESS_EVERY);
-        // From when on the output has taken nothing.
+        // Time since which the output has accepted no data.
         let mut stuck_since = tokio::time::Instant::now();
         let mut is_over = false;
         loop {
@@ -82,7 +82,7 @@ impl Recorder<'_> {
                 }
                 () = tokio::time::sleep_until(stuck_since + patience), if waits => {
                     return Err(Broken::Output(format!(
-                        "{} took nothing for {} s; the session is stopped", self.output.name, patience.as_secs()
+                        "{} accepted no data for {} s; stopping the session", self.output.name, patience.as_secs()
                     )));
                 }
                 read = self.session.read(&mut buffer), if !waits => {
@@ -116,25 +116,25 @@ impl Recorder<'_> {
     fn output_failed(&self, error: &io::Error) -> String {
         let name = &self.output.name;
         if error.kind() == io::ErrorKind::BrokenPipe {
-            format!("the reader of {name} closed it; the session is stopped")
+            format!("the reader closed {name}; stopping the session")
         } else {
             format!("cannot write {name}: {error}")
         }
     }
 
-    /// Ends the session, whatever came before: the one place where the process is left as it was. Ctrl-C ends the
-    /// waiting.
+    /// Closes the session after success and failure alike: this is the only place that restores the state of the
+    /// process. Ctrl-C ends the wait.
     pub(super) async fn end(&mut self, client: &Client, signals: &mut Signals, in_order: bool) {
         self.progress.end();
         let ending = async {
             if in_order {
-                // A process that exits while the session stops does not respond any more; its stream shows how it ended.
+                // A process that exits while the session stops no longer responds; its stream shows how it ended.
                 let _stopped = self.session.stopped().await;
             } else {
                 let _drained = tokio::time::timeout(END_WITHIN, self.session.drain(|_| ())).await;
             }
-            // What the session asked for may go on being made for as long as another one is open, such as a daemon's.
-            // A process that has exited does not answer, and needs no healing.
+            // Events that the session requested can continue as long as another session is open, such as a daemon's
+            // session. A process that has exited does not answer and needs no reset.
             let _gone = client.recompute_levels(HEAL_WITHIN).await;
         };
         tokio::select! {

@@ -9,7 +9,7 @@ use report::rules::{self, ShowRecord};
 use rule_language::load::{SourceFile, shipped, shipped_tests};
 use rule_language::page::catalogue;
 
-/// Shows one rule; `false`: there is none of that id, or the files are invalid.
+/// Shows one rule. Returns `false` if no rule has this id, or if the files are invalid.
 pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::read(&args.rules.files, args.rules.with_shipped).valid() else {
         return Ok(false);
@@ -41,7 +41,7 @@ pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The test files in the directories of rule files. What cannot be read names no tests.
+/// Returns the test files in the directories of rule files. Unreadable test files are skipped.
 fn tests_beside(paths: &[PathBuf]) -> Vec<SourceFile> {
     let mut found = Vec::new();
     for path in paths {

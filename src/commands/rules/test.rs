@@ -17,10 +17,10 @@ use rule_language::load::{Level, Problem, SourceFile, load};
 use rule_language::test_file::document::Test;
 use rule_language::test_file::{TestFile, run as run_test};
 
-/// Suffix of the names of test files.
+/// Suffix of test file names.
 const ENDING: &str = ".test.yaml";
 
-/// `kind: "rules_test"`: one test.
+/// The record of one test, `kind: "rules_test"`.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "rules_test")]
 struct TestRecord<'a> {
@@ -40,7 +40,7 @@ struct Tally {
     problems: u64,
 }
 
-/// Runs the tests of rule files. `false`: a test failed or could not be run, or there were no tests.
+/// Runs the tests of rule files. Returns `false` if a test failed or could not be run, or if there are no tests.
 pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
     let mut output = Output::stdout(args.format);
     let mut tally = Tally::default();
@@ -65,7 +65,7 @@ pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
     Ok(tally.failed == 0 && tally.problems == 0)
 }
 
-/// The given files, and the test files in the given directories.
+/// Returns the given files, and the test files in the given directories.
 fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
@@ -151,7 +151,7 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
     Ok(())
 }
 
-/// Reports problems with the results, on standard output: they are part of the result.
+/// Reports problems along with the results on standard output, because they are part of the result.
 fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> anyhow::Result<()> {
     for problem in problems {
         if problem.severity == Level::Error {
@@ -165,7 +165,7 @@ fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> any
     Ok(())
 }
 
-/// The rule files of a test file, as one set.
+/// Loads the rule files of a test file as one set.
 fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>> {
     let paths: Vec<PathBuf> = file.document.rule_files.iter().map(|name| folder.join(name)).collect();
     let sources: Vec<SourceFile> = rule_files::read(&paths)?;
@@ -173,7 +173,7 @@ fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>
     Ok(Arc::new(loaded.rules))
 }
 
-/// The process of a test's recording, its sync time and how long it was observed.
+/// Returns the process of a test's recording, its sync time and the observed duration.
 fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i64)>, String> {
     let Some(name) = &test.recording else {
         return Ok(None);
@@ -195,7 +195,7 @@ fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i6
         .filter(|(subject, _)| wanted(subject.pid));
     match (found.next(), found.next()) {
         (Some((_, history)), None) => Ok(Some((history, start, recording.observed_ns))),
-        (None, _) => Err(format!("{name} has no such process")),
+        (None, _) => Err(format!("{name} has no matching process")),
         (Some(_), Some(_)) => Err(format!("{name} has several processes; select one with `pid`")),
     }
 }

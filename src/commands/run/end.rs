@@ -1,5 +1,5 @@
-//! The end of the process in any case: some time after a signal, whatever hangs, and with its standard input, where
-//! that is asked for. Threads of their own, which wait for nothing else.
+//! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and together with its
+//! standard input on request. Dedicated threads do this; they wait for no other part.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use rustix::process::{getpid, kill_process};
 use crate::commands::executor;
 use crate::daemon::Signals;
 
-/// How long the daemon may take to end after a signal, whatever hangs: its own deadlines sum up to less.
+/// Maximum time for the daemon to end after a signal, even if a part hangs. The sum of the timeouts inside the daemon
+/// is smaller.
 const END_WITHIN: Duration = Duration::from_secs(15);
-/// The same after a second signal.
+/// Maximum time after a second signal.
 const END_NOW_WITHIN: Duration = Duration::from_secs(1);
 
-/// Stack of the thread that waits for the signals.
+/// Stack size of the thread that waits for signals.
 const END_STACK: usize = 128 << 10;
 
-/// Ends the process [`END_WITHIN`] of SIGTERM or SIGINT, also when the executor hangs. On a thread of its own, which
-/// waits for nothing else.
+/// Terminates the process [`END_WITHIN`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated
+/// thread.
 pub(super) fn end_at_last() -> anyhow::Result<()> {
     let runtime = executor()?;
     let context = runtime.enter();
@@ -26,7 +27,7 @@ pub(super) fn end_at_last() -> anyhow::Result<()> {
     drop(context);
     let ending = async move {
         signals.ended().await;
-        // A second one ends it at once.
+        // A second signal ends the process at once.
         let _second = tokio::time::timeout(END_WITHIN - END_NOW_WITHIN, signals.ended()).await;
         tokio::time::sleep(END_NOW_WITHIN).await;
         std::process::exit(1);
@@ -36,15 +37,15 @@ pub(super) fn end_at_last() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the process, as SIGTERM does, when its standard input ends.
+/// Terminates the process as if by SIGTERM when its standard input ends.
 pub(super) fn end_with_stdin() -> anyhow::Result<()> {
     let thread = std::thread::Builder::new()
         .name("stdin".to_owned())
         .stack_size(END_STACK);
     let reads = || {
-        // An error is an end, too.
+        // An error counts as the end.
         let _bytes = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        // It cannot fail for the process itself.
+        // A signal to the own process cannot fail.
         let _sent = kill_process(getpid(), rustix::process::Signal::TERM);
     };
     thread.spawn(reads).context("cannot start")?;

@@ -1,5 +1,5 @@
-//! A daemon of `gcwatch top`'s own, where none listens on this host: `gcwatch run` as a child that exports nothing,
-//! notifies nobody and ends when top does, however top ends.
+//! The private daemon of `gcwatch top`, for hosts without a running daemon: a child process `gcwatch run` that exports
+//! no data, sends no notifications, and ends with top, however top ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,26 +9,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 
-/// How long it may take until it listens.
+/// Timeout for the daemon to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(15);
-/// How long it may take to end its sessions.
+/// Timeout for the daemon to end its sessions.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// What its log says when it listens, before its address.
+/// Text before the address in the log line that reports the listener.
 const LISTENS: &str = "listening at ";
 
-/// The flag by which a daemon ends when its standard input does.
+/// The flag that makes a daemon exit when its standard input ends.
 pub(crate) const WITH_STDIN: &str = "--end-with-stdin";
 
-/// The daemon. Dropped, it ends.
+/// The private daemon. It ends when this value is dropped.
 pub(super) struct OwnDaemon {
     child: Child,
-    /// Open as long as it is wanted. The kernel closes it also when this process is killed.
+    /// Standard input of the daemon, open as long as the daemon is needed. The kernel closes it even if this process is
+    /// killed.
     wanted: Option<ChildStdin>,
     pub(super) address: String,
 }
 
 impl OwnDaemon {
-    /// Starts it, and waits until it listens. Where it ends, the error has the last line of its log.
+    /// Starts the daemon and waits until it listens. If the daemon exits, the error contains the last line of its log.
     pub(super) fn start() -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
@@ -43,7 +44,7 @@ impl OwnDaemon {
             "info",
         ]);
         command.args(["--no-traces", "--no-metrics", "--no-logs"]);
-        // What configures the host's daemon is not for this one: it would notify and keep as that one does.
+        // The settings of the host's daemon do not apply to this daemon, or it would notify and store like that daemon.
         let configures =
             |name: &str| name.starts_with("GCWATCH_") || name.starts_with("OTEL_") || name == "STATE_DIRECTORY";
         for (name, _) in std::env::vars_os() {
@@ -55,7 +56,7 @@ impl OwnDaemon {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start a daemon of its own")?;
+        let mut child = command.spawn().context("cannot start a private daemon")?;
         let (wanted, log) = (child.stdin.take(), child.stderr.take());
         let mut daemon = Self {
             child,
@@ -63,7 +64,7 @@ impl OwnDaemon {
             address: String::new(),
         };
         let (says, said) = channel();
-        // It reads to the end, as the daemon would drop lines else. It ends with the daemon.
+        // The thread reads to the end, because the daemon would drop lines otherwise. It ends with the daemon.
         std::thread::spawn(move || {
             for line in BufReader::new(log?).split(b'\n') {
                 let _nobody_waits_any_more = says.send(String::from_utf8_lossy(&line.ok()?).into_owned());
@@ -75,7 +76,7 @@ impl OwnDaemon {
     }
 }
 
-/// The address that its log names.
+/// Returns the address from the log.
 fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
     let mut last = String::new();
     loop {
@@ -84,8 +85,8 @@ fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
                 Some((address, _)) => return Ok(address.to_owned()),
                 None => last = line,
             },
-            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("a daemon of its own has ended: {last}")),
-            Err(RecvTimeoutError::Timeout) => return Err(anyhow!("a daemon of its own does not listen: {last}")),
+            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the private daemon has exited: {last}")),
+            Err(RecvTimeoutError::Timeout) => return Err(anyhow!("the private daemon does not listen: {last}")),
         }
     }
 }
@@ -109,10 +110,10 @@ impl Drop for OwnDaemon {
 mod tests {
     use super::*;
 
-    /// Scenario: lines of a log with the address; a log that ends without it.
-    /// Guarantee: the address, without what follows; the last line as the reason.
+    /// Scenario: one log has a line with the address; another ends without it.
+    /// Guarantee: the address is returned without the text that follows it; otherwise the error contains the last line.
     #[test]
-    fn the_address_is_read_from_the_log() {
+    fn address_is_read_from_log() {
         let (says, said) = channel();
         for line in [
             "2026-01-02T03:04:05Z  INFO gcwatch 0.1.0",
@@ -125,6 +126,6 @@ mod tests {
         says.send("ERROR no rights".to_owned()).unwrap();
         drop(says);
         let error = address(&said, later).unwrap_err().to_string();
-        assert_eq!(error, "a daemon of its own has ended: ERROR no rights");
+        assert_eq!(error, "the private daemon has exited: ERROR no rights");
     }
 }

@@ -1,5 +1,5 @@
-//! Runs that have a burst, on disk while it goes on: a run during whose burst gcwatch died gets none again. Whatever
-//! it was in its stream would be there the next time, too.
+//! Marks runs on disk while they have a burst. A run during whose burst gcwatch died gets no further burst, because the
+//! next stream could contain whatever caused the crash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use crate::daemon::state::boot_id;
 use base::run_key::RunKey;
 use processes::files;
 
-/// Its name in the state directory.
+/// File name in the state directory.
 const NAME: &str = "bursts.json";
-/// The largest file that is read.
+/// Maximum size of the file, in bytes.
 const MOST_BYTES: u64 = 64 << 10;
-/// Most runs that are remembered, the newest.
+/// Maximum number of runs that are remembered; the newest are kept.
 const MOST_RUNS: usize = 64;
 
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
-    /// Pids and start times are those of this boot.
+    /// Boot for which the pids and start times are valid.
     boot_id: Option<String>,
-    /// Pid and start time of each.
+    /// Pid and start time of each run.
     runs: Vec<(u32, u64)>,
 }
 
-/// The marks of a state directory.
+/// The burst marks of a state directory.
 #[derive(Debug)]
 pub(crate) struct BurstMarks {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct BurstMarks {
 }
 
 impl BurstMarks {
-    /// What the daemons before left; blocking. A file that cannot be read has none.
+    /// Reads the marks that earlier daemons left. Blocks the calling thread. An unreadable file counts as empty.
     pub(crate) fn read(directory: &Path) -> Self {
         let path = directory.join(NAME);
         let boot_id = boot_id();
@@ -55,17 +55,18 @@ impl BurstMarks {
         }
     }
 
-    /// Whether gcwatch died during a burst of this run.
+    /// Returns whether gcwatch died during a burst of this run.
     pub(crate) fn has(&self, run: RunKey) -> bool {
         self.left.contains(&run)
     }
 
-    /// A burst of the run begins; blocking.
+    /// Marks the start of a burst. Blocks the calling thread.
     pub(crate) fn begin(&self, run: RunKey) -> io::Result<()> {
         self.write(Some(run))
     }
 
-    /// It is over; blocking. Where that cannot be written, the run counts as one during whose burst gcwatch died.
+    /// Removes the mark after a burst. Blocks the calling thread. If the file cannot be written, the run counts as one
+    /// during whose burst gcwatch died.
     pub(crate) fn end(&self) -> io::Result<()> {
         self.write(None)
     }
@@ -85,11 +86,11 @@ impl BurstMarks {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst that ends in order; one of another run during which gcwatch dies, twice; a hundred more; another
-    /// boot; a file of nonsense.
-    /// Guarantee: those during which it died are known to the daemons after, the newest ones, in this boot alone.
+    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs. A hundred more runs
+    /// follow, the machine reboots, and finally the file contains nonsense.
+    /// Guarantee: later daemons know the newest runs during whose bursts gcwatch died, only within the same boot.
     #[test]
-    fn a_run_during_whose_burst_gcwatch_died_is_known() {
+    fn run_of_interrupted_burst_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
         let marks = || BurstMarks::read(folder.path());
         let run = |pid| RunKey { pid, start_time: 5 };

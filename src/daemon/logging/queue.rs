@@ -1,8 +1,8 @@
-//! Log lines on their way to standard error: a bounded queue and one thread that writes.
+//! Log lines on their way to standard error: a bounded queue, and one thread that writes them.
 //!
-//! Whoever reads standard error may stop (a pipe of a supervisor that hangs, a terminal that is held): then the write
-//! waits, and with it only this thread. What does not fit is dropped and counted; once lines are read again, one line
-//! says how many were lost.
+//! The reader of standard error can stop reading (the pipe of a supervisor that hangs, a paused terminal). The write
+//! then blocks, but only this thread waits for it. Lines that do not fit are dropped and counted. Once lines are read
+//! again, one line reports the number of lost lines.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use tracing::warn;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most bytes that wait, and most lines.
+/// Maximum number of bytes and of lines in the queue.
 const MOST_BYTES: usize = 256 << 10;
 const MOST_LINES: usize = 2048;
 
-/// The queue. Cheap to clone; giving it a line never waits for the reader.
+/// The queue. It is cheap to clone, and adding a line never waits for the reader.
 #[derive(Debug, Clone, Default)]
 pub struct LogQueue {
     shared: Arc<Shared>,
@@ -36,9 +36,9 @@ struct Shared {
 struct Lines {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
-    /// A line is being written.
+    /// Whether a line is being written.
     writing: bool,
-    /// Dropped lines that no line has reported.
+    /// Number of dropped lines that no line has reported yet.
     unreported: u64,
 }
 
@@ -47,9 +47,9 @@ impl LogQueue {
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started, or standard error is closed.
+    /// The thread cannot be started, or standard error is closed.
     pub fn to_stderr() -> io::Result<Self> {
-        // A descriptor of its own: the lock of the standard library's would be held for as long as a write waits.
+        // Uses a separate descriptor, because the lock of the standard library would be held while a write blocks.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         Self::to(stderr)
     }
@@ -62,12 +62,12 @@ impl LogQueue {
         Ok(queue)
     }
 
-    /// Lines that were dropped so far.
+    /// Returns the number of lines dropped so far.
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until every line is written, for `within` at most. True when they are.
+    /// Waits until every line is written, at most `within`. Returns whether all lines are written.
     pub fn flush(&self, within: Duration) -> bool {
         let state = self.shared.state();
         let waited = self
@@ -79,7 +79,7 @@ impl LogQueue {
 }
 
 impl Shared {
-    /// The state is whole at every unlock.
+    /// The state is consistent whenever the lock is free, so a poisoned lock is safe to use.
     fn state(&self) -> MutexGuard<'_, Lines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +97,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Until the process ends. A write that fails loses its line: nobody is left to report it to.
+    /// Writes lines until the process ends. A failed write loses its line, because there is no other place to report
+    /// it.
     fn write_to(&self, mut output: impl Write) {
         let mut state = self.state();
         loop {
@@ -111,7 +112,7 @@ impl Shared {
             drop(state);
             let _lost = output.write_all(&line);
             state = self.state();
-            // Lines are read again. What this says takes its place in the queue like any other.
+            // Lines are read again. The message about lost lines enters the queue like any other line.
             let unreported = std::mem::take(&mut state.unreported);
             if unreported > 0 {
                 drop(state);
@@ -129,7 +130,7 @@ impl Shared {
     }
 }
 
-/// One line; the formatter writes each in one piece.
+/// One log line. The formatter writes each line in one piece.
 #[derive(Debug)]
 pub struct Line<'a>(&'a Shared);
 
@@ -161,11 +162,11 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Scenario: a reader that reads nothing while more lines come than fit; then it reads, and the daemon ends.
-    /// Guarantee: giving lines goes on; those that fit arrive whole and in order, every other one is counted, and the
-    /// flush ends in time in both cases.
+    /// Scenario: a reader does not read while more lines arrive than fit; then it reads, and the daemon ends.
+    /// Guarantee: adding lines does not block; the lines that fit arrive complete and in order, all other lines are
+    /// counted, and the flush returns in time in both cases.
     #[test]
-    fn a_reader_that_stops_holds_nobody() {
+    fn stopped_reader_blocks_no_writer() {
         let (reader, output) = UnixStream::pair().unwrap();
         let queue = LogQueue::to(output).unwrap();
         let line = |number: usize| format!("{number} {}\n", "x".repeat(1000));
@@ -190,13 +191,13 @@ mod tests {
         assert_eq!(queue.shared.state().bytes, 0);
     }
 
-    /// Scenario: lines were dropped; then they are read again.
-    /// Guarantee: one line says how many, once, through the same log.
+    /// Scenario: lines were dropped; then lines are read again.
+    /// Guarantee: one line reports the number of lost lines, once, through the same log.
     #[test]
-    fn what_was_dropped_is_said() {
+    fn dropped_lines_are_reported() {
         let (reader, output) = UnixStream::pair().unwrap();
-        // A subscriber of another test, which comes or goes just then, could leave the event disabled for all (tracing
-        // caches that): with one of the process, which drops everything, it cannot.
+        // A subscriber of another test that starts or ends at this moment could leave the event disabled for all
+        // (tracing caches this). A global subscriber that drops everything prevents that.
         let sink = tracing_subscriber::fmt().with_writer(io::sink).finish();
         let _set_already = tracing::subscriber::set_global_default(sink);
         let queue = LogQueue::default();
@@ -205,7 +206,7 @@ mod tests {
             .with_writer(queue.clone())
             .with_ansi(false)
             .finish();
-        // Nobody writes yet, so one line fits and every other one is dropped.
+        // No thread writes yet, so one line fits and all others are dropped.
         let long = "y".repeat(MOST_BYTES / 2);
         for _ in 0..8 {
             queue.make_writer().write_all(format!("{long}\n").as_bytes()).unwrap();

@@ -1,4 +1,5 @@
-//! The records of a collection: of `/api/v1/gcs`, a line of a process's page, and that of its own page.
+//! The records of a collection: for `/api/v1/gcs`, for a line on the page of a process, and for the collection's own
+//! page.
 
 use std::cmp::Reverse;
 
@@ -12,11 +13,11 @@ use api::view::{CollectionLine, CollectionRecord, Neighbour, NoCollection};
 use run::Run;
 use run::history::{Mark, Remembered};
 
-/// One collection of a run.
+/// Returns the record of one collection of a run.
 ///
 /// # Errors
 ///
-/// When it is not known.
+/// The collection is unknown.
 pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCollection> {
     let (history, pid) = (&run.history, run.key().pid);
     let mut marks: Vec<Mark> = history.marks().collect();
@@ -56,7 +57,7 @@ pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCo
     })
 }
 
-/// The newest of those that a run remembers, at most `limit`, the newest first.
+/// Returns the records of the most recent kept collections, at most `limit`, newest first.
 pub(crate) fn newest(
     recent: Vec<Remembered>,
     limit: usize,
@@ -75,7 +76,7 @@ pub(crate) fn newest(
     each.filter_map(move |(collection, base)| record(&collection, base.unix(wall), subject(pid, &collection), ns_pid))
 }
 
-/// The record of a collection that is kept in full.
+/// Returns the record of a collection that is kept in full.
 fn record_of(kept: &Remembered, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
     record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
@@ -88,7 +89,7 @@ fn subject(pid: u32, collection: &Collection) -> Subject {
     }
 }
 
-/// The record of `kind: "gc"`, without ids of requests.
+/// Returns the record of `kind: "gc"`, without request ids.
 pub(crate) fn record(
     collection: &Collection,
     base: UnixBase,
@@ -99,7 +100,7 @@ pub(crate) fn record(
     let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
     if let Some(fields) = record.as_object_mut() {
         fields.insert("ns_pid".to_owned(), json!(ns_pid));
-        // Ids of requests are for who logs in; they are in spans, links and exemplars over OTLP.
+        // Request ids are only for authenticated viewers; they are in spans, links and exemplars over OTLP.
         if let Some(worst) = fields.get_mut("worst_request").and_then(|worst| worst.as_object_mut()) {
             worst.retain(|name, _| name == "lost_ns");
         }
@@ -107,12 +108,12 @@ pub(crate) fn record(
     Some(record)
 }
 
-/// A collection that is kept in full as a line.
+/// Returns the line of a collection that is kept in full.
 pub(crate) fn line_of(kept: &Remembered, wall: Wall) -> CollectionLine {
     line(&kept.collection.unpack(), kept.base.unix(wall))
 }
 
-/// A collection as a line.
+/// Returns the line of a collection.
 pub(crate) fn line(collection: &Collection, base: UnixBase) -> CollectionLine {
     let gc_type = if collection.became_blocking {
         Some("blocking".to_owned())

@@ -1,16 +1,16 @@
-//! Columns of the history of a run: what happened in each place of time, and its collections.
+//! Columns of the history of a run: the values of each bucket, and its collections.
 
 use api::gc::type_name;
 use api::view::{HistoryColumns, PauseColumns};
 use base::time::Wall;
 use run::history::{BUCKET_NS, Bucket, Mark, Pauses};
 
-/// When the place of that index begins, Unix milliseconds.
+/// Returns the start of the bucket with the given index, in Unix milliseconds.
 pub(crate) fn start_ms(index: u64) -> u64 {
     index.saturating_mul(BUCKET_NS) / 1_000_000
 }
 
-/// Buckets, each of `times` ten seconds; `span`: how far back they may go, in ten seconds.
+/// Converts buckets of `times` × 10 s to columns. `span` is the length of the history, in units of 10 s.
 pub(crate) fn columns(buckets: Vec<Bucket>, times: u64, span: u64, attached_ms: Option<u64>) -> HistoryColumns {
     let ms = |count: u64| count.saturating_mul(BUCKET_NS / 1_000_000);
     let mut columns = HistoryColumns {
@@ -25,7 +25,7 @@ pub(crate) fn columns(buckets: Vec<Bucket>, times: u64, span: u64, attached_ms: 
     columns
 }
 
-/// Adds a place that begins then.
+/// Adds a bucket that starts at `start_ms`.
 pub(crate) fn add(columns: &mut HistoryColumns, bucket: &Bucket, start_ms: u64) {
     let mut pauses = Pauses::default();
     pauses.add(bucket);
@@ -55,7 +55,7 @@ pub(crate) fn add(columns: &mut HistoryColumns, bucket: &Bucket, start_ms: u64) 
     columns.lossy.push(bucket.lossy);
 }
 
-/// The collections that are known.
+/// Converts the known collections to columns.
 pub(crate) fn pauses(marks: impl Iterator<Item = Mark>, wall: Wall) -> PauseColumns {
     let mut columns = PauseColumns::default();
     marks.for_each(|mark| add_mark(&mut columns, &mark, wall));

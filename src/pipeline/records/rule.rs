@@ -18,15 +18,15 @@ use gc_telemetry::value::text;
 use processes::one_name;
 use run::{RuleCounts, Run};
 
-/// Limit of processes that are listed of a rule on which it nearly fires; all are counted.
+/// Maximum number of listed processes in which a rule is about to fire. All such processes are counted.
 const MOST_NEAR: usize = 100;
 
-/// How many runs are in each state, and those in which the rule fires.
+/// Number of runs per state, and the runs in which the rule fires or is about to fire.
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
 
 pub(crate) type States = BTreeMap<Arc<str>, OverRuns>;
 
-/// Every rule, in the order of the files.
+/// Returns the views of all rules, in the order of the files.
 pub(crate) fn views(set: &RuleSet, counts: &BTreeMap<Arc<str>, RuleCounts>, mut states: States) -> Vec<RuleView> {
     let view = |rule: &Arc<Rule>| {
         let counts = counts.get(&rule.id).cloned().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(crate) fn views(set: &RuleSet, counts: &BTreeMap<Arc<str>, RuleCounts>, mut 
     set.rules.iter().map(view).collect()
 }
 
-/// The rules of a run.
+/// Adds the rule states of a run.
 pub(crate) fn add_run(states: &mut States, run: &Run) {
     let (process, resource) = (&run.identity.who().name, run.identity.resource());
     let of_processes = run.rules.iter().flat_map(|rules| rules.states());
@@ -69,7 +69,7 @@ pub(crate) fn add_run(states: &mut States, run: &Run) {
     }
 }
 
-/// One more that is in a state.
+/// Counts one subject that is in a state.
 pub(crate) fn add(states: &mut States, rule: &Rule, state: &RuleState, at: impl FnOnce() -> FiringView) {
     let (by_state, firing, near) = states.entry(Arc::clone(&rule.id)).or_default();
     *by_state.entry(state.state.name()).or_default() += 1;
@@ -83,7 +83,7 @@ pub(crate) fn add(states: &mut States, rule: &Rule, state: &RuleState, at: impl 
     }
 }
 
-/// Where a rule is in a state.
+/// Describes a process in which a rule is in a state.
 pub(crate) fn firing(pid: u32, process: &str, resource: &Origin, since: Option<String>) -> FiringView {
     FiringView {
         pid,
@@ -102,7 +102,7 @@ fn param(param: &Param) -> ParamView {
     }
 }
 
-/// The alerts of a run that fire, each with when it began to.
+/// Returns the firing alerts of a run, each with the time at which it started to fire.
 pub(crate) fn alerts(run: &Run) -> Vec<(Moment, AlertView)> {
     let Some(rules) = &run.rules else { return Vec::new() };
     let (process, resource) = (&run.identity.who().name, run.identity.resource());
@@ -115,7 +115,7 @@ pub(crate) fn alerts(run: &Run) -> Vec<(Moment, AlertView)> {
     rules.alerts().into_iter().map(of_run).collect()
 }
 
-/// The record of an alert that fires.
+/// Returns the record of a firing alert.
 pub(crate) fn alert_view(
     alert: &Alert,
     group: Option<&str>,
@@ -136,7 +136,7 @@ pub(crate) fn alert_view(
     }
 }
 
-/// The open incidents of a run.
+/// Returns the open incidents of a run.
 pub(crate) fn incidents(run: &Run, wall: Wall) -> Vec<IncidentRecord> {
     let Some(rules) = &run.rules else { return Vec::new() };
     let subject = subject(run.key(), &run.identity.who().name, run.identity.resource());

@@ -1,4 +1,4 @@
-//! Runs as records of `/api/v1/targets`. Their names are a contract.
+//! Converts runs to records of `/api/v1/targets`. Their field names are a contract.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -27,12 +27,12 @@ fn target(identity: &Identity, resource: &[KeyValue], state: &RunState, since: O
     }
 }
 
-/// That of a process from which nothing is read.
+/// Returns the record of a process that is not read.
 pub(crate) fn target_of_noted(Noted { identity, state, since }: &Noted, wall: Wall) -> TargetView {
     target(identity, &identity.resource, state, wall.rfc3339(*since))
 }
 
-/// That of a run.
+/// Returns the record of a run.
 pub(crate) fn target_of(run: &Run) -> TargetView {
     let (session, history) = (&run.session, &run.history);
     let progress = session.progress();
@@ -59,7 +59,7 @@ pub(crate) fn target_of(run: &Run) -> TargetView {
     }
 }
 
-/// The attributes of a resource.
+/// Converts the attributes of a resource to JSON.
 pub(crate) fn attributes(resource: &[KeyValue]) -> serde_json::Map<String, serde_json::Value> {
     let each = resource.iter();
     each.map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))

@@ -1,4 +1,4 @@
-//! The living processes of each service, and its last deaths. Pure.
+//! The living processes and the recent deaths of each service. Pure.
 
 mod living;
 mod members;
@@ -23,30 +23,30 @@ use processes::surroundings::Ended;
 use run::Run;
 use run::settings::Clock;
 
-/// Limit of services that are remembered.
+/// Maximum number of services that are remembered.
 pub(crate) const MAX_SERVICES: usize = 1024;
 
-/// Limit of deaths that are remembered of a service: the oldest gives way.
+/// Maximum number of deaths remembered per service. The oldest death is dropped first.
 pub(crate) const MAX_DEATHS: usize = 32;
 
-/// How long a death is remembered: as long as the incident of a dead process may last.
+/// Time for which a death is remembered: the maximum duration of an incident of a dead process.
 pub(crate) const KEPT_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// So long before its end an alert on memory is part of it.
+/// An alert on memory that fired at most this long before a death is part of it.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
 
 /// All services of the host.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceBook {
     services: BTreeMap<ServiceKey, Service>,
-    /// The service of each process that lives, with the resource that it was found by.
+    /// The service of each living process, with the resource from which it was determined.
     of_run: BTreeMap<RunKey, (ServiceKey, Arc<Origin>)>,
-    /// Processes that belong to none because of the limit.
+    /// Number of processes without a service because of the limit.
     pub(crate) left_out: u64,
 }
 
 impl ServiceBook {
-    /// A run is among the living of its service, once it was attached to.
+    /// Adds a run to the living processes of its service, once the run has been attached.
     pub(crate) fn enter(&mut self, run: &Run) {
         let resource = run.identity.resource();
         let Some(attached) = run.session.first_attach else {
@@ -65,7 +65,8 @@ impl ServiceBook {
         self.belongs(run.key(), key, who, began.unwrap_or(attached));
     }
 
-    /// A process is read, or more is known of who it is: it may belong to another service than before.
+    /// Assigns a process to a service when it is first read, or when more of its identity is known. The service can
+    /// differ from the previous one.
     pub(crate) fn belongs(
         &mut self,
         run: RunKey,
@@ -102,7 +103,7 @@ impl ServiceBook {
         self.of_run.insert(run, (key, Arc::clone(resource)));
     }
 
-    /// Nothing more is known of who it is than by this resource.
+    /// Returns whether the service of a process was determined from this resource.
     pub(crate) fn is_current(&self, run: RunKey, resource: &Arc<Origin>) -> bool {
         self.of_run
             .get(&run)
@@ -114,7 +115,7 @@ impl ServiceBook {
         self.services.get_mut(key)?.living.get_mut(&run)
     }
 
-    /// Alerts of a process began or ended.
+    /// Records alerts of a process that started or ended.
     pub(crate) fn notices(&mut self, notices: &[Notice], now: Moment) {
         for notice in notices {
             if let Some(living) = self.living(notice.run) {
@@ -123,7 +124,7 @@ impl ServiceBook {
         }
     }
 
-    /// Incidents of a process became more severe, and so did alerts that fire.
+    /// Records incidents of a process that became more severe, along with their firing alerts.
     pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now: Moment) {
         for notice in notices
             .iter()
@@ -168,7 +169,7 @@ impl ServiceBook {
         });
     }
 
-    /// The kill counts of the groups that a dead process was in say whether it was killed for memory.
+    /// Records whether a dead process was killed for memory, from the kill counts of its control groups.
     pub(crate) fn oom_killed(&mut self, run: RunKey, killed: bool) {
         let mut deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         if let Some(death) = deaths.find(|death| death.run == run)
@@ -178,15 +179,15 @@ impl ServiceBook {
         }
     }
 
-    /// The dead processes of which it is not known whether they were killed for memory.
+    /// Returns the dead processes for which an OOM kill is neither confirmed nor excluded.
     pub(crate) fn unexplained(&self) -> Vec<RunKey> {
         let deaths = self.services.values().flat_map(|service| &service.deaths);
         let unexplained = deaths.filter(|death| death.oom_killed.is_none());
         unexplained.map(|death| death.run).collect()
     }
 
-    /// The dead of which it became known that they were killed for memory, or ended while it was out, with the names of
-    /// their processes: each once.
+    /// Returns the processes that are newly known to have been killed for memory, or to have ended while their memory
+    /// was exhausted, with their names. Each process is returned once.
     pub(crate) fn take_deaths_of_memory(&mut self) -> Vec<(Arc<str>, RunKey, Moment)> {
         let mut taken = Vec::new();
         for service in self.services.values_mut() {
@@ -200,7 +201,7 @@ impl ServiceBook {
         taken
     }
 
-    /// Asks an orchestrator of deaths of which it has said nothing yet.
+    /// Queries an orchestrator about deaths that it has not explained yet.
     pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<Ended>) {
         let deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         for death in deaths.filter(|death| death.failed.is_none()) {
@@ -210,7 +211,7 @@ impl ServiceBook {
         }
     }
 
-    /// Forgets what is old.
+    /// Removes old deaths and empty services.
     pub(crate) fn forget(&mut self, now: Moment) {
         for service in self.services.values_mut() {
             let old = |death: &Death| now.since(death.at) > KEPT_NS;
@@ -230,19 +231,20 @@ impl ServiceBook {
         self.services.get(key)
     }
 
-    /// How many processes live of the services with this name: their `service.name`, or the name of their processes.
+    /// Returns the number of living processes of services with this name, which is their `service.name` or the name of
+    /// their processes.
     pub(crate) fn processes_of(&self, name: &str) -> u64 {
         let services = self.services.values().filter(|service| service.is_named(name));
         services.map(|service| service.living.len() as u64).sum()
     }
 
-    /// How a run ended; `None`: it lives, or that was long ago.
+    /// Returns how a run ended, or `None` if the run is alive or its end is no longer remembered.
     pub(crate) fn death(&self, run: RunKey) -> Option<&Death> {
         let mut deaths = self.services.values().flat_map(|service| &service.deaths);
         deaths.find(|death| death.run == run)
     }
 
-    /// Since when a process lives that came in the place of a dead one, and is well.
+    /// Returns the time since which a successor of a dead process has been healthy.
     pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<Moment> {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;

@@ -1,10 +1,10 @@
-//! The rules `on: service` and `on: watcher`: an engine for each service of which there is something to judge, and one
-//! for gcwatch itself.
+//! Evaluates the rules `on: service` and `on: watcher`: one engine for each service that needs evaluation, and one for
+//! gcwatch itself.
 //!
-//! A service with one process and without a death in ten minutes has no engine: nothing that a rule could say of it is
-//! not said of its process. Hundreds of services cost nothing so. Where a rule has windows, each service has one, so
-//! that they begin with it. A service that a rule expects (`expect`) has an engine of its own, with and without
-//! processes, and where a rule divides services (`by`), each of their versions has one.
+//! A service with one process and without a death in the last ten minutes has no engine, because its rules could only
+//! repeat the alerts of its process. Hundreds of such services therefore cost nothing. If a rule has windows, each
+//! service has an engine, so that the windows start with the service. A service that a rule expects (`expect`) has a
+//! separate engine, with or without processes. If a rule divides services (`by`), each of their versions has an engine.
 
 mod subject;
 mod watcher;
@@ -29,7 +29,7 @@ use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use processes::service::ServiceKey;
 
-/// An alert, whose it is, and its rule's group.
+/// An alert with its subject and the group of its rule.
 pub(crate) type AlertOf<'a> = (&'a SubjectIncidents, Arc<Alert>, Option<Arc<str>>);
 
 /// The rules of services and of gcwatch itself.
@@ -37,13 +37,13 @@ pub(crate) type AlertOf<'a> = (&'a SubjectIncidents, Arc<Alert>, Option<Arc<str>
 pub(crate) struct FleetRules {
     /// Services as a whole, and their versions.
     services: BTreeMap<(ServiceKey, Option<Arc<str>>), Subject>,
-    /// By the name that a rule expects.
+    /// Expected services, by the name in the rule.
     expected: BTreeMap<Arc<str>, Subject>,
     watcher: Option<Subject>,
 }
 
 impl FleetRules {
-    /// A second passed. `own`: gcwatch's own resource, where it is a daemon.
+    /// Evaluates all rules. Called once per second. `own` is gcwatch's own resource if it runs as a daemon.
     pub(crate) fn tick(
         &mut self,
         book: &ServiceBook,
@@ -92,7 +92,7 @@ impl FleetRules {
         changes
     }
 
-    /// Incidents of services name the recording of the process that died of its memory.
+    /// Adds to incidents of services the recording of the process that died because of its memory.
     pub(crate) fn name_recordings(&mut self, book: &ServiceBook, of_dead: impl Fn(RunKey) -> Option<Arc<str>>) {
         for ((key, _), subject) in &mut self.services {
             let dead = book.service(key).and_then(Service::last_death_of_memory);
@@ -100,7 +100,7 @@ impl FleetRules {
         }
     }
 
-    /// Judges the services that rules expect.
+    /// Evaluates the services that rules expect.
     fn expect(
         &mut self,
         book: &ServiceBook,
@@ -136,7 +136,7 @@ impl FleetRules {
         services.chain(&self.watcher)
     }
 
-    /// Continues the incidents of before gcwatch was restarted, of the subjects that there are again.
+    /// Resumes incidents from before a restart of gcwatch whose subjects exist again.
     pub(crate) fn resume(&mut self, resumed: &mut Resumed) {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         for subject in services.filter(|subject| subject.own.incidents.is_empty()) {
@@ -146,7 +146,7 @@ impl FleetRules {
         }
     }
 
-    /// Ends all incidents: nobody watches any more.
+    /// Closes all incidents because the processes are no longer monitored.
     pub(crate) fn unwatch(&mut self, now: Moment) -> Vec<Changes> {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         let subjects = services.chain(&mut self.watcher);
@@ -155,23 +155,23 @@ impl FleetRules {
             .collect()
     }
 
-    /// The incidents of each subject.
+    /// Returns the incidents of each subject.
     pub(crate) fn incidents(&self) -> impl Iterator<Item = &SubjectIncidents> {
         self.subjects().map(|subject| &subject.own)
     }
 
-    /// The state of each rule that is about services or gcwatch itself, of each of them.
+    /// Returns the state of each rule about services or gcwatch itself, per subject.
     pub(crate) fn states(&self) -> Vec<(&SubjectIncidents, &Arc<Rule>, RuleState)> {
         self.subjects().flat_map(Subject::states).collect()
     }
 
-    /// The alerts that fire, each with its rule's group.
+    /// Returns the firing alerts, each with the group of its rule.
     pub(crate) fn alerts(&self) -> Vec<AlertOf<'_>> {
         self.subjects().flat_map(Subject::alerts).collect()
     }
 }
 
-/// The rules about this that are evaluated.
+/// Returns the enabled rules with this `on`.
 fn about(on: On, rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
     let rules = rules.rules.iter();
     rules.filter(move |rule| rule.enabled && rule.on == on)
@@ -184,13 +184,13 @@ fn of_service(facts: ServiceFacts) -> StreamFacts {
     }
 }
 
-/// Whether there is something that is not said of a process already, or a rule looks back.
+/// Returns whether service rules can add to the rules of the processes, or whether a rule looks back in time.
 fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
     let looks_back = || about(On::Service, rules).any(|rule| !rule.windows.is_empty());
     facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())
 }
 
-/// What rules divide a service into; `None`: the service as a whole.
+/// Returns the divisions of a service that rules ask for. `None` stands for the service as a whole.
 fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
     let mut divisions = vec![None];
     if about(On::Service, rules).any(|rule| rule.by.is_some()) {

@@ -1,4 +1,4 @@
-//! Services by the lives and ends of their processes.
+//! Tests of services with processes that start and end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use processes::{Identity, Provenance};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
-/// When all of it begins.
+/// Start time of the scenarios.
 const BEGAN: Moment = Moment::from_ns(1_767_323_045_000_000_000);
 
 fn attribute(key: &str, value: &str) -> KeyValue {
@@ -46,7 +46,7 @@ fn identity(own_names: &[&str], container: ContainerIdentity, command: u64) -> I
     }
 }
 
-/// A host with the shipped rules, second by second.
+/// A host with the shipped rules that advances second by second.
 struct Host {
     book: ServiceBook,
     watcher: WatcherLog,
@@ -54,7 +54,7 @@ struct Host {
     own: (RunKey, Arc<Origin>),
     rules: Arc<RuleSet>,
     now: Moment,
-    /// `rule +` and `rule -` with the second, as they were notified.
+    /// Notified changes in order, each as `rule +` or `rule -`.
     said: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    /// The same with rules of its own beside the shipped ones.
+    /// Creates a host with the given rules in addition to the shipped rules.
     fn with(rules: &str) -> Self {
         let mut files = shipped();
         files.push(SourceFile {
@@ -115,7 +115,7 @@ impl Host {
 
     fn notice(&mut self, pid: u32, id: &str, ending: Option<Ending>) {
         let rule = self.rules.rule(id).unwrap();
-        // As severe as it can become.
+        // The highest severity that the rule can reach.
         let worst = rule.worse.last().map_or(rule.severity, |(severity, _)| *severity);
         let alert = Arc::new(Alert {
             peak: None,
@@ -149,7 +149,7 @@ impl Host {
         self.book.notices(&[notice], self.now);
     }
 
-    /// The summaries of the incidents that are open.
+    /// Returns the summaries of the open incidents.
     fn open(&self) -> Vec<String> {
         let records = self.judged.incidents().flat_map(|subject| subject.records(Wall::UNIX));
         records.map(|incident| incident.summary).collect()
@@ -180,12 +180,12 @@ impl Host {
 
 const FULL: &str = "memory.exhausted";
 
-/// Scenario: four processes of a service one after the other, each ends without its memory in order after half a
-/// minute; then one lives.
-/// Guarantee: the first end is a death in an emergency, the third makes one alert of a loop of it, which is over five
-/// minutes after the successor began. The dead runs have their ends and their successor.
+/// Scenario: four processes of a service run one after the other. Each ends after 30 s, not cleanly, while its memory
+/// is exhausted. A fifth process then stays alive.
+/// Guarantee: the first end is a death in an emergency; the third opens one alert about a restart loop, which ends five
+/// minutes after the successor started. The dead runs have their ends and their successor.
 #[test]
-fn a_crash_loop_is_one_alert() {
+fn crash_loop_is_one_alert() {
     let mut host = Host::new();
     for pid in 1..=4 {
         host.begins(pid, "shop");
@@ -206,7 +206,7 @@ fn a_crash_loop_is_one_alert() {
     host.passes(295);
     assert_eq!(host.said.len(), 2);
     assert_eq!(host.book.successor_well_since(run(1)), Some(since));
-    // It is kept for a minute, as every alert.
+    // Like every alert, it is kept for a minute.
     host.passes(70);
     assert_eq!(
         host.said[2..],
@@ -215,11 +215,11 @@ fn a_crash_loop_is_one_alert() {
     assert_eq!(host.judged.alerts().len(), 0);
 }
 
-/// Scenario: a rollout of eight processes that end in order, some with an emergency that was over or fired; a job that
-/// ends; a process that is killed without an emergency.
-/// Guarantee: nothing is said of any of it.
+/// Scenario: eight processes of a rollout end cleanly, some with a past or a current emergency; a job ends; a process
+/// is killed without an emergency.
+/// Guarantee: no alert is raised.
 #[test]
-fn ordinary_ends_say_nothing() {
+fn ordinary_ends_raise_no_alert() {
     let mut host = Host::new();
     for pid in 1..=8 {
         host.begins(pid, "shop");
@@ -244,12 +244,13 @@ fn ordinary_ends_say_nothing() {
     assert!(!host.book.death(run(12)).unwrap().is_in_emergency());
 }
 
-/// Scenario: processes of a pod end in an emergency and not in order, as a program that does not handle SIGTERM:
-/// Kubernetes says a moment later that one was asked to end (exit code 143), that another failed, and nothing of a
-/// third one.
-/// Guarantee: the first is ordinary, the others are deaths in an emergency, of which the third is waited for.
+/// Scenario: three processes of a pod end in an emergency and not cleanly, like a program that does not handle SIGTERM.
+/// Kubernetes reports shortly afterwards that the first was terminated (exit code 143) and that the second failed. It
+/// reports nothing about the third.
+/// Guarantee: the first end is ordinary; the others are deaths in an emergency, and gcwatch waits for the exit code of
+/// the third.
 #[test]
-fn the_exit_code_decides() {
+fn exit_code_decides_cause_of_death() {
     let death = |failed: Option<bool>| Death {
         run: run(1),
         at: BEGAN,
@@ -276,10 +277,10 @@ fn the_exit_code_decides() {
     assert!(known(Some(true), 0) && !known(None, 4) && known(None, 5));
 }
 
-/// Scenario: a rule on memory fires on a process, then the kernel kills it for memory.
-/// Guarantee: one death is one incident, the process's; of the service there is a note alone.
+/// Scenario: a rule on memory fires on a process, then the kernel kills the process for memory.
+/// Guarantee: one death is one incident, the incident of the process; for the service there is only a note.
 #[test]
-fn a_kill_that_was_foreseen_is_the_processs_own_incident() {
+fn announced_kill_is_only_an_incident_of_the_process() {
     let mut host = Host::new();
     host.begins(1, "one");
     host.passes(400);
@@ -292,11 +293,12 @@ fn a_kill_that_was_foreseen_is_the_processs_own_incident() {
     assert!(death.is_of_memory() && !death.is_sudden_oom_kill());
 }
 
-/// Scenario: a process is killed without a word; its groups say later that it was for memory. Of another one Kubernetes
-/// says so, of a third one that it failed.
-/// Guarantee: the first two are alerts of an OOM kill of their services, as soon as it is known; the third is none.
+/// Scenario: three processes are killed without a prior alert. The control groups report later that the first was
+/// killed for memory; Kubernetes reports the same for the second, and for the third that it failed.
+/// Guarantee: the first two raise an alert for an OOM kill of their services, as soon as it is known; the third raises
+/// no alert.
 #[test]
-fn kills_are_known_later() {
+fn oom_kills_raise_alerts_once_known() {
     let mut host = Host::new();
     for (pid, service) in [(1, "one"), (2, "two"), (3, "three")] {
         host.begins(pid, service);
@@ -311,7 +313,7 @@ fn kills_are_known_later() {
     host.book.oom_killed(run(1), true);
     host.passes(1);
     assert_eq!(host.said, ["service.oom-killed +"]);
-    // What is left of its stream is recorded, once.
+    // The rest of its stream is recorded, once.
     let of_memory = |host: &mut Host| {
         let taken = host.book.take_deaths_of_memory();
         taken.into_iter().map(|(_, run, _)| run).collect::<Vec<_>>()
@@ -337,11 +339,11 @@ fn kills_are_known_later() {
     assert_eq!((host.book.services().count(), host.book.death(run(1))), (0, None));
 }
 
-/// Scenario: five processes of a service; the same severe rule fires on four of them, then on two. On a service beside
-/// it, four different rules on four processes.
-/// Guarantee: one alert of the first service, which names the rule; none of the other.
+/// Scenario: a service has five processes. The same severe rule fires on four of them, then on two. On four processes
+/// of another service, four different rules fire.
+/// Guarantee: the first service has one alert, which names the rule; the other service has no alert.
 #[test]
-fn one_fault_of_many_processes_is_the_services() {
+fn same_rule_on_many_processes_is_one_service_alert() {
     let mut host = Host::new();
     for pid in 1..=5 {
         host.begins(pid, "shop");
@@ -369,9 +371,9 @@ fn one_fault_of_many_processes_is_the_services() {
 }
 
 /// Scenario: gcwatch stalls for 75 s.
-/// Guarantee: one alert about itself, which is over after ten minutes.
+/// Guarantee: one alert about gcwatch itself is raised, and it ends after ten minutes.
 #[test]
-fn a_stall_is_about_gcwatch() {
+fn stall_raises_alert_about_gcwatch() {
     let mut host = Host::new();
     host.passes(5);
     host.watcher.stalled(Duration::from_secs(75), host.now);
@@ -382,11 +384,11 @@ fn a_stall_is_about_gcwatch() {
     assert_eq!(host.said[1..], ["watcher.stalled -"]);
 }
 
-/// Scenario: more services than are remembered, a service with a hundred deaths, a process that turns out to belong to
-/// another service.
-/// Guarantee: what does not fit is counted, the newest deaths stay, and the process takes its alerts with it.
+/// Scenario: there are more services than are remembered, a service with a hundred deaths, and a process that turns out
+/// to belong to another service.
+/// Guarantee: services beyond the limit are counted, the most recent deaths stay, and the process keeps its alerts.
 #[test]
-fn what_is_remembered_is_bounded() {
+fn service_book_is_bounded() {
     let mut host = Host::new();
     for pid in 1..=100 {
         host.begins(pid, "loop");
@@ -410,10 +412,10 @@ fn what_is_remembered_is_bounded() {
     assert_eq!(host.book.services().count(), book::MAX_SERVICES - 2);
 }
 
-/// Scenario: processes in Kubernetes, with a name of their own, with neither, in containers.
-/// Guarantee: the key is the same for the process that comes in the place of another one, and another for what is not.
+/// Scenario: processes run in Kubernetes, with a configured name, without either, and in containers.
+/// Guarantee: the key is the same for a process and its replacement, and differs between unrelated processes.
 #[test]
-fn keys_outlive_processes() {
+fn service_key_is_stable_across_processes() {
     let key = |identity: &Identity, attributes: &[(&str, &str)]| {
         let attributes: Vec<KeyValue> = attributes.iter().map(|(key, value)| attribute(key, value)).collect();
         ServiceKey::of(identity, &attributes).text().to_string()
@@ -432,7 +434,7 @@ fn keys_outlive_processes() {
     assert_eq!(key(&identity(&[], pod("u", "1"), 7), &in_pod), "pod/shop/web/app");
     let named = identity(&["service.name"], ContainerIdentity::default(), 7);
     assert_eq!(key(&named, &[("service.name", "a")]), "service//a");
-    // The name is that of the program.
+    // The service name is the name of the program.
     assert_eq!(key(&plain(7), &[("service.name", "app")]), "command/app/7/");
     assert_ne!(key(&plain(7), &[]), key(&plain(8), &[]));
     // A container that is restarted has another id, in the same pod.
@@ -440,10 +442,12 @@ fn keys_outlive_processes() {
     assert_eq!(restarted[0], restarted[1]);
 }
 
-/// Scenario: a rule expects two services; one never comes, one comes late, ends, and its end is long forgotten.
-/// Guarantee: one alert for each absence, from `for` on until it comes; the services of other rules are not meant.
+/// Scenario: a rule expects two services. One never appears. The other appears late, ends, and its end is long
+/// forgotten.
+/// Guarantee: each absence raises one alert, after `for` has passed and until the service appears; services that the
+/// rule does not name are not affected.
 #[test]
-fn a_service_that_is_expected_is_missed() {
+fn absent_expected_service_raises_alert() {
     let mut host = Host::with(
         "rules:
   - id: shop.absent
@@ -473,12 +477,12 @@ fn a_service_that_is_expected_is_missed() {
     assert_eq!(host.open(), ["No process of checkout runs here"]);
 }
 
-/// Scenario: a rollout: three processes of version 1.0 and three of 1.1 run; a rule of a warning fires on all of the
-/// new ones and on one old one. Then two of the new ones are well again.
-/// Guarantee: the rule `by: service.version` fires for 1.1 alone, with its version and its own numbers; rules of the
-/// service as a whole do not.
+/// Scenario: three processes of version 1.0 and three of version 1.1 run during a rollout. A rule of severity warning
+/// fires on all new processes and on one old process. Then two of the new processes recover.
+/// Guarantee: the rule `by: service.version` fires only for version 1.1, with that version and its numbers; rules about
+/// the whole service do not fire.
 #[test]
-fn a_version_is_judged_by_itself() {
+fn version_is_evaluated_separately() {
     let mut host = Host::with(
         "rules:
   - id: own.version
@@ -517,7 +521,7 @@ fn a_version_is_judged_by_itself() {
         Some("1.1")
     );
     assert_eq!(alerts[0].0.run.pid, 0);
-    // In the list of rules it is one that fires, of two versions.
+    // In the list of rules, the rule fires for one of two versions.
     let states = host.judged.states();
     let own = states.iter().filter(|(_, rule, _)| &*rule.id == "own.version");
     let mut states: Vec<(&str, &str)> = own
@@ -543,10 +547,11 @@ fn a_version_is_judged_by_itself() {
     assert_eq!(host.said[1..], ["own.version -"]);
 }
 
-/// Scenario: a service loses three of its four processes in order; a rule compares with the most of ten minutes.
-/// Guarantee: its window began with the service, and knows what was before.
+/// Scenario: three of the four processes of a service end cleanly; a rule compares with the maximum of the last ten
+/// minutes.
+/// Guarantee: the window of the rule started with the service and contains the earlier values.
 #[test]
-fn windows_look_back_on_a_service() {
+fn window_contains_earlier_values_of_service() {
     let mut host = Host::with(
         "rules:
   - id: own.fewer
@@ -572,15 +577,15 @@ fn windows_look_back_on_a_service() {
     host.passes(2);
     assert_eq!(host.said, ["own.fewer +"]);
     assert_eq!(&*host.judged.alerts()[0].1.summary, "1 of 4");
-    // Ten minutes later one process is what is usual.
+    // Ten minutes later, one process is the usual number.
     host.passes(12 * 60);
     assert_eq!(host.said[1..], ["own.fewer -"]);
 }
 
-/// Scenario: a pod's process is killed for memory, then one without a pod ends in an emergency.
-/// Guarantee: the alert names the pod and container, and the newest death by its pid.
+/// Scenario: the process of a pod is killed for memory, then a process without a pod ends in an emergency.
+/// Guarantee: the alert names the pod and container of the first death, then the pid of the second.
 #[test]
-fn a_death_is_named() {
+fn alert_names_the_last_death() {
     let mut host = Host::new();
     let pod = [
         ("service.name", "shop"),

@@ -1,4 +1,4 @@
-//! Heaps that a test makes, and their dumps.
+//! Builds heaps for tests, and their dumps.
 
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Format, Metadata, PointerSize, SystemTime, TraceHeader};
@@ -22,24 +22,25 @@ pub(crate) struct Object {
 pub(crate) struct Made {
     pub(crate) objects: Vec<Object>,
     pub(crate) types: Vec<(u64, &'static str)>,
-    /// Address of the variable, the object, the name.
+    /// Address of the variable, object, and name.
     pub(crate) statics: Vec<(u64, u64, &'static str)>,
-    /// Object, kind, flags, id.
+    /// Object, kind, flags and id.
     pub(crate) roots: Vec<(u64, u8, u32, u64)>,
     pub(crate) dependents: Vec<(u64, u64)>,
     pub(crate) methods: Vec<(u64, &'static str, &'static str)>,
     pub(crate) has_no_edges: bool,
     pub(crate) has_other_collections: bool,
-    /// The server collector: another thread writes the start, and its events come later in the stream.
+    /// Whether the process uses the server collector: another thread writes the start, and its events come later in the
+    /// stream.
     pub(crate) is_server: bool,
     pub(crate) has_no_start: bool,
     pub(crate) is_32_bits: bool,
 }
 
-/// An event that may be lost.
+/// An event that can be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Not lost, but never there.
+    /// The start of the collection, which is not lost, but absent from the beginning.
     Start,
     Types,
     Statics,
@@ -92,7 +93,7 @@ impl Writer {
         } else {
             self.time as u32 / 1000
         };
-        // A dropped event has had its number.
+        // A dropped event has used up its number.
         if part.is_some() && part == self.without {
             return;
         }
@@ -120,7 +121,7 @@ impl Made {
         self.stream_without(None)
     }
 
-    /// The dump without an event; [`Part::Start`]: without the collection.
+    /// Writes the dump without an event. With [`Part::Start`], the stream contains no collection.
     #[expect(clippy::too_many_lines, reason = "a stream is written event by event, in its order")]
     pub(crate) fn stream_without(&self, without: Option<Part>) -> Vec<u8> {
         let header = TraceHeader {
@@ -184,7 +185,7 @@ impl Made {
         if self.has_other_collections {
             writer.event(None, 1, &start(5, 2));
             writer.event(None, 2, &end(5, 2));
-            // A young one that is walked, too.
+            // A young collection that is walked, too.
             writer.event(None, 1, &start(6, 0));
             writer.event(None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
             writer.event(None, 2, &end(6, 0));
@@ -216,10 +217,10 @@ impl Made {
             .collect();
         writer.event(None, 17, &bulk(Some(0), &keyed));
         if self.has_other_collections {
-            // Another thread's walk.
+            // The walk of another thread.
             writer.of_thread(THREAD + 1, None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
         }
-        // Nodes and references in events of a few each: the two streams run side by side.
+        // Nodes and references are in events with a few entries each: the two streams are interleaved.
         let edges: Vec<Vec<u8>> = self
             .objects
             .iter()
@@ -232,7 +233,7 @@ impl Made {
             .collect();
         let many = (nodes.len() / 3).clamp(1, 2_000);
         for (index, some) in nodes.chunks(many).enumerate() {
-            // The last one is lost, if one is: then the numbers have no gap.
+            // If a node event is lost, it is the last one, so that the numbers have no gap.
             let is_last = (index + 1) * many >= nodes.len();
             writer.event(is_last.then_some(Part::Nodes), 18, &bulk(Some(index as u32), some));
         }
@@ -253,7 +254,7 @@ impl Made {
         writer.event(Some(Part::End), 2, &end(7, 2));
         writer.event(None, 3, &[0; 2]);
         if self.is_server {
-            // It happened while the threads stood.
+            // The start was written while the threads were suspended.
             writer.time = 10_000;
             writer.of_thread(THREAD + 7, None, 1, &start(7, 2));
         }
@@ -271,7 +272,7 @@ impl Made {
     }
 }
 
-/// Heaps of any shape.
+/// Generates heaps of any shape.
 pub(crate) fn heaps() -> impl Strategy<Value = Made> {
     const TYPES: [&str; 4] = ["A", "B", "C`1[System.Int32]", "System.Object[]"];
     const FIELDS: [&str; 3] = ["x", "y", "z"];
@@ -285,7 +286,7 @@ pub(crate) fn heaps() -> impl Strategy<Value = Made> {
         let order = Just((0..count).collect::<Vec<usize>>()).prop_shuffle();
         (edges, sizes, statics, roots, dependents, order, any::<bool>()).prop_map(
             move |(edges, sizes, statics, roots, dependents, order, is_shuffled)| {
-                // 128 bytes apart: no two overlap. What is beyond is no object.
+                // Objects are 128 bytes apart, so they do not overlap. Addresses beyond have no object.
                 let address = |place: usize| 0x1000 + 128 * place as u64;
                 let mut objects: Vec<Object> = edges
                     .iter()

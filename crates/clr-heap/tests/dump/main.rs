@@ -1,6 +1,6 @@
-//! Dumps that are written as a runtime writes them, and what is made of them.
+//! Reads dumps written in the format of a runtime, and checks the results.
 
-// Outside of `#[test]` functions clippy does not know that this is a test.
+// Outside `#[test]` functions, clippy does not know that this is a test.
 #![allow(clippy::unwrap_used)]
 
 mod made;
@@ -38,11 +38,12 @@ fn object(address: u64, size: u64, of: u64, edges: &[u64]) -> Object {
     }
 }
 
-/// A static list of three leaked objects with an array each, a handle, a frame, a weak handle, a literal.
+/// Builds a heap with a static list of three leaked objects with an array each, a handle, a frame, a weak handle and a
+/// literal.
 fn small() -> Made {
     Made {
         objects: vec![
-            // The runtime's array of statics, held by a handle.
+            // The runtime's array of statics, which a handle holds.
             object(0x1000, 0x40, 1, &[0x2000, 0x2900]),
             object(0x2000, 32, 2, &[0x2100]),
             object(0x2100, 48, 3, &[0x2200, 0x2300, 0x2400]),
@@ -74,11 +75,11 @@ fn small() -> Made {
     }
 }
 
-/// Scenario: a small heap with each kind of holder.
-/// Guarantee: counts, rounded bytes, retained bytes, ways and the one suspect are as the heap was made; a static holds
-/// in place of the runtime's array; a weak handle holds nothing.
+/// Scenario: a small heap has each kind of holder.
+/// Guarantee: counts, rounded bytes, retained bytes, paths and the only suspect match the heap; a static holds its
+/// object in place of the runtime's array; a weak handle holds nothing.
 #[test]
-fn a_small_heap_is_described() {
+fn small_heap_is_described() {
     let survey = surveyed(&small());
     let row = |name: &str| survey.types.iter().find(|row| row.raw_type == name).unwrap();
     let leaked = row("Leak.Leaked");
@@ -110,10 +111,10 @@ fn a_small_heap_is_described() {
     assert_eq!(heap.stopped_ns, [13_000]);
 }
 
-/// Scenario: the survey as lines of JSON, read again.
-/// Guarantee: it is the same.
+/// Scenario: a survey is written as lines of JSON and read again.
+/// Guarantee: the survey is unchanged.
 #[test]
-fn a_survey_is_read_again() {
+fn survey_round_trips() {
     let survey = surveyed(&small());
     let mut again = Survey::default();
     for record in survey.clone().records() {
@@ -123,22 +124,22 @@ fn a_survey_is_read_again() {
     assert_eq!(again, survey);
 }
 
-/// Scenario: paths to one type only, in any case and by a part of its name.
-/// Guarantee: no other is there.
+/// Scenario: paths are requested for one type, case-insensitively and by a part of its name.
+/// Guarantee: only types that match the name are returned.
 #[test]
-fn who_holds_one_type() {
+fn paths_are_filtered_by_type() {
     let dump = read(&small().stream(), GRAPH, 1000).unwrap();
     let paths = survey(dump, Some("leak.LEAKED")).0.paths;
     let types: Vec<&str> = paths.iter().map(|path| path.r#type.as_str()).collect();
-    // The array has the type's name in its own.
+    // The name of the array contains the name of the type.
     assert_eq!(types, ["Leaked", "Leaked[]", "List<Leaked>"], "{paths:?}");
 }
 
-/// Scenario: the same dump without one of its events, each in turn.
-/// Guarantee: without any of the bulk events, or its end, it is refused and says what buffer it needs; nothing is
-/// reported of it.
+/// Scenario: the same dump lacks one of its events, each in turn.
+/// Guarantee: without any of the bulk events, or without its end, the dump is refused with the required buffer size,
+/// and no results are returned.
 #[test]
-fn a_dump_that_lost_an_event_is_refused() {
+fn dump_with_lost_event_is_refused() {
     let made = small();
     for part in Part::ALL {
         let stream = made.stream_without(Some(part));
@@ -155,10 +156,10 @@ fn a_dump_that_lost_an_event_is_refused() {
     }
 }
 
-/// Scenario: a histogram of a session that was asked to leave out the edges (.NET 10).
-/// Guarantee: it is complete, and a graph of it is not.
+/// Scenario: a histogram is read from a session without the edges (.NET 10).
+/// Guarantee: the histogram is complete; a graph of the same stream is refused.
 #[test]
-fn a_histogram_needs_no_edges() {
+fn histogram_needs_no_edges() {
     let made = Made {
         has_no_edges: true,
         ..small()
@@ -174,10 +175,10 @@ fn a_histogram_needs_no_edges() {
     ));
 }
 
-/// Scenario: the server collector, where another thread writes the start, which comes last; no start at all.
+/// Scenario: with the server collector, another thread writes the start, which comes last; another stream has no start.
 /// Guarantee: the dump is the same; without the start it is refused.
 #[test]
-fn the_start_may_be_another_threads() {
+fn start_of_another_thread_is_accepted() {
     let made = Made {
         is_server: true,
         ..small()
@@ -195,11 +196,11 @@ fn the_start_may_be_another_threads() {
     ));
 }
 
-/// Scenario: a call of `GC.Collect` by the program and a young collection that is walked come before the dump, another
-/// thread walks within the dump's time, one more is walked after it.
-/// Guarantee: the dump alone is read.
+/// Scenario: a `GC.Collect` call of the program and a young collection with a walk precede the dump, another thread
+/// walks the heap during the dump, and another walk follows.
+/// Guarantee: only the dump is read.
 #[test]
-fn other_collections_are_no_dump() {
+fn other_collections_are_ignored() {
     let made = Made {
         has_other_collections: true,
         ..small()
@@ -207,10 +208,10 @@ fn other_collections_are_no_dump() {
     assert_eq!(surveyed(&made).types, surveyed(&small()).types);
 }
 
-/// Scenario: a graph that may not take as much as it needs.
-/// Guarantee: the answer is the histogram, and says why.
+/// Scenario: a graph needs more memory than allowed.
+/// Guarantee: the result is the histogram, with the reason.
 #[test]
-fn a_graph_without_room_is_a_histogram() {
+fn graph_over_budget_becomes_histogram() {
     let want = Want::Graph {
         most: cost::graph_bytes(5, 5),
     };
@@ -225,10 +226,10 @@ fn a_graph_without_room_is_a_histogram() {
     assert!(survey.types.iter().all(|row| row.retained.is_none()) && survey.paths.is_empty());
 }
 
-/// Scenario: a stream that is none, one without a dump, one of a process of 32 bits.
-/// Guarantee: each is refused by its reason.
+/// Scenario: the input is not a stream, has no dump, or is from a 32-bit process.
+/// Guarantee: each input is refused with its reason.
 #[test]
-fn what_is_no_dump_is_refused() {
+fn input_without_dump_is_refused() {
     assert!(matches!(read(b"GIF89a, and more", GRAPH, 5), Err(Refusal::Stream(_))));
     let none = Made::default();
     assert_eq!(
@@ -242,10 +243,10 @@ fn what_is_no_dump_is_refused() {
     assert_eq!(read(&small.stream(), GRAPH, 100).err(), Some(Refusal::NotSixtyFour));
 }
 
-/// Scenario: types without names, as a second dump has them beside another session.
-/// Guarantee: they are counted, and each is shown by its number.
+/// Scenario: types have no names, as in a second dump while another session is open.
+/// Guarantee: the types are counted, and each is shown by its number.
 #[test]
-fn types_without_names_are_counted() {
+fn unnamed_types_are_counted() {
     let mut made = small();
     for (_, name) in &mut made.types {
         *name = "";
@@ -262,10 +263,10 @@ fn types_without_names_are_counted() {
     );
 }
 
-/// Scenario: a list of 300,000 nodes in one static.
-/// Guarantee: it is one step of a path, all of it is retained, and nothing recurses.
+/// Scenario: a static holds a list of 300,000 nodes.
+/// Guarantee: the list is one step of a path and fully retained, without recursion.
 #[test]
-fn a_long_list_is_one_step() {
+fn long_list_is_one_step() {
     let count = 300_000_u64;
     let mut objects = vec![object(0x1000, 0x40, 1, &[0x10_0000])];
     let at = |node: u64| 0x10_0000 + node * 32;
@@ -297,10 +298,10 @@ fn a_long_list_is_one_step() {
     );
 }
 
-/// Scenario: the small heap as pprof and as a snapshot for browsers.
-/// Guarantee: the stacks' bytes are those of all objects; the snapshot is JSON whose counts and places fit.
+/// Scenario: the small heap is written as pprof and as a snapshot for browsers.
+/// Guarantee: the bytes of the stacks sum up to all objects; the snapshot is JSON with consistent counts and indices.
 #[test]
-fn other_formats_have_all_of_it() {
+fn other_formats_are_complete() {
     let (survey, solved) = survey(read(&small().stream(), GRAPH, 4096).unwrap(), None);
     let solved = solved.unwrap();
     let stacks = profile::stacks(&solved);
@@ -336,12 +337,12 @@ fn other_formats_have_all_of_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Scenario: heaps of up to 30 objects at any addresses, with every kind of root, statics inside of arrays and
-    /// outside, weak tables, dangling references; read in pieces of any size.
-    /// Guarantee: counts, bytes, retained bytes of types and roots, and who reaches what are those of a second
-    /// implementation that tries each object's removal.
+    /// Scenario: heaps of up to 30 objects have any addresses, every kind of root, statics inside and outside arrays,
+    /// weak tables and dangling references; they are read in pieces of any size.
+    /// Guarantee: counts, bytes, retained bytes of types and roots, and reached objects equal those of a second
+    /// implementation, which removes each object in turn.
     #[test]
-    fn a_survey_is_that_of_the_definition(made in made::heaps(), piece in 1_usize..5000) {
+    fn survey_matches_the_definition(made in made::heaps(), piece in 1_usize..5000) {
         let (survey, solved) = survey(read(&made.stream(), GRAPH, piece).unwrap(), None);
         let naive = naive::Naive::of(&made);
         for row in &survey.types {
@@ -364,10 +365,10 @@ proptest! {
         prop_assert_eq!(kept.steps().iter().map(|step| step.objects).sum::<u64>(), made.objects.len() as u64);
     }
 
-    /// Scenario: a dump of which some bytes are changed.
-    /// Guarantee: it is read or refused; nothing panics.
+    /// Scenario: some bytes of a dump are changed.
+    /// Guarantee: the dump is read or refused, without a panic.
     #[test]
-    fn a_damaged_dump_is_read_or_refused(changes in prop::collection::vec((0_usize..4000, any::<u8>()), 1..6)) {
+    fn damaged_dump_is_read_or_refused(changes in prop::collection::vec((0_usize..4000, any::<u8>()), 1..6)) {
         let mut stream = small().stream();
         for (at, byte) in changes {
             let at = at % stream.len();

@@ -1,4 +1,4 @@
-//! A second implementation, by the definitions: what is retained is what cannot be reached any more.
+//! A second implementation that follows the definitions: retained objects are objects that become unreachable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(crate) struct Root {
 }
 
 pub(crate) struct Naive {
-    /// Size, type and references, by address.
+    /// Size, type and references of each object, by address.
     objects: BTreeMap<u64, (u64, u64, Vec<u64>)>,
     roots: Vec<Root>,
 }
@@ -86,7 +86,7 @@ impl Naive {
         naive
     }
 
-    /// What roots reach without some objects and without one root.
+    /// Returns the objects that roots reach without some objects and without one root.
     fn reached(&self, without: &dyn Fn(u64) -> bool, without_root: Option<usize>) -> BTreeSet<u64> {
         let roots = self
             .roots
@@ -120,13 +120,13 @@ impl Naive {
         self.objects.values().map(|(size, _, _)| size).sum()
     }
 
-    /// What goes with one object.
+    /// Returns the objects that become unreachable without the given object.
     fn goes(&self, address: u64) -> BTreeSet<u64> {
         let left = self.reached(&|one| one == address, None);
         self.objects.keys().copied().filter(|one| !left.contains(one)).collect()
     }
 
-    /// Objects, bytes and retained bytes: the union of what goes with each of them.
+    /// Returns objects, bytes and retained bytes: the union of the objects that each object of the type retains.
     pub(crate) fn of_type(&self, of: u64) -> (u64, u64, u64) {
         let own: BTreeSet<u64> = self
             .objects
@@ -142,14 +142,14 @@ impl Naive {
         &self.roots
     }
 
-    /// Bytes and objects that go with a root.
+    /// Returns the bytes and objects that a root retains.
     pub(crate) fn of_root(&self, root: usize) -> (u64, u64) {
         let left = self.reached(&|_| false, Some(root));
         let goes: BTreeSet<u64> = self.objects.keys().copied().filter(|one| !left.contains(one)).collect();
         (self.size(&goes), goes.len() as u64)
     }
 
-    /// Objects by the kind of root that is preferred, for kinds with one root.
+    /// Returns the number of objects for the preferred kind of root, for kinds with one root.
     pub(crate) fn preferred(&self) -> Vec<(String, u64)> {
         let mut kinds: Vec<Holder> = self.roots.iter().map(|root| root.holder).collect();
         kinds.sort();

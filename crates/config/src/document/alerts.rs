@@ -7,25 +7,26 @@ use base::units::HumanDuration;
 use delivery::alerts::settings::AlertSettings;
 use gc_rules::rule::Severity;
 
-/// Receivers of notifications when an alert begins and ends. The API, `/metrics` and the spans of collections always
-/// have alerts.
+/// Receivers of notifications when an alert starts and ends. Alerts are always available in the API, in `/metrics` and
+/// in the spans of collections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Alerts {
-    /// Alertmanagers; each receives every alert, as an Alertmanager cluster expects.
+    /// Alertmanagers. Each receives every alert, as an Alertmanager cluster expects.
     pub(crate) alertmanagers: Vec<Alertmanager>,
-    /// Webhooks: one request for each change of an alert, in the format of Alertmanager's webhooks.
+    /// Webhooks. Each change of an alert is one request, in the format of Alertmanager's webhooks.
     pub(crate) webhooks: Vec<Webhook>,
     /// Write each change as a line of JSON to standard output.
     pub(crate) stdout: bool,
     /// Send each change as a log record over OTLP.
     pub(crate) log: bool,
-    /// How often firing alerts are sent to Alertmanager again. After four intervals without a request, it resolves an
-    /// alert.
+    /// Interval at which firing alerts are sent to Alertmanager again. Alertmanager resolves an alert after four
+    /// intervals without a request.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h"))]
     pub(crate) resend_interval: HumanDuration,
-    /// URL of this gcwatch for links in notifications; without it, there are no links. `{node}` is the Kubernetes node
-    /// (`NODE_NAME`), `{host}` the host, `{pod}` gcwatch's own pod (`POD_NAME`, else the host name of the container).
+    /// URL of this gcwatch instance for links in notifications; without it, there are no links. `{node}` is the
+    /// Kubernetes node (`NODE_NAME`), `{host}` the host, `{pod}` gcwatch's own pod (`POD_NAME`, or the host name of the
+    /// container if it is unset).
     pub(crate) external_url: Option<LinkUrl>,
 }
 
@@ -43,29 +44,29 @@ impl Default for Alerts {
     }
 }
 
-/// One Alertmanager.
+/// An Alertmanager.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Alertmanager {
     /// URL, as in a browser; `/api/v2/alerts` is appended.
     pub(crate) url: Option<WebUrl>,
-    /// The severity from which on incidents are sent; one that becomes as severe later is sent then.
+    /// Minimum severity of incidents that are sent. An incident that reaches it later is sent at that time.
     pub(crate) min_severity: Severity,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`,
-    /// which contains `Basic …` or `Bearer …`.
+    /// Headers with a value from a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`,
+    /// where the file contains `Basic …` or `Bearer …`.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Timeout of one request.
+    /// Timeout of a request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
-    /// PEM file of the certificate authorities to trust instead of the system's.
+    /// PEM file of trusted certificate authorities, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
+    /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
-    /// PEM file of its private key; needs `client_certificate`.
+    /// PEM file of the private key; requires `client_certificate`.
     pub(crate) client_key: Option<PathBuf>,
 }
 
@@ -86,33 +87,33 @@ impl Default for Alertmanager {
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One webhook.
+/// A webhook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Webhook {
-    /// URL. Only its host is ever shown: the path of a webhook is often its password.
+    /// URL. Only its host is ever shown, because the path of a webhook is often its password.
     pub(crate) url: Option<Hidden>,
-    /// The source of the URL, instead of `url`.
+    /// Source of the URL, instead of `url`.
     pub(crate) url_from: Option<SecretSource>,
-    /// The source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body.
-    /// Without it, requests are not signed.
+    /// Source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body. Without
+    /// it, requests are not signed.
     pub(crate) secret_from: Option<SecretSource>,
-    /// The severity from which on incidents are sent; one that becomes as severe later is sent then.
+    /// Minimum severity of incidents that are sent. An incident that reaches it later is sent at that time.
     pub(crate) min_severity: Severity,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file or an environment variable.
+    /// Headers with a value from a file or an environment variable.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Timeout of one request.
+    /// Timeout of a request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
-    /// PEM file of the certificate authorities to trust instead of the system's.
+    /// PEM file of trusted certificate authorities, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
+    /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
-    /// PEM file of its private key; needs `client_certificate`.
+    /// PEM file of the private key; requires `client_certificate`.
     pub(crate) client_key: Option<PathBuf>,
 }
 

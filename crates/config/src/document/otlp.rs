@@ -5,36 +5,36 @@ use crate::values::Endpoint;
 use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
 
-/// Where spans, metrics and log records are sent.
+/// Receivers of spans, metrics and log records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Otlp {
     /// If false, nothing is sent over OTLP; `/metrics` is still served.
     pub(crate) enabled: bool,
-    /// The receiver: scheme, host and port. With HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
+    /// Receiver: scheme, host and port. With HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
     #[schemars(extend("x-default" = "http://localhost:4317, with HTTP http://localhost:4318"))]
     pub(crate) endpoint: Option<Endpoint>,
-    /// The OTLP protocol.
+    /// OTLP protocol.
     pub(crate) protocol: Protocol,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file (such as a mounted Kubernetes secret) or an environment variable:
+    /// Headers with a value from a file (such as a mounted Kubernetes secret) or an environment variable:
     /// `authorization: {file: /run/secrets/token}`.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Timeout of one request.
+    /// Timeout of a request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
-    /// How requests are compressed.
+    /// Compression of requests.
     pub(crate) compression: Compression,
-    /// PEM file of the certificate authorities to trust instead of the system's.
+    /// PEM file of trusted certificate authorities, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
+    /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
-    /// PEM file of its private key; needs `client_certificate`.
+    /// PEM file of the private key; requires `client_certificate`.
     pub(crate) client_key: Option<PathBuf>,
-    /// For a gRPC endpoint without a scheme: true is http, false is https.
+    /// For a gRPC endpoint without a scheme: true means http, false means https.
     pub(crate) insecure: Option<bool>,
     /// Overrides for spans.
     pub(crate) traces: SignalKeys,
@@ -44,9 +44,9 @@ pub(crate) struct Otlp {
     pub(crate) logs: SignalKeys,
     /// Overrides for profiles, which are sent with `evidence.profiles: on`.
     pub(crate) profiles: SignalKeys,
-    /// Limits of queues and requests, the same for each signal.
+    /// Limits of queues and requests, which apply to each signal.
     pub(crate) limits: Limits,
-    /// The queue on disk, for what receivers do not take: only with `state.directory`.
+    /// Queue on disk for data that receivers do not accept. Requires `state.directory`.
     pub(crate) queue: Queue,
 }
 
@@ -78,11 +78,11 @@ impl Default for Otlp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Queue {
-    /// Most bytes on disk, compressed, of all signals together; the oldest are dropped for what is new, and counted. The
-    /// default holds at least an hour of 200 processes with 10 collections a second each.
+    /// Maximum size on disk, compressed, over all signals. The oldest data is dropped first, and counted. The default
+    /// holds at least one hour of 200 processes with 10 collections per second each.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB"))]
     pub(crate) max_bytes: ByteSize,
-    /// What is older is dropped and counted. With a queue on disk, this holds instead of `otlp.limits.retry_for`.
+    /// Maximum age. Older data is dropped and counted. With a queue on disk, this key replaces `otlp.limits.retry_for`.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "30d"))]
     pub(crate) max_age: HumanDuration,
 }
@@ -102,9 +102,9 @@ impl Default for Queue {
 pub(crate) struct SignalKeys {
     /// If false, the signal is not sent.
     pub(crate) enabled: bool,
-    /// The receiver; with HTTP the complete URL, used as it is.
+    /// Receiver; with HTTP the complete URL, used unchanged.
     pub(crate) endpoint: Option<Endpoint>,
-    /// The OTLP protocol.
+    /// OTLP protocol.
     pub(crate) protocol: Option<Protocol>,
     /// Headers of every request, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
@@ -112,18 +112,18 @@ pub(crate) struct SignalKeys {
     /// Headers from files or environment variables, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Timeout of one request.
+    /// Timeout of a request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: Option<HumanDuration>,
-    /// How requests are compressed.
+    /// Compression of requests.
     pub(crate) compression: Option<Compression>,
-    /// PEM file of the certificate authorities to trust instead of the system's.
+    /// PEM file of trusted certificate authorities, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file of gcwatch's own certificate chain.
+    /// PEM file of gcwatch's own certificate chain (mTLS); requires `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
-    /// PEM file of its private key.
+    /// PEM file of the private key; requires `client_certificate`.
     pub(crate) client_key: Option<PathBuf>,
-    /// For a gRPC endpoint without a scheme: true is http, false is https.
+    /// For a gRPC endpoint without a scheme: true means http, false means https.
     pub(crate) insecure: Option<bool>,
 }
 
@@ -145,12 +145,12 @@ impl Default for SignalKeys {
     }
 }
 
-/// The source of a secret; one of the two.
+/// The source of a secret; set exactly one of the keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct SecretSource {
-    /// A file; white space at its end is removed. It is read again at every reload.
+    /// A file. White space at its end is removed. It is read again at every reload.
     pub(crate) file: Option<PathBuf>,
     /// An environment variable of gcwatch.
     pub(crate) env: Option<String>,
@@ -160,24 +160,24 @@ pub(crate) struct SecretSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// Items (spans, log records, or metrics of one process) in the queue of a signal; if there are more, the oldest is
-    /// dropped and counted.
+    /// Maximum number of items (spans, log records, or metrics of one process) in the queue of a signal. The oldest
+    /// item is dropped first, and counted.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) queue_items: u32,
-    /// Encoded bytes in the queue of a signal.
+    /// Maximum encoded size of the queue of a signal.
     #[schemars(extend("x-minimum" = "64KiB", "x-maximum" = "4GiB"))]
     pub(crate) queue_bytes: ByteSize,
-    /// Items in a request.
+    /// Maximum number of items in a request.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) batch_items: u32,
-    /// Encoded bytes in a request, before compression. Most receivers refuse more than 4MiB.
+    /// Maximum encoded size of a request, before compression. Most receivers refuse more than 4MiB.
     #[schemars(extend("x-minimum" = "16KiB", "x-maximum" = "64MiB"))]
     pub(crate) batch_bytes: ByteSize,
-    /// How long an item waits for a larger batch, while less than 256 KiB wait.
+    /// Time for which an item waits for a larger batch while the queue has less than 256 KiB.
     #[schemars(extend("x-maximum" = "1m"))]
     pub(crate) batch_delay: HumanDuration,
-    /// How long a failed request is retried before it is dropped and counted. With `state.directory`, `otlp.queue.max_age`
-    /// holds instead.
+    /// Time for which a failed request is retried before it is dropped and counted. With `state.directory`,
+    /// `otlp.queue.max_age` applies instead.
     #[schemars(extend("x-maximum" = "24h"))]
     pub(crate) retry_for: HumanDuration,
 }

@@ -10,58 +10,59 @@ use gc_telemetry::options::VictimOptions;
 use targets::options::{Filter, RequestOptions};
 
 words! {
-    /// Where requests are known from.
+    /// Sources of requests.
     #[derive(Default)]
     pub enum RequestMode {
-        /// They are not.
+        /// Requests are not measured.
         #[default]
         Off = "off",
-        /// The events of ASP.NET Core (8 and later), in a second session of the process: about 5 µs of its CPU for each
-        /// request. The application's own tracing stays as it is.
+        /// The events of ASP.NET Core (8 and later), in a second session of the process: about 5 µs of its CPU per
+        /// request. The application's own tracing is unchanged.
         DiagnosticSource = "diagnosticsource",
     }
 }
 
-/// What replaces the keys by which services sent their own spans to gcwatch.
+/// The message for removed keys by which services sent their own spans to gcwatch.
 const SPANS_REMOVED: &str = "gcwatch takes no spans in any more; `requests.mode: diagnosticsource` knows every request, \
                              sampled or not, with nothing to set up beside the service (docs/requests.md)";
 
-/// What collections take of the requests of web services. A change is for processes that are attached to from then on.
+/// Measurement of the time that collections cost the requests of web services. A change applies to processes that are
+/// attached afterwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
 pub(crate) struct Requests {
-    /// Where requests are known from. `diagnosticsource`: from the events of ASP.NET Core 8 and later, in a second
-    /// session of each process; about 5 µs of its CPU for a request, and nothing changes in its own tracing. Another
-    /// tool that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of dotnet-monitor) and gcwatch
-    /// stop each other's events: the last one gets them.
+    /// Source of requests. `diagnosticsource` uses the events of ASP.NET Core 8 and later, in a second session of each
+    /// process; it costs about 5 µs of CPU per request and does not change the application's own tracing. Another tool
+    /// that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of dotnet-monitor) and gcwatch stop
+    /// each other's events: the tool that started last receives them.
     #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
     pub(crate) mode: RequestMode,
-    /// Only processes that match one of these filters; without filters, all.
+    /// Filters of the processes whose requests are read. Without filters, all processes are selected.
     pub(crate) include: Vec<FilterKeys>,
-    /// Except processes that match one of these filters.
+    /// Filters of the processes to exclude.
     pub(crate) exclude: Vec<FilterKeys>,
-    /// Maximum size of the event buffers of that session, in megabytes of the process's memory.
+    /// Maximum size of the event buffers of the second session, in megabytes of the process's memory.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) buffer_mb: u32,
-    /// A process with more requests a second, for ten seconds, is not asked for its events any more.
+    /// Maximum number of requests per second. If a process exceeds it for ten seconds, its events are no longer
+    /// requested.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) max_per_second: u32,
-    /// Classes of requests by their paths, for `gcwatch.requests` and `gcwatch.request.gc_pause.duration`: the first
-    /// that fits counts, in the attribute `gcwatch.request.route`. Where there are some, paths are asked for; they may
-    /// hold secrets, and are kept nowhere.
+    /// Classes of requests by path, for `gcwatch.requests` and `gcwatch.request.gc_pause.duration`. The first match
+    /// determines the attribute `gcwatch.request.route`. If there are classes, gcwatch requests the paths; they can
+    /// contain secrets, and are not stored.
     #[schemars(length(max = 32), extend("x-restart" = true))]
     pub(crate) routes: Vec<RouteKeys>,
-    /// Names of `ActivitySource`s whose activities count as requests as well, each source as a class of its own: jobs of
-    /// a hosted worker, messages, outgoing calls (`System.Net.Http`, `Grpc.Net.Client`). They are asked for only in
-    /// processes in which an OpenTelemetry SDK was seen at work, whose tracing that does not change. With `mode:
-    /// diagnosticsource`.
+    /// Names of `ActivitySource`s whose activities count as requests as well, each source as a separate class: jobs of
+    /// a hosted worker, messages, outgoing calls (`System.Net.Http`, `Grpc.Net.Client`). They are requested only from
+    /// processes with an active OpenTelemetry SDK, whose tracing is not changed. Requires `mode: diagnosticsource`.
     #[schemars(length(max = 8), extend("x-restart" = true))]
     pub(crate) sources: Vec<String>,
-    /// How long stops are remembered: what a longer request lost is unknown.
+    /// Time for which stops are kept: the lost time of a longer request is unknown.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "10m"))]
     pub(crate) longest: HumanDuration,
-    /// How long a collection waits for the requests that it stopped before it is reported, also to rules.
+    /// Time for which a collection waits for the requests that it stopped before it is reported, also to rules.
     #[schemars(extend("x-maximum" = "30s"))]
     pub(crate) wait: HumanDuration,
     /// Pauses as spans in the traces of the requests that they stopped.
@@ -72,16 +73,16 @@ pub(crate) struct Requests {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RouteKeys {
-    /// Its name, as metrics have it.
+    /// Name of the class in metrics.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) name: String,
-    /// Which paths it is for: `*` is for any characters, as in `/orders/*/pay`.
+    /// Pattern for paths: `*` matches any characters, as in `/orders/*/pay`.
     #[schemars(length(min = 1, max = 256))]
     pub(crate) path: String,
 }
 
 impl Requests {
-    /// The classes.
+    /// Returns the classes.
     pub(crate) fn routes(&self) -> Routes {
         let of_paths = self.routes.iter().map(|keys| Route {
             name: keys.name.as_str().into(),
@@ -95,19 +96,20 @@ impl Requests {
     }
 }
 
-/// Which requests get the pauses into their own traces: sampled ones that lost much.
+/// Selection of requests with pause spans in their traces: sampled requests that lost much time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RequestSpans {
-    /// If false, none.
+    /// If false, no request has pause spans.
     pub(crate) enabled: bool,
-    /// Requests that lost at least this much,
+    /// Minimum lost time of a request. A request qualifies if it reaches this value or `min_share`.
     #[schemars(extend("x-maximum" = "1h"))]
     pub(crate) min_lost: HumanDuration,
-    /// or at least this share of their time, 0 to 1.
+    /// Minimum lost share of a request's duration, 0 to 1. A request qualifies if it reaches this value or
+    /// `min_lost`.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) min_share: f64,
-    /// Maximum number of requests per process and second that get spans; the others are counted.
+    /// Maximum number of requests per process and second that get spans; further requests are counted.
     #[schemars(range(min = 0, max = 100_000))]
     pub(crate) max_per_second: u32,
 }

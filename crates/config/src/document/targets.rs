@@ -5,37 +5,37 @@ use base::pattern::Pattern;
 use base::units::HumanDuration;
 use targets::options::{Filter, TargetOptions};
 
-/// Which processes gcwatch attaches to, and how.
+/// Selection of the processes that gcwatch attaches to, and settings for their sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Targets {
-    /// Only processes that match one of these filters; without filters, all.
+    /// Filters of the processes to attach to. Without filters, all processes are selected.
     pub(crate) include: Vec<FilterKeys>,
-    /// Except processes that match one of these filters.
+    /// Filters of the processes to exclude.
     pub(crate) exclude: Vec<FilterKeys>,
-    /// Maximum number of attached processes; more are counted, and wait.
+    /// Maximum number of attached processes. Further processes are counted, and wait.
     #[schemars(range(min = 1, max = 100_000))]
     pub(crate) max_targets: u32,
     /// Maximum size of the event buffers in each process, in megabytes of the process's memory.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) buffer_mb: u32,
-    /// How often `/proc` is scanned in addition to notifications of new processes.
+    /// Interval between scans of `/proc`, in addition to notifications of new processes.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "24h"))]
     pub(crate) scan_interval: HumanDuration,
     /// Read the GC settings of each process once, in a short session.
     pub(crate) read_settings: bool,
-    /// Attach to processes whose memory is at the limit of their heap as well. The first session of such a process can
-    /// end it with an out-of-memory error; by default it is checked again every minute and not attached to.
+    /// Attach even to processes whose memory is at their heap limit. The first session of such a process can end it
+    /// with an out-of-memory error; by default, gcwatch does not attach and checks the process again every minute.
     pub(crate) attach_at_heap_limit: bool,
-    /// A socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); not set: none.
+    /// Socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); by default, gcwatch has no such socket.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: Option<PathBuf>,
-    /// Directories of diagnostics sockets, or single sockets, in addition to those of the processes in `/proc`: for a
+    /// Directories of diagnostics sockets, or single sockets, in addition to the sockets of processes in `/proc`: for a
     /// sidecar that shares only a directory with its application. Sockets keep their names,
     /// `dotnet-diagnostic-PID-KEY-socket`.
     #[schemars(inner(length(min = 1)))]
     pub(crate) sockets: Vec<PathBuf>,
-    /// The directory of the leases by which several gcwatches on one host share the processes.
+    /// Directory of the leases by which several gcwatch instances on one host share the processes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) lease_folder: PathBuf,
 }
@@ -76,19 +76,20 @@ impl From<&Targets> for TargetOptions {
     }
 }
 
-/// Conditions on a process; all of them must hold. In patterns, `*` matches any characters and `?` one.
+/// Conditions on a process, all of which must hold. In patterns, `*` matches any characters and `?` matches one
+/// character.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub(crate) struct FilterKeys {
-    /// Pattern for the name of the process: of its entry assembly, else of its executable; or of the service that
-    /// `OTEL_SERVICE_NAME` in its environment names.
+    /// Pattern for the name of the process (its entry assembly, or its executable otherwise), or for the service
+    /// that `OTEL_SERVICE_NAME` in its environment names.
     #[schemars(length(min = 1))]
     pub(crate) name: Option<String>,
-    /// Pattern for the command line, arguments joined by spaces.
+    /// Pattern for the command line, with arguments joined by spaces.
     #[schemars(length(min = 1))]
     pub(crate) command_line: Option<String>,
-    /// The user that the process runs as: a name or a number.
+    /// User of the process, by name or number.
     #[schemars(length(min = 1))]
     pub(crate) user: Option<String>,
     /// Environment variables of the process, each with a pattern for its value.

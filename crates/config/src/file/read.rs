@@ -1,4 +1,4 @@
-//! The file and the environment of the process.
+//! Reads the configuration file and the environment of the process.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,10 +13,10 @@ use strict_yaml::decode::decoded;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::Bounds;
 
-/// Maximum size of a file with a secret.
+/// Maximum size of a file with a secret, in bytes.
 const LARGEST_SECRET: u64 = 64 << 10;
 
-/// The file that the flags or the environment name.
+/// Returns the file that the flags or the environment name.
 pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(PathBuf, Origin)> {
     let flag = flags.config.clone().map(|path| (path, Origin::Flag("--config")));
     flag.or_else(|| {
@@ -25,12 +25,12 @@ pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(P
     })
 }
 
-/// Reads the configuration of this process: the file that the flags or `GCWATCH_CONFIG` name, if they name one, and the
-/// environment.
+/// Reads the configuration of this process: the environment, and the file that the flags or `GCWATCH_CONFIG` name, if
+/// any.
 ///
 /// # Errors
 ///
-/// A file that cannot be read, and all errors in it and in the flags.
+/// The file cannot be read, or the file or the flags contain errors, all of which are returned.
 pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
     let environment: Environment = std::env::vars_os()
         .map(|(name, value)| {
@@ -62,7 +62,7 @@ pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
     Ok(loaded)
 }
 
-/// The text of the file.
+/// Reads the text of the file.
 fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     let key = KeyPath::default();
     let limit = u64::try_from(Bounds::default().bytes).unwrap_or(u64::MAX);
@@ -81,9 +81,9 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     })
 }
 
-/// The bytes of a regular file of at most `limit`. Pipes and devices are refused: they may never end.
+/// Reads a regular file of at most `limit` bytes. Pipes and devices are refused, because they may never end.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Before it is opened: opening a pipe waits for a writer.
+    // Check this before opening, because opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }

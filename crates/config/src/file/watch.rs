@@ -1,4 +1,4 @@
-//! Awaits changes of files.
+//! Detects changes of files.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,48 +12,48 @@ use tokio::time::Instant;
 use targets::FileReading;
 use targets::inotify::{Changes, Inotify};
 
-/// How long nothing must happen before a change is reported: editors write in several steps, Kubernetes renames.
+/// Quiet period before a change is reported: editors write in several steps, and Kubernetes renames.
 const QUIET: Duration = Duration::from_millis(200);
 /// A file that is written continuously is read after this time.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How often the files are read without a notification (network file systems send none).
+/// Interval between reads without a notification (network file systems send none).
 const SLOW_LOOK: Duration = Duration::from_secs(60);
-/// The same without inotify.
+/// Interval between reads without inotify.
 const FAST_LOOK: Duration = Duration::from_secs(5);
-/// Between two reads of notifications: limits the cost of a continuous writer.
+/// Pause between two reads of notifications, which limits the cost of a continuous writer.
 const REST: Duration = Duration::from_millis(20);
-/// Notifications that are read at once. Where reading causes notifications (a trace of gcwatch in the same directory)
-/// there is no last one.
+/// Maximum number of notifications per read. If reading causes notifications (a trace of gcwatch in the same
+/// directory), there is no last notification.
 const MOST_EVENTS: usize = 1024;
-/// How long reading the files may take.
+/// Timeout for reading the files.
 pub const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Larger files are compared by size and time only.
+/// Size above which files are compared only by size and time, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// Maximum number of files of a directory.
+/// Maximum number of files in a directory.
 const MOST_FILES: usize = 1000;
 
-/// Awaits a change of the contents of several files, or of the YAML files of a directory: written in place, replaced by
-/// a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+/// Waits for changes of several files, or of the YAML files of a directory. The files can be written in place, replaced
+/// by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
     seen: Vec<Option<u64>>,
     notifications: io::Result<Changes>,
-    /// There was a notification that no call has returned for yet: a cancelled call loses nothing.
+    /// Whether a notification has arrived for which no call has returned yet. A cancelled call therefore loses nothing.
     pending: bool,
     reading: FileReading,
 }
 
 impl Watch {
-    /// Begins to watch; changes are relative to the current contents. Needs a tokio runtime. Missing files may appear.
-    /// Blocking: it reads the files.
+    /// Starts to watch; changes are relative to the current contents. Requires a tokio runtime. Missing files can
+    /// appear later. Blocks the calling thread, because it reads the files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let notifications = Changes::begin();
         if let Ok(notifications) = &notifications {
             watch(notifications.inotify(), &paths);
         }
-        // After the watch began, so that no change is missed.
+        // Read after the watch has started, so that no change is missed.
         let seen = fingerprints(&paths);
         Self {
             paths,
@@ -64,13 +64,13 @@ impl Watch {
         }
     }
 
-    /// Why inotify does not work; then the files are read every few seconds.
+    /// Returns the reason why inotify does not work. In that case the files are read every few seconds.
     pub fn degraded(&self) -> Option<&io::Error> {
         self.notifications.as_ref().err()
     }
 
-    /// Waits until the contents of a file differ from those at the last return (or the beginning), and nothing happened
-    /// for 200 ms. Cancel safe.
+    /// Waits until the contents of a file differ from those at the last return (or at the start), and no further change
+    /// has occurred for 200 ms. This method is cancel safe.
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
@@ -95,12 +95,13 @@ impl Watch {
         }
     }
 
-    /// Reads the files on a thread that may block: a network file system can be slow. `None`: it does not respond.
+    /// Reads the files on a blocking thread, because a network file system can be slow. Returns `None` if it does not
+    /// respond.
     async fn look(&self) -> Option<Vec<Option<u64>>> {
         let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
         let read = self.reading.within(READ_WITHIN, move || {
-            // Links may lead to other directories now; these are watched before the files are read.
+            // Links can lead to other directories now, which must be watched before the files are read.
             if let Some(inotify) = inotify {
                 watch(&inotify, &paths);
             }
@@ -109,7 +110,7 @@ impl Watch {
         read.await.ok()
     }
 
-    /// Waits until there is no notification for a while.
+    /// Waits until no notification arrives for a while.
     async fn quiet(&mut self) {
         let Ok(notifications) = &self.notifications else {
             return;
@@ -124,7 +125,7 @@ impl Watch {
     }
 }
 
-/// Watches the directories that determine what `paths` are; blocking.
+/// Watches the directories that determine the targets of `paths`. Blocks the calling thread.
 fn watch(inotify: &Inotify, paths: &[PathBuf]) {
     let what = WatchFlags::CREATE
         | WatchFlags::CLOSE_WRITE
@@ -132,7 +133,8 @@ fn watch(inotify: &Inotify, paths: &[PathBuf]) {
         | WatchFlags::MOVED_TO
         | WatchFlags::MOVED_FROM
         | WatchFlags::DELETE;
-    // All of them again: a replaced directory keeps its name. One that cannot be watched is still read periodically.
+    // Add all directories again, because a replaced directory keeps its name. Files in a directory that cannot be
+    // watched are still read periodically.
     for directory in directories(paths) {
         let _ = inotify.add(&directory, what);
     }
@@ -147,8 +149,8 @@ async fn next(notifications: &Changes) -> io::Result<()> {
     Ok(())
 }
 
-/// The YAML files of a directory, sorted by name, except hidden ones. A mounted ConfigMap is a directory of links.
-/// Too many are an error.
+/// Returns the YAML files of a directory, sorted by name, except hidden files. A mounted ConfigMap is a directory of
+/// links. Too many files are an error.
 pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -158,7 +160,7 @@ pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         if files.len() >= MOST_FILES {
-            let message = format!("it has more than {MOST_FILES} YAML files");
+            let message = format!("the directory has more than {MOST_FILES} YAML files");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         files.push(directory.join(name));
@@ -167,7 +169,8 @@ pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Every directory that determines what `paths` are: their own, and those of symbolic links.
+/// Returns every directory that determines the targets of `paths`: their parent directories, and those of symbolic
+/// links.
 fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut directories = BTreeSet::new();
     let inside = paths.iter().filter_map(|path| {
@@ -178,7 +181,7 @@ fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let inside: Vec<PathBuf> = inside.flatten().collect();
     for path in paths.iter().chain(&inside) {
         let mut link = path.clone();
-        // As many links as the kernel follows; bounds cycles.
+        // The kernel follows at most 40 links, too. The limit also ends cycles.
         for _ in 0..40 {
             let Some(directory) = link.parent() else { break };
             let directory = if directory.as_os_str().is_empty() {
@@ -192,7 +195,7 @@ fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
                 Err(_) => break,
             }
         }
-        // The directory itself may be behind links (`..data`).
+        // The directory itself can be reached through links (`..data`).
         if let Ok(real) = path.canonicalize() {
             directories.extend(real.parent().map(Path::to_owned));
         }
@@ -204,7 +207,8 @@ fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
     paths.iter().map(|path| fingerprint(path)).collect()
 }
 
-/// A hash of the contents; `None`: there is no such file. Never shown: the file may contain a secret.
+/// Returns a hash of the contents, or `None` if the file does not exist. The hash is never shown, because the file can
+/// contain a secret.
 fn fingerprint(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! The headers of requests.
+//! Resolves the headers of requests.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const RESERVED: [&str; 11] = [
     "upgrade",
 ];
 
-/// The headers of a section, sorted by name. Of duplicates, the one of the higher origin is used.
+/// Returns the headers of a section, sorted by name. Of two duplicates, the header of the higher origin is used.
 pub(super) fn headers(
     resolver: &mut Resolver<'_>,
     section: &KeyPath,
@@ -66,7 +66,7 @@ pub(super) fn headers(
             Ok(value) => {
                 headers.insert(name, (path, value));
             }
-            // Where neither or both of its keys are set, that is reported already.
+            // If neither or both of its keys are set, the fault is reported already.
             Err(message) => resolver.error_with(path.clone(), vec![path], message),
         }
     }
@@ -87,7 +87,7 @@ fn header_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Messages quote nothing of a value.
+/// Messages do not quote the value.
 fn header_value(value: &str) -> Result<(), &'static str> {
     if value.contains("${") {
         return Err("`${…}` is not expanded in a header; use `headers_from` with `env` or `file`");

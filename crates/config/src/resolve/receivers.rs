@@ -1,4 +1,4 @@
-//! The receiver of each signal.
+//! Resolves the receiver of each signal.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ fn is_https(endpoint: &str) -> bool {
     endpoint.starts_with("https://")
 }
 
-/// The keys that all signals have in common.
+/// The keys that all signals share.
 struct Common {
     headers: Vec<(String, Secret)>,
     client: [Option<PathBuf>; 2],
@@ -33,7 +33,7 @@ fn default_endpoint(protocol: Protocol) -> Endpoint {
     })
 }
 
-/// The receiver of each signal.
+/// Returns the receiver of each signal.
 pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSettings {
     let otlp = &document.otlp;
     let section = KeyPath::of("otlp");
@@ -80,7 +80,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
     }
     let sent = [&settings.traces, &settings.metrics, &settings.logs, &settings.profiles];
     let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
-    // Common certificates are used if one signal goes to https.
+    // Common certificates are used if at least one signal uses https.
     if !sent.is_empty() && !sent.contains(&true) {
         let keys = [
             ("certificate", otlp.certificate.is_some()),
@@ -114,9 +114,9 @@ fn limits(resolver: &mut Resolver<'_>, limits: &Limits) {
     ];
     for (keys, conflict, message) in pairs {
         let [batch, queue] = keys.map(KeyPath::of);
-        // The default of a batch is no error if the queue is set to less: a batch is never larger than the queue.
+        // A batch limit by default is not an error if the queue is set to less: a batch is never larger than the queue.
         if conflict && resolver.is_set(&batch) {
-            // Reported at the one that was set; if both were, at the later one.
+            // The error is reported at the key that was set, or at the later key if both were set.
             let later = resolver.origins.of(&queue) > resolver.origins.of(&batch);
             let at = if later { queue.clone() } else { batch.clone() };
             resolver.error_with(at, vec![batch, queue], message);
@@ -134,7 +134,7 @@ fn receiver(
     let section = KeyPath::of(&format!("otlp.{which}"));
     let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
     let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
-    // Checked even if the signal is off: errors are reported before it is enabled.
+    // The headers are checked even if the signal is off, so that errors are reported before it is enabled.
     let headers = if own_headers {
         headers(resolver, &section, &signal.headers, &signal.headers_from)
     } else {
@@ -177,7 +177,8 @@ fn receiver(
     (otlp.enabled && signal.enabled).then_some(receiver)
 }
 
-/// A client certificate and its key, or neither; one without the other is an error.
+/// Returns a client certificate and its key, or neither. A certificate without a key, or a key without a certificate,
+/// is an error.
 pub(super) fn client(
     resolver: &mut Resolver<'_>,
     section: &KeyPath,
@@ -194,7 +195,7 @@ pub(super) fn client(
     [None, None]
 }
 
-/// The URL that requests go to. `appended`: the signal's path over HTTP, for an endpoint that is common to all.
+/// Returns the URL of requests. `appended` is the signal's path over HTTP, for an endpoint that all signals share.
 fn address(
     resolver: &mut Resolver<'_>,
     endpoint: &Endpoint,
@@ -209,7 +210,7 @@ fn address(
         _ if endpoint.has_scheme() => text.to_owned(),
         Some(true) if grpc => format!("http://{text}"),
         Some(false) if grpc => format!("https://{text}"),
-        // The specification: without a scheme and without `insecure`, gRPC uses https.
+        // According to the specification, gRPC uses https without a scheme and without `insecure`.
         None if grpc && matches!(resolver.origins.of(&path), Origin::Environment(_)) => {
             let message = "has no scheme: https is used; write http:// or https://";
             resolver.warning(path.clone(), format!("{} {message}", quoted(text)));

@@ -1,4 +1,4 @@
-//! Who may see what of the listener.
+//! Resolves the access rules of the listener.
 
 use super::Resolver;
 use crate::document::{Document, SecretSource, WebTls};
@@ -6,15 +6,15 @@ use base::secret::Secret;
 use strict_yaml::path::KeyPath;
 use web::options::{Protects, TlsFiles, WebOptions};
 
-/// Shorter tokens can be guessed.
+/// Minimum length of a token. Shorter tokens can be guessed.
 const SHORTEST_TOKEN: usize = 16;
-/// Shorter passwords can be guessed.
+/// Minimum length of a password. Shorter passwords can be guessed.
 const SHORTEST_PASSWORD: usize = 12;
 
-/// What may stand in `web.grafana_url`; the first one has to.
+/// Placeholders in `web.grafana_url`; the first is required.
 pub(super) const GRAFANA_PLACES: [&str; 5] = ["{service}", "{namespace}", "{pod}", "{from}", "{to}"];
 
-/// Why a pattern of links cannot be used; `None`: it can.
+/// Returns the reason why a link pattern cannot be used, or `None` if it can.
 pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<String> {
     let is_web = pattern.starts_with("http://") || pattern.starts_with("https://");
     let first = places.first().copied().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<
     (!is_known).then(|| format!("only {} can be in the URL in braces", places.join(", ")))
 }
 
-/// The options of the listener.
+/// Returns the options of the listener.
 pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOptions {
     let web = &document.web;
     let path = KeyPath::of("web");
@@ -93,7 +93,7 @@ pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOption
     }
 }
 
-/// Both files of a certificate, or none.
+/// Returns both files of a certificate, or neither.
 fn tls_files(resolver: &mut Resolver<'_>, tls: &WebTls, path: KeyPath) -> Option<TlsFiles> {
     match (&tls.certificate, &tls.key) {
         (Some(certificate), Some(key)) => Some(TlsFiles {

@@ -1,4 +1,4 @@
-//! `collections`: those of a process by time, pause or generation; one in full.
+//! `collections`: the collections of a process by time, pause or generation, or one collection in full.
 
 use std::cmp::Reverse;
 
@@ -13,9 +13,9 @@ use crate::source::{Answer, Asker, Source};
 pub(super) const TOOL: Listed = Listed {
     name: "collections",
     title: "Collections",
-    description: "The newest 512 garbage collections of a process, and the longest of half an hour, as rows: when, how long it stopped the process, \
-                  generation, type, reason. By time or the longest first, of a generation, of a time, above a pause. With \
-                  `number`: one in full, with what its pause was spent on, heap before and after, who asked for it.",
+    description: "The newest 512 garbage collections of a process, and the longest of the last 30 minutes, as rows: start, pause, \
+                  generation, type, reason. Sorted by time or pause, filtered by generation, time or pause. With \
+                  `number`: one in full, with the phases of its pause, heap before and after, and its trigger.",
     arguments: schema::<Arguments>,
 };
 
@@ -32,27 +32,27 @@ enum Sort {
 struct Arguments {
     /// Pid on the host.
     pid: u32,
-    /// One in full, by its number.
+    /// Show this collection in full, by its number.
     number: Option<u64>,
-    /// What comes first.
+    /// Sort order.
     #[serde(default)]
     sort: Sort,
-    /// Of this generation.
+    /// Generation of the collections.
     generation: Option<u64>,
-    /// That stopped the process at least so long, milliseconds.
+    /// Minimum pause of the collections, in milliseconds.
     min_pause_ms: Option<f64>,
-    /// That began here or later, RFC 3339 or a time before now (`2m`).
+    /// Earliest start of the collections, RFC 3339 or a duration before now (`2m`).
     since: Option<String>,
-    /// That began before this.
+    /// Latest start of the collections, exclusive.
     until: Option<String>,
-    /// Rows.
+    /// Number of rows.
     #[serde(default = "rows::<8>")]
     limit: usize,
-    /// `next` of the answer before.
+    /// `next` of the previous answer.
     after: Option<String>,
 }
 
-/// Values of a list of one in full.
+/// Maximum number of values per list of a collection in full.
 const MOST: usize = 8;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
@@ -68,11 +68,11 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
 fn in_full(record: Value) -> Value {
     let mut record = trimmed(record, MOST);
     if let Some(fields) = record.as_object_mut() {
-        // What the line says, the whole says too.
+        // The full record repeats the values of the line.
         if fields.get("gc").is_some_and(Value::is_object) {
             fields.remove("line");
         } else {
-            let why = "it is not kept in full any more: the six newest, the three longest and those of incidents are";
+            let why = "it is no longer kept in full: only the 6 newest, the 3 longest and those of incidents are";
             fields.insert("not_known".to_owned(), json!([{ "what": "gc", "why": why }]));
         }
         fields.insert("units".to_owned(), UNITS.into());
@@ -91,7 +91,7 @@ struct Row<'r> {
     is_lossy: bool,
 }
 
-/// The newest ones, and the longest of the half hour, which may be older.
+/// Returns the newest collections, and the longest of the last 30 minutes, which can be older.
 fn all(record: &Value) -> Vec<Row<'_>> {
     let pauses = record.get("pauses").unwrap_or(&Value::Null);
     let at = |name: &str, place: usize| list(pauses, name).get(place).and_then(Value::as_u64);
@@ -191,11 +191,12 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
 mod tests {
     use super::*;
 
-    /// Scenario: four collections, one without a pause, one lossy, and an older one that was longer than all; newest
-    /// first, longest first, of a generation, above a pause, of a time.
-    /// Guarantee: those, in that order; an unknown pause is last, null and counted.
+    /// Scenario: there are four collections, one without a pause and one lossy, and an older collection with the
+    /// longest pause. They are queried by time, by pause, and filtered by generation, pause and time.
+    /// Guarantee: the matching collections are returned in the requested order; an unknown pause is last, null and
+    /// counted.
     #[test]
-    fn collections_are_chosen() {
+    fn collections_are_filtered_and_sorted() {
         let record = json!({ "at_ms": 100_000, "process": { "name": "shop" }, "pauses": {
             "number": [1, 2, 3, 4], "start_ms": [10_000, 20_000, 30_000, 40_000],
             "pause_ns": [5_000_000, null, 9_000_000, 1_000_000], "generation": [0, 1, 2, 0],

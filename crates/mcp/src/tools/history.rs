@@ -1,13 +1,13 @@
-//! The columns of a process's last half hour, in steps of another length.
+//! Converts the columns of a process's last 30 minutes to steps of another length.
 
 use serde_json::{Value, json};
 
 use crate::page::{list, rfc3339};
 
-/// What happened in a step.
+/// Sums of one step.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct HistoryStep {
-    /// When its first ten seconds begin, Unix milliseconds.
+    /// Start of its first ten seconds, in Unix milliseconds.
     pub(super) start_ms: u64,
     pub(super) stopped_ns: u64,
     pub(super) longest_ns: Option<u64>,
@@ -26,8 +26,8 @@ pub(super) struct HistoryStep {
 const GENERATIONS: [&str; 5] = ["gen0", "gen1", "gen2", "loh", "poh"];
 const KINDS: [&str; 5] = ["gen0", "gen1", "gen2", "background", "unknown"];
 
-/// The steps from a time on. Steps in which nothing was seen are not there. What begins before `from_ms` is left out:
-/// ten seconds are the least that is known.
+/// Returns the steps since a time. Steps without data are absent. Buckets that start before `from_ms` are omitted,
+/// because the data has a resolution of ten seconds.
 pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<HistoryStep> {
     let at = |name: &str, place: usize| list(history, name).get(place).and_then(Value::as_u64);
     let inside = |group: &str, name: &str, place: usize| {
@@ -75,7 +75,7 @@ pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<HistoryS
     steps
 }
 
-/// The steps as columns of the same length.
+/// Returns the steps as columns of equal length.
 pub(super) fn columns(steps: &[HistoryStep], step_ms: u64) -> Value {
     let column = |of: fn(&HistoryStep) -> Value| -> Value { steps.iter().map(of).collect() };
     json!({
@@ -100,11 +100,12 @@ pub(super) fn columns(steps: &[HistoryStep], step_ms: u64) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: ten seconds four times with a gap: of some neither allocation nor heap is known.
-    /// Guarantee: sums, the longest, the last known heap; what is unknown in all of a step is null, and what is in some is
-    /// a lower bound; a step begins at whole minutes; what is earlier than asked is left out.
+    /// Scenario: four buckets of ten seconds have a gap between them; some have neither allocation nor heap figures.
+    /// Guarantee: a step has the sums, the maximum and the last known heap; a figure that is unknown in a whole step is
+    /// null, and a figure that is unknown in a part is a lower bound; steps start at whole minutes; earlier buckets are
+    /// omitted.
     #[test]
-    fn steps_add_up() {
+    fn steps_sum_their_buckets() {
         let history = json!({
             "start_ms": [60_000, 70_000, 110_000, 190_000],
             "stopped_ns": [1, 2, 4, 8],

@@ -1,4 +1,4 @@
-//! `incidents`: what is wrong and was, with what explains it.
+//! `incidents`: current and past problems, with their causes.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,9 +11,9 @@ use crate::source::{Answer, Asker, Refusal, Source};
 pub(super) const TOOL: Listed = Listed {
     name: "incidents",
     title: "Incidents",
-    description: "What is wrong with the .NET processes of this host, or was: open incidents first, then ended ones, \
-                  each with its symptom, figures and causes. Ask this first. With `id`: one in full, with what to do, \
-                  what the process was stopped for, where its memory was, the code that was found, and evidence.",
+    description: "Current and past problems of the .NET processes on this host: open incidents first, then ended ones, \
+                  each with its symptom, figures and causes. Use this first. With `id`: one in full, with its remedy, \
+                  stopped time by cause, memory breakdown, the code involved, and evidence.",
     arguments: schema::<Arguments>,
 };
 
@@ -29,23 +29,23 @@ enum IncidentState {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// One in full.
+    /// Show this incident in full.
     id: Option<String>,
-    /// Which ones.
+    /// State of the incidents.
     #[serde(default)]
     state: IncidentState,
-    /// Of this process only.
+    /// Pid of the process.
     pid: Option<u32>,
-    /// Part of the name of the service or process, in any case.
+    /// Part of the name of the service or process, case-insensitive.
     name: Option<String>,
-    /// Rows.
+    /// Number of rows.
     #[serde(default = "rows::<5>")]
     limit: usize,
-    /// `next` of the answer before.
+    /// `next` of the previous answer.
     after: Option<String>,
 }
 
-/// Values of a list of one in full.
+/// Maximum number of values per list of an incident in full.
 const MOST: usize = 6;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
@@ -61,8 +61,8 @@ fn of(overview: &Value, arguments: &Arguments) -> Answer {
         let found = all.iter().find(|incident| text(incident, "id") == Some(id));
         let incident = found.ok_or_else(|| {
             Refusal::new(
-                format!("no incident {id:?} is remembered"),
-                "ask `incidents` without `id`: ended ones are forgotten for newer ones",
+                format!("no incident {id:?} is stored"),
+                "call `incidents` without `id`: old ended incidents are dropped for newer ones",
             )
         })?;
         return Ok(json!({ "at": at, "incident": whole(incident), "units": UNITS }));
@@ -93,7 +93,7 @@ fn of(overview: &Value, arguments: &Arguments) -> Answer {
     }))
 }
 
-/// An incident as a row.
+/// Returns an incident as a row.
 pub(super) fn row(incident: &Value) -> Value {
     let fields = [
         "id", "state", "severity", "symptom", "title", "summary", "since", "until?", "pid", "process?", "service?",
@@ -107,13 +107,13 @@ pub(super) fn row(incident: &Value) -> Value {
     Value::Object(row)
 }
 
-/// All of it but for what is said elsewhere in it, or empty.
+/// Returns the incident without empty fields and without fields that repeat others.
 pub(super) fn whole(incident: &Value) -> Value {
     let said_elsewhere = ["kind", "rule", "labels", "annotations", "resource"];
     let mut incident = incident.clone();
     if let Some(fields) = incident.as_object_mut() {
         fields.retain(|name, _| !said_elsewhere.contains(&name.as_str()));
-        // What is null of a ledger is unknown, of all else it is not there.
+        // In a ledger, null means unknown; elsewhere, null means absent.
         fields.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
     }
     trimmed(incident, MOST)
@@ -127,11 +127,12 @@ mod tests {
         read(arguments.as_object().unwrap().clone()).unwrap()
     }
 
-    /// Scenario: an open incident and one that ended; open ones are asked for, those of a process, one in full, and one
-    /// that is not there.
-    /// Guarantee: those and no others; the one in full has its lists short and counted; a refusal says what to ask.
+    /// Scenario: there are an open and an ended incident. Callers ask for open incidents, for incidents of a process,
+    /// for one incident in full, and for an unknown incident.
+    /// Guarantee: exactly the matching incidents are returned; lists of the full incident are shortened and counted;
+    /// the refusal names an alternative.
     #[test]
-    fn incidents_are_chosen() {
+    fn incidents_are_filtered() {
         let overview = json!({ "at_ms": 1_800_000_000_000_u64, "host": "h", "incidents": [
             { "id": "a", "state": "firing", "pid": 1, "title": "x", "labels": { "a": "b" }, "resource": {},
               "members": [1, 2, 3, 4, 5, 6, 7, 8], "causes": [{ "title": "why", "share": 0.5, "remedy": "r" }] },

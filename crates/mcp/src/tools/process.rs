@@ -1,4 +1,4 @@
-//! `process`: one process; parts of its record on demand.
+//! `process`: one process, with parts of its record on request.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,9 +11,9 @@ use crate::source::{Answer, Asker, Source};
 pub(super) const TOOL: Listed = Listed {
     name: "process",
     title: "One process",
-    description: "One .NET process: what it was stopped for in the last minutes (parts that add up), where its memory is \
-                  and which part grows, its incidents and notes, and what is not known and why. `parts` adds: `account` \
-                  (since gcwatch attached), `causes` of collections, `history` of the last half hour at a `resolution`, \
+    description: "One .NET process: stopped time by cause in the last minutes (parts that add up), its memory breakdown \
+                  and growing part, its incidents and notes, and unknown values with reasons. `parts` adds: `account` \
+                  (since gcwatch attached), `causes` of collections, `history` of the last 30 minutes at a `resolution`, \
                   `settings` of the collector, `stream` (how it is read), `resource`.",
     arguments: schema::<Arguments>,
 };
@@ -45,17 +45,17 @@ enum Resolution {
 struct Arguments {
     /// Pid on the host, from `processes` or `incidents`.
     pid: u32,
-    /// What else is wanted.
+    /// Additional parts.
     #[serde(default)]
     parts: Vec<RecordPart>,
     /// Length of a step of `history`.
     #[serde(default)]
     resolution: Resolution,
-    /// Where `history` begins, RFC 3339 or a time before now (`20m`).
+    /// Start of `history`, RFC 3339 or a duration before now (`20m`).
     since: Option<String>,
 }
 
-/// Values of a list, and of one that was asked for.
+/// Maximum number of values per list, and per list of a requested part.
 const MOST: usize = 4;
 const MOST_ASKED: usize = 20;
 
@@ -122,7 +122,8 @@ impl Resolution {
     }
 }
 
-/// Returns the known lines of the ledger, or the known figures of the heap without a ledger; and level, trend and age.
+/// Returns the known lines of the ledger, or the known figures of the heap without a ledger, and the level, trend and
+/// age.
 fn memory(memory: &Value) -> Value {
     let known = |value: &Value| {
         let fields = value.as_object().into_iter().flatten();
@@ -140,7 +141,7 @@ fn memory(memory: &Value) -> Value {
     let mut lines = known(ledger);
     let fields = ledger.as_object().into_iter().flatten();
     let unknown = fields
-        // A container without other processes has no largest one.
+        // A container without other processes has no largest other process.
         .filter(|(name, value)| value.is_null() && *name != "largest_other")
         .map(|(name, _)| name.as_str());
     lines.insert("unknown_lines".to_owned(), unknown.collect());
@@ -160,7 +161,7 @@ fn memory(memory: &Value) -> Value {
     Value::Object(lines)
 }
 
-/// Level, trend and age of the memory, with the figures that are known.
+/// Returns the known figures of level, trend and age of the memory.
 fn trends(memory: &Value) -> Value {
     let fields = memory.get("trends").and_then(Value::as_object).into_iter().flatten();
     let known = fields.filter_map(|(name, value)| {
@@ -181,7 +182,7 @@ fn trends(memory: &Value) -> Value {
     Value::Object(known.collect())
 }
 
-/// Names and values; what they mean is in the record.
+/// Returns names and values only. Descriptions are in the record.
 fn settings(record: &Value) -> Value {
     let settings = list(record, "settings").iter();
     let pairs = settings.filter_map(|one| Some((one.get("name")?.as_str()?.to_owned(), one.get("value")?.clone())));
@@ -192,12 +193,12 @@ fn settings(record: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: a process with a ledger of which a line is unknown, more parts of an account than are answered, and
-    /// history; first without parts, then with all of them.
-    /// Guarantee: unknown lines are not made up, what is cut is counted, what is not known is said; parts come when they
-    /// are asked for.
+    /// Scenario: a process has a ledger with an unknown line, an account with more parts than are returned, and a
+    /// history. It is queried without parts, then with parts.
+    /// Guarantee: unknown lines are absent, omitted parts are counted, and unknown values are listed with reasons;
+    /// parts are returned only on request.
     #[test]
-    fn parts_come_on_demand() {
+    fn parts_are_returned_on_request() {
         let record = json!({
             "at_ms": 1_800_000_000_000_u64,
             "process": { "pid": 7, "name": "shop", "state": "attached", "minute": null },

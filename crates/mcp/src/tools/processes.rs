@@ -1,4 +1,4 @@
-//! `processes`: a row for each, in the order of what is asked.
+//! `processes`: one row per process, in the requested order.
 
 use std::cmp::Reverse;
 
@@ -13,9 +13,9 @@ use crate::source::{Answer, Asker, Source};
 pub(super) const TOOL: Listed = Listed {
     name: "processes",
     title: "Processes",
-    description: "The .NET processes of this host as rows: how long each was stopped by the garbage collector in the last \
-                  minute (or `since` a time, such as a deployment, within half an hour), its longest pause, allocation, \
-                  heap, memory and limit, and why one is not monitored. To find or to rank processes.",
+    description: "The .NET processes on this host as rows: the time for which each was stopped by the garbage collector in the last \
+                  minute (or `since` a time, such as a deployment, within 30 minutes), its longest pause, allocation, \
+                  heap, memory and limit, and the reason if it is not monitored. Use it to find or rank processes.",
     arguments: schema::<Arguments>,
 };
 
@@ -43,24 +43,24 @@ enum ProcessState {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Part of the name, service, namespace, pod or executable, in any case.
+    /// Part of the name, service, namespace, pod or executable, case-insensitive.
     name: Option<String>,
-    /// Which ones.
+    /// State of the processes.
     #[serde(default)]
     state: ProcessState,
-    /// What comes first: the most of it; `name`: by name.
+    /// Sort order: highest value first; `name` sorts by name.
     #[serde(default)]
     sort: Sort,
-    /// Stopped time from here on, RFC 3339 or a time before now (`20m`).
+    /// Sum the stopped time since this time, RFC 3339 or a duration before now (`20m`).
     since: Option<String>,
-    /// Rows.
+    /// Number of rows.
     #[serde(default = "rows::<6>")]
     limit: usize,
-    /// `next` of the answer before.
+    /// `next` of the previous answer.
     after: Option<String>,
 }
 
-/// Rows with sums since a time: each is a record of its own.
+/// Maximum number of rows with sums since a time. Each sum needs another record.
 const MOST_SUMMED: usize = 10;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
@@ -107,14 +107,14 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
     }))
 }
 
-/// What it was stopped for since a time, from its own record.
+/// Returns the stopped time since a time, from the record of the process.
 async fn summed<S: Source>(asker: &Asker<'_, S>, process: &Value, since_ms: u64) -> Value {
     let pid = process.get("pid").and_then(Value::as_u64).unwrap_or(0);
-    // Ten seconds are the least that is known.
+    // The data has a resolution of ten seconds.
     let since_ms = since_ms.next_multiple_of(10_000);
     let record = match asker.record(&format!("/api/v1/processes/{pid}")).await {
         Ok(record) => record,
-        // It exited meanwhile.
+        // The process has exited in the meantime.
         Err(refusal) => return json!({ "unknown": refusal.error }),
     };
     let history = record.get("history").cloned().unwrap_or_default();
@@ -137,7 +137,7 @@ fn key(process: &&Value) -> String {
     format!("{}-{}", number("pid"), number("start_time"))
 }
 
-/// A process as a row.
+/// Returns a process as a row.
 pub(super) fn row(process: &Value) -> Map<String, Value> {
     let mut row = pick(
         process,
@@ -219,8 +219,8 @@ impl Arguments {
     }
 }
 
-/// How much it was stopped since a time, by the points of its row: per mille of points of 30 s. It orders rows; what is
-/// answered is exact.
+/// Returns the approximate stopped time since a time, from the points of the row: per mille of intervals of 30 s. It
+/// only sorts rows; the returned figures are exact.
 fn sparked(process: &Value, since_ms: u64, now_ms: u64) -> u64 {
     let spark = process.get("spark").map_or(&[][..], |spark| list(spark, "stopped"));
     let points = usize::try_from(now_ms.saturating_sub(since_ms).div_ceil(30_000)).unwrap_or(usize::MAX);
@@ -236,10 +236,12 @@ mod tests {
         read(arguments.as_object().unwrap().clone()).unwrap()
     }
 
-    /// Scenario: a process that stopped long ago, one that stops now, one that is not monitored; all orders and names.
-    /// Guarantee: the order is that of what is asked, unknown last; names are found in any case; states are told apart.
+    /// Scenario: one process was stopped long ago, one is stopped now, and one is not monitored; they are queried in
+    /// all orders and by name.
+    /// Guarantee: rows are sorted as requested, with unknown values last; names match case-insensitively; states are
+    /// distinguished.
     #[test]
-    fn rows_are_chosen_and_ordered() {
+    fn rows_are_filtered_and_sorted() {
         let old = json!({ "pid": 1, "name": "Old", "pod": "old-6d9f", "state": "attached", "minute": { "stopped_ns": 1 },
                           "spark": { "stopped": [900, 0, 0] }, "heap_after": 5 });
         let new = json!({ "pid": 2, "name": "new", "state": "attached", "minute": { "stopped_ns": 9 },

@@ -1,4 +1,4 @@
-//! `recording`: a recording as `gcwatch analyze` sees it.
+//! `recording`: a recording as analyzed by `gcwatch analyze`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ pub(super) const TOOL: Listed = Listed {
     name: "recording",
     title: "A recording",
     description: "A recording of a process (.nettrace), analyzed: stopped time and its parts, the longest collections, \
-                  causes, incidents that the rules find, what it was too short for. A `file`, or the black box of an \
-                  `incident` (the seconds before it). Without either: which recordings there are. With `collection`: one of \
+                  causes, incidents found by rules, and rules that need more time. A `file`, or the black box of an \
+                  `incident` (the seconds before it). Without either: the list of recordings. With `collection`: one of \
                   the longest in full.",
     arguments: schema::<Arguments>,
 };
@@ -23,24 +23,29 @@ pub(super) const TOOL: Listed = Listed {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Path of a .nettrace file, which may be gzipped or zipped. Only over stdio.
+    /// Path of a .nettrace file, which can be gzipped or zipped. Only over stdio.
     file: Option<PathBuf>,
     /// Id of an incident that has a recording.
     incident: Option<String>,
     /// Number of a collection.
     collection: Option<u64>,
-    /// Rows of each list.
+    /// Number of rows per list.
     #[serde(default = "rows::<5>")]
     limit: usize,
 }
 
-/// Rows of a list at most.
+/// Maximum number of rows per list.
 const MOST: usize = 50;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
     let which = match (&arguments.file, &arguments.incident) {
-        (Some(_), Some(_)) => return Err(Refusal::new("a file and an incident were named", "name one of them")),
+        (Some(_), Some(_)) => {
+            return Err(Refusal::new(
+                "file and incident were both given",
+                "pass only one of them",
+            ));
+        }
         (Some(file), None) => Recording::File(named(asker.source.files(), file)?),
         (None, Some(id)) => Recording::Incident(black_box(&asker.record("/api/v1/overview").await?, id)?),
         (None, None) => return known(asker).await,
@@ -48,7 +53,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
     of(&asker.source.recording(which).await?, &arguments)
 }
 
-/// The file, if it is among those that were named when the server began, or none was named.
+/// Returns the file if it was passed when the server started, or if no files were passed.
 fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
     let name = file.file_name();
     let found = files.iter().find(|known| *known == file || known.file_name() == name);
@@ -57,29 +62,28 @@ fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
         None if files.is_empty() => Ok(file.to_owned()),
         None => Err(Refusal::new(
             format!("{} is not among the recordings of this server", file.display()),
-            "ask `recording` without arguments which there are",
+            "call `recording` without arguments to list them",
         )),
     }
 }
 
-/// Under which path the API serves the recording of an incident.
+/// Returns the path under which the API serves the recording of an incident.
 fn black_box(overview: &Value, id: &str) -> Result<String, Refusal> {
     let mut incidents = list(overview, "incidents").iter();
     let incident = incidents.find(|incident| text(incident, "id") == Some(id));
-    let incident =
-        incident.ok_or_else(|| Refusal::new(format!("no incident {id:?} is remembered"), "ask `incidents`"))?;
+    let incident = incident.ok_or_else(|| Refusal::new(format!("no incident {id:?} is stored"), "call `incidents`"))?;
     let mut evidence = list(incident, "evidence").iter();
     let recorded = evidence.find(|evidence| text(evidence, "name") == Some("black-box"));
     let place = recorded.and_then(|evidence| text(evidence, "where"));
     place.map(str::to_owned).ok_or_else(|| {
         Refusal::new(
             "this incident has no recording",
-            "set state.directory in gcwatch's configuration; `recording` without arguments lists those that there are",
+            "set state.directory in gcwatch's configuration; `recording` without arguments lists all recordings",
         )
     })
 }
 
-/// Which recordings there are: those that were named, and those of the daemon's incidents.
+/// Returns the available recordings: the files passed at startup, and the recordings of the daemon's incidents.
 async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
     let files: Vec<String> = asker
         .source
@@ -89,7 +93,7 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
         Ok(record) => json!(list(&record, "evidence").iter().rev().take(MOST).collect::<Vec<_>>()),
-        // They may not be for who asks, or there is no daemon.
+        // The caller may lack access to them, or there is no daemon.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };
     Ok(json!({ "files": files, "of_incidents": of_incidents, "units": UNITS }))
@@ -101,7 +105,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
     if let Some(number) = arguments.collection {
         let is_it = |gc: &&Value| gc.get("number").and_then(Value::as_u64) == Some(number);
         let found = processes.iter().flat_map(|process| list(process, "full")).find(is_it);
-        let remedy = format!("`gcwatch analyze --gc {number} FILE` prints any");
+        let remedy = format!("`gcwatch analyze --gc {number} FILE` prints any collection");
         let found = found.ok_or_else(|| {
             Refusal::new(
                 format!("collection {number} is not among the longest of this recording"),
@@ -169,10 +173,11 @@ fn one(process: &Value, limit: usize) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: a server to which two files were named, and one without; files by path, by name, and others.
-    /// Guarantee: where files were named, no other one is read.
+    /// Scenario: one server was started with two files, and another without files. Files are requested by path and by
+    /// name, and so are other files.
+    /// Guarantee: a server with files reads no other file.
     #[test]
-    fn only_named_files_are_read() {
+    fn only_listed_files_are_read() {
         let files = [PathBuf::from("/a/x.nettrace"), PathBuf::from("/a/y.nettrace")];
         assert_eq!(named(&files, Path::new("/a/x.nettrace")).unwrap(), files[0]);
         assert_eq!(named(&files, Path::new("y.nettrace")).unwrap(), files[1]);
@@ -180,10 +185,10 @@ mod tests {
         assert_eq!(named(&[], Path::new("z")).unwrap(), Path::new("z"));
     }
 
-    /// Scenario: incidents with a recording, without one, and none of that id.
-    /// Guarantee: the path of the recording, or why there is none.
+    /// Scenario: one incident has a recording, another has no recording, and a third id is unknown.
+    /// Guarantee: the result is the path of the recording, or the reason why it is missing.
     #[test]
-    fn the_recording_of_an_incident_is_found() {
+    fn recording_of_incident_is_found() {
         let overview = json!({ "incidents": [
             { "id": "a", "evidence": [{ "name": "ledger", "where": "ledger" },
                                       { "name": "black-box", "where": "/api/v1/evidence/1.nettrace" }] },

@@ -1,5 +1,5 @@
-//! `requests`: what collections took of the requests of a process. They may hold secrets: the API serves them to root
-//! and the user of gcwatch on loopback, or after a login.
+//! `requests`: the time that collections cost the requests of a process. Requests can contain secrets: the API serves
+//! them to root and the user of gcwatch on loopback, or after a login.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,8 +12,8 @@ use crate::source::{Answer, Asker, Source};
 pub(super) const TOOL: Listed = Listed {
     name: "requests",
     title: "Requests",
-    description: "Requests of a web service in the last half hour that garbage collections stopped: how many, how much time \
-                  they lost, and those that lost most with traces and collections. Needs `requests.mode` in gcwatch's \
+    description: "Requests of a web service in the last 30 minutes that garbage collections stopped: their number, the time \
+                  they lost, and the worst with traces and collections. Needs `requests.mode` in gcwatch's \
                   configuration, and on the listener a login or gcwatch's own user.",
     arguments: schema::<Arguments>,
 };
@@ -23,10 +23,10 @@ pub(super) const TOOL: Listed = Listed {
 struct Arguments {
     /// Pid on the host.
     pid: u32,
-    /// Rows.
+    /// Number of rows.
     #[serde(default = "rows::<5>")]
     limit: usize,
-    /// `next` of the answer before.
+    /// `next` of the previous answer.
     after: Option<String>,
 }
 
@@ -63,10 +63,10 @@ fn row(request: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: two requests that lost time, asked for one by one.
-    /// Guarantee: each once, with its figures; the totals beside them.
+    /// Scenario: two requests lost time and are queried one by one.
+    /// Guarantee: each request is returned once, with its figures and the totals.
     #[test]
-    fn requests_are_read_one_by_one() {
+    fn requests_are_paged() {
         let record = json!({ "count": 9, "known": 8, "hit": 2, "lost_ns": 30, "worst": [
             { "start_ms": 1, "duration_ns": 50, "stopped_ns": 20, "trace_id": "aa", "stops": [[1, 5], [7, 9]], "collections": [3] },
             { "start_ms": 2, "duration_ns": 40, "stopped_ns": 10, "trace_id": null, "stops": [[1, 5]], "collections": [4] },

@@ -1,4 +1,4 @@
-//! `rules`: why a rule holds, does not, or cannot be judged here.
+//! `rules`: the reasons why a rule holds, does not hold, or cannot be evaluated.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,19 +11,19 @@ use crate::source::{Answer, Asker, Refusal, Source};
 pub(super) const TOOL: Listed = Listed {
     name: "rules",
     title: "Rules",
-    description: "Why a rule holds, does not, or cannot be judged. Without `id`: rules that fire or nearly do, over all \
+    description: "Why a rule holds, does not hold, or cannot be evaluated. Without `id`: rules that fire or nearly do, over all \
                   processes or of one `pid`; `state: all` lists every rule. With `id`: its condition, thresholds and their \
-                  source, states, remedy; with `pid` too: its state there, and what is not known of that process.",
+                  source, states, remedy; with `pid` too: its state there, and unknown values of that process.",
     arguments: schema::<Arguments>,
 };
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RuleState {
-    /// Firing, pending, inhibited by another one, excepted.
+    /// Firing, pending, inhibited by another rule, or excepted.
     #[default]
     Holds,
-    /// Not known whether the condition holds, in some process.
+    /// Unknown in some process.
     Unknown,
     All,
 }
@@ -31,17 +31,17 @@ enum RuleState {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// One in full, such as `memory.growth`; or the beginning of ids: `memory.`
+    /// Show this rule in full, such as `memory.growth`, or list rules whose ids start with this text: `memory.`
     id: Option<String>,
-    /// Of this process only.
+    /// Pid of the process.
     pid: Option<u32>,
-    /// Which ones.
+    /// State of the rules.
     #[serde(default)]
     state: RuleState,
-    /// Rows.
+    /// Number of rows.
     #[serde(default = "rows::<8>")]
     limit: usize,
-    /// `next` of the answer before.
+    /// `next` of the previous answer.
     after: Option<String>,
 }
 
@@ -84,7 +84,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         .cloned()
         .collect();
     if meant.is_empty() && !prefix.is_empty() {
-        let error = format!("no rule has the id {prefix:?}, or one that begins so");
+        let error = format!("no rule id starts with {prefix:?}");
         return Err(Refusal::new(error, "`rules` with `state: all` lists them"));
     }
     let chosen: Vec<Value> = meant.into_iter().filter(|rule| arguments.state.has(rule)).collect();
@@ -125,11 +125,12 @@ impl RuleState {
 mod tests {
     use super::*;
 
-    /// Scenario: a rule that fires, one that cannot be judged, one that does not hold; by id, by the beginning of ids, by
-    /// state, and one that is not there.
-    /// Guarantee: those; one in full has its condition; a refusal names what lists them.
+    /// Scenario: one rule fires, one cannot be evaluated, and one does not hold; rules are queried by id, by the start
+    /// of ids, by state, and with an unknown id.
+    /// Guarantee: exactly the matching rules are returned; a rule in full has its condition; the refusal names a call
+    /// that lists all rules.
     #[test]
-    fn rules_are_chosen() {
+    fn rules_are_filtered() {
         let record = json!({ "at_ms": 0, "rules": [
             { "id": "a.one", "states": { "firing": 1 }, "firing": [{ "pid": 1, "name": "x", "since": null }], "when": "gc.pause > 1s" },
             { "id": "a.two", "states": { "unknown": 2 }, "firing": [] },

@@ -1,4 +1,5 @@
-//! One process that lives: which rules fire on it, and since when it is well or its memory is in an emergency.
+//! A living process: the rules that fire on it, and the times since which it is healthy or its memory is in an
+//! emergency.
 
 use std::sync::Arc;
 
@@ -8,35 +9,35 @@ use gc_rules::rule::{Rule, Severity};
 
 use processes::container::ContainerIdentity;
 
-/// Limit of rules that are remembered of a process at once.
+/// Maximum number of firing rules remembered per process.
 const MAX_FIRING: usize = 128;
 
-/// The families whose alerts are about memory.
+/// Rule families whose alerts are about memory.
 const OF_MEMORY: [&str; 1] = ["memory."];
 
-/// A process that lives.
+/// A living process.
 #[derive(Debug)]
 pub(super) struct Living {
-    /// When the process began.
+    /// Time at which the process started.
     pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
-    /// The version of its service.
+    /// Version of the service.
     pub(super) version: Option<Arc<str>>,
-    /// Which process it is, for people.
+    /// Human-readable name of the process.
     pub(super) place: Arc<str>,
-    /// The rules that fire.
+    /// Firing rules.
     pub(super) firing: Vec<Firing>,
-    /// When one of them that is about memory fired last; [`Moment::NEVER`]: it fires now.
+    /// Time at which a severe memory rule last fired; [`Moment::NEVER`] while one fires.
     pub(super) emergency: Option<Moment>,
-    /// Since when none of them fires.
+    /// Time since which no severe rule fires.
     pub(super) well_since: Moment,
 }
 
-/// A rule that fires.
+/// A firing rule.
 #[derive(Debug)]
 pub(super) struct Firing {
     pub(super) rule: Arc<str>,
-    /// Of severity error or critical.
+    /// Whether the severity is error or critical.
     pub(super) is_severe: bool,
 }
 
@@ -52,7 +53,7 @@ impl Living {
                     self.firing.push(Firing { rule, is_severe });
                 }
             }
-            // It fired until the end.
+            // The alert fired until the end.
             Transition::Ended(_, Ending::ProcessEnded) => return,
             Transition::Ended(..) => {
                 if let Some(place) = self.firing.iter().position(|firing| firing.rule == rule.id) {
@@ -65,7 +66,7 @@ impl Living {
         }
     }
 
-    /// A rule that fires is of severity error or critical now.
+    /// Records that a firing rule now has severity error or critical.
     pub(super) fn rose(&mut self, rule: &Arc<str>, now: Moment) {
         let mut firing = self.firing.iter_mut();
         let Some(firing) = firing.find(|firing| firing.rule == *rule && !firing.is_severe) else {
@@ -85,7 +86,7 @@ impl Living {
         self.well_since = if is_well { now } else { Moment::NEVER };
     }
 
-    /// The rules of severity error or critical that fire.
+    /// Returns the firing rules of severity error or critical.
     pub(super) fn severe(&self) -> impl Iterator<Item = &str> {
         let severe = self.firing.iter().filter(|firing| firing.is_severe);
         severe.map(|firing| &*firing.rule)

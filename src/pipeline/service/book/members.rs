@@ -1,4 +1,4 @@
-//! One service by its members, the living and the dead, all of them or those of one version: what rules know of it.
+//! A service as rules see it: its living and dead processes, all of them or those of one version.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use gc_telemetry::value::text;
 use crate::pipeline::service::book::living::Living;
 use crate::pipeline::service::death::Death;
 
-/// The time over which deaths are counted.
+/// Period over which deaths are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
 
-/// A rollout starts the new process before it ends the old one, at most so long before.
+/// Maximum time by which a rollout starts the new process before it ends the old one.
 const OVERLAP_NS: u64 = 60 * 1_000_000_000;
 
-/// Everything that is remembered of one service.
+/// The state of one service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// The name of its processes.
+    /// Name of its processes.
     pub(crate) name: Arc<str>,
-    /// The resource of its newest process.
+    /// Resource of its newest process.
     pub(crate) resource: Arc<Origin>,
     pub(super) living: BTreeMap<RunKey, Living>,
     pub(super) deaths: VecDeque<Death>,
 }
 
-/// Which processes of a service.
+/// Selects processes of a service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Of<'a> {
     All,
-    /// Those of one version.
+    /// The processes of one version.
     Version(&'a str),
 }
 
@@ -47,14 +47,14 @@ impl Of<'_> {
     }
 }
 
-/// What rules know of a service beside the numbers.
+/// Facts about a service for rules, in addition to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KnownOfService {
     /// The severe rule that fires on most processes.
     pub(crate) affected_rule: Option<Arc<str>>,
-    /// Which process died of its memory last.
+    /// The process that most recently died because of its memory.
     pub(crate) last_death: Option<Arc<str>>,
-    /// On how many processes each rule fires.
+    /// Number of processes on which each rule fires.
     pub(crate) firing: BTreeMap<Arc<str>, u64>,
 }
 
@@ -64,7 +64,8 @@ impl Service {
         own.as_deref() == Some(name) || *self.name == *name
     }
 
-    /// The time since when a process lives that began after a death and is well; without a death any process.
+    /// Returns the time since which a process that started after a death has been healthy. Without a death, any process
+    /// counts.
     pub(super) fn well_since(&self, death: Option<Moment>, of: Of<'_>) -> Option<Moment> {
         let after = death.map_or(Moment::FIRST, |death| death.before(OVERLAP_NS));
         let successors = self.living(of).filter(|living| living.began >= after);
@@ -83,7 +84,7 @@ impl Service {
         deaths.filter(move |death| of.is(death.version.as_deref()))
     }
 
-    /// The versions of its processes, dead ones included.
+    /// Returns the versions of the service's processes, including dead processes.
     pub(crate) fn versions(&self) -> BTreeSet<&Arc<str>> {
         let living = self.living.values().filter_map(|living| living.version.as_ref());
         living
@@ -91,7 +92,7 @@ impl Service {
             .collect()
     }
 
-    /// On how many processes each rule fires; `severe`: only those of severity error or critical.
+    /// Returns the number of processes on which each rule fires. `severe` selects only severity error or critical.
     fn firing(&self, of: Of<'_>, severe: bool) -> BTreeMap<&Arc<str>, u64> {
         let mut counts: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
         for living in self.living(of) {
@@ -104,14 +105,14 @@ impl Service {
         counts
     }
 
-    /// The severe rule of which most processes have an alert, and how many.
+    /// Returns the severe rule with alerts on most processes, and their number.
     fn most_affected(&self, of: Of<'_>) -> Option<(&Arc<str>, u64)> {
-        // Of equals the first.
+        // Among equal counts, the first rule wins.
         let counts = self.firing(of, true).into_iter().rev();
         counts.max_by_key(|(_, count)| *count)
     }
 
-    /// What rules know of it beside the numbers.
+    /// Returns the facts for rules, in addition to the numbers.
     pub(crate) fn known(&self, of: Of<'_>) -> KnownOfService {
         let last_death = self.deaths(of).rev().find(|death| death.is_of_memory());
         KnownOfService {
@@ -125,13 +126,13 @@ impl Service {
         }
     }
 
-    /// The newest of its processes that died of their memory.
+    /// Returns the process that most recently died because of its memory.
     pub(crate) fn last_death_of_memory(&self) -> Option<RunKey> {
         let mut deaths = self.deaths.iter().rev();
         deaths.find(|death| death.passed_on).map(|death| death.run)
     }
 
-    /// What rules know of it.
+    /// Returns the numbers for rules.
     pub(crate) fn facts(&self, of: Of<'_>, now: Moment) -> ServiceFacts {
         let counted = || {
             let deaths = self.deaths(of);

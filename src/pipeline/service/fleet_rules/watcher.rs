@@ -1,4 +1,4 @@
-//! What the rules `on: watcher` are evaluated on: when gcwatch stalled.
+//! Inputs of the rules `on: watcher`: the stalls of gcwatch.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use base::time::Moment;
 use gc_rules::field::WatcherFacts;
 
-/// The time over which stalls are counted.
+/// Period over which stalls are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
 
-/// Limit of stalls that are remembered.
+/// Maximum number of stalls that are remembered.
 const MAX_STALLS: usize = 128;
 
-/// When gcwatch stalled.
+/// The recent stalls of gcwatch.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherLog {
     stalls: VecDeque<(Moment, Duration)>,
 }
 
 impl WatcherLog {
-    /// It stalled for so long until now.
+    /// Records that gcwatch was stalled for `length` until now.
     pub(crate) fn stalled(&mut self, length: Duration, now: Moment) {
         if self.stalls.len() >= MAX_STALLS {
             self.stalls.pop_front();
