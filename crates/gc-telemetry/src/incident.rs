@@ -152,7 +152,7 @@ mod tests {
             native: Some(290 << 20),
             ..Ledger::default()
         }));
-        let clause = "limit 512 MiB: native 290 and growing 4 MiB a minute";
+        let clause = "limit 512 MiB: native 290 and growing 4 MiB per minute";
         assert!(body(&with).ends_with(&format!("; memory: {clause}")), "{}", body(&with));
         let text = |name: &str| value::text(&with.attributes, name);
         assert_eq!(text("gcwatch.incident.ledger").as_deref(), Some(clause));
