@@ -34,7 +34,11 @@ fn blocking(number: u32, from: i64, to: i64) -> Collection {
 fn time_since_last_restart_is_exact_or_unknown() {
     let mut preceding = Preceding::default();
     let mut since = |collection: &Collection| facts(&mut preceding, collection).0;
-    assert_eq!(since(&blocking(7, 10, 20)), None, "the first collection has no predecessor");
+    assert_eq!(
+        since(&blocking(7, 10, 20)),
+        None,
+        "the first collection has no predecessor"
+    );
     assert_eq!(since(&blocking(8, 120, 130)), Some(100));
     assert_eq!(since(&blocking(10, 300, 310)), None, "collection 9 is lost");
     let mut lossy = blocking(11, 400, 410);
