@@ -356,7 +356,7 @@ fn one_fault_of_many_processes_is_the_services() {
     let alerts = host.judged.alerts();
     assert_eq!(
         &*alerts[0].1.summary,
-        "4 processes of the service show memory.exhausted at once"
+        "4 processes of the service have memory.exhausted at the same time"
     );
     let mut names = alerts[0].0.resource.attributes.iter().map(|attribute| &*attribute.key);
     assert_eq!((names.next(), names.next()), (Some("service.name"), None));

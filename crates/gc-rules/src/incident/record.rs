@@ -278,7 +278,7 @@ impl CauseRecord {
         }
     }
 
-    /// Returns `Old objects refer to young ones (62 %)`.
+    /// Returns `Old objects refer to young objects (62 %)`.
     pub fn line(&self) -> String {
         match self.share {
             Some(share) => format!("{} ({:.0} %)", self.title, share * 100.0),
