@@ -151,7 +151,6 @@ pub struct Holding {
 pub struct CollectionVerdict {
     /// Rules `on: gc` whose condition is true for this collection, including rules that already fire or are inhibited.
     /// The collection is an anomaly if there is at least one.
-    /// collection is an anomaly if there is one.
     pub matched: Vec<Arc<Rule>>,
     /// Changes of alerts.
     pub transitions: Vec<Transition>,

@@ -244,8 +244,8 @@ mod tests {
         histogram
     }
 
-    /// Scenario: The numbers are all powers of two from 2^-40 to 2^40 in all scales.
-    /// Guarantee: Each power of two is the upper bound of its bucket, and the next larger number is in the next bucket.
+    /// Scenario: the numbers are all powers of two from 2^-40 to 2^40 in all scales.
+    /// Guarantee: each power of two is the upper bound of its bucket, and the next larger number is in the next bucket.
     #[test]
     fn powers_of_two_are_upper_bounds() {
         for scale in -4..=MAX_SCALE {
@@ -264,8 +264,8 @@ mod tests {
         }
     }
 
-    /// Scenario: All pauses have the same length.
-    /// Guarantee: The histogram has one bucket of the finest scale.
+    /// Scenario: all pauses have the same length.
+    /// Guarantee: the histogram has one bucket of the finest scale.
     #[test]
     fn equal_lengths_share_one_bucket() {
         let histogram = histogram(&[1_234_567; 3], 160);
@@ -274,8 +274,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: A duration is counted in any scale.
-        /// Guarantee: The duration is between the bounds of its bucket, except for the error of the logarithm.
+        /// Scenario: a duration is counted in any scale.
+        /// Guarantee: the duration is between the bounds of its bucket, except for the error of the logarithm.
         #[test]
         fn duration_is_in_its_bucket(ns in 1u64.., scale in -4..=MAX_SCALE) {
             let seconds = ns as f64 / SECOND_NS;
@@ -284,8 +284,8 @@ mod tests {
             prop_assert!(seconds > bound(index - 1, scale) * (1.0 - 1e-13));
         }
 
-        /// Scenario: Any durations are counted in any number of buckets.
-        /// Guarantee: The result equals a naive count that puts each duration into the bucket of the final scale. The
+        /// Scenario: any durations are counted in any number of buckets.
+        /// Guarantee: the result equals a naive count that puts each duration into the bucket of the final scale. The
         /// number of buckets is within the limit, and the next finer scale would exceed the limit.
         #[test]
         fn counts_match_naive_count(
@@ -319,8 +319,8 @@ mod tests {
             prop_assert_eq!(histogram.zero_count() + counts.iter().sum::<u64>(), summary.count);
         }
 
-        /// Scenario: The same durations are counted in two orders.
-        /// Guarantee: Both histograms are equal.
+        /// Scenario: the same durations are counted in two orders.
+        /// Guarantee: both histograms are equal.
         #[test]
         fn histogram_ignores_order(durations in prop::collection::vec(any::<u64>(), 0..60), max_buckets in 2u16..40) {
             let mut sorted = durations.clone();
@@ -328,8 +328,8 @@ mod tests {
             prop_assert_eq!(histogram(&durations, max_buckets), histogram(&sorted, max_buckets));
         }
 
-        /// Scenario: Any durations are counted in explicit buckets with any bounds.
-        /// Guarantee: Each duration is counted once, in the first bucket whose bound is at least the duration.
+        /// Scenario: any durations are counted in explicit buckets with any bounds.
+        /// Guarantee: each duration is counted once, in the first bucket whose bound is at least the duration.
         #[test]
         fn explicit_buckets_count_each_duration_once(durations in prop::collection::vec(0u64..4_000_000_000, 0..50), bounds in prop::collection::vec(any::<f64>(), 0..6)) {
             let mut explicit = ExplicitHistogram::new(&bounds);

@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: Key and message are 00 01 02 ..., 24 bytes, from the vector table of the reference implementation.
-    /// Guarantee: The hash equals the published hash.
+    /// Scenario: key and message are 00 01 02 ..., 24 bytes, from the vector table of the reference implementation.
+    /// Guarantee: the hash equals the published hash.
     #[test]
     fn hash_is_siphash_2_4() {
         let bytes = |from: u8| u64::from_le_bytes(std::array::from_fn(|place| from + place as u8));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// Scenario: 200 runs have 500 collections with 12 spans each.
-    /// Guarantee: All ids are unique, and no id is zero.
+    /// Guarantee: all ids are unique, and no id is zero.
     #[test]
     fn ids_are_unique() {
         let (mut traces, mut spans) = (HashSet::new(), HashSet::new());

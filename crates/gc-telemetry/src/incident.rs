@@ -126,8 +126,8 @@ mod tests {
     use super::*;
     use crate::value;
 
-    /// Scenario: One incident has a memory ledger; another incident has no ledger.
-    /// Guarantee: The log record contains the ledger as a clause in its text and as attributes; unknown values are
+    /// Scenario: one incident has a memory ledger; another incident has no ledger.
+    /// Guarantee: the log record contains the ledger as a clause in its text and as attributes; unknown values are
     /// absent. The record without a ledger contains no ledger text and no ledger attributes.
     #[test]
     fn ledger_is_in_record() {

@@ -109,9 +109,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: A span has arbitrary ids, texts, times and numbers, and an attribute with a key whose length has
+        /// Scenario: a span has arbitrary ids, texts, times and numbers, and an attribute with a key whose length has
         /// up to three bytes.
-        /// Guarantee: The bytes equal the bytes of the generated types.
+        /// Guarantee: the bytes equal the bytes of the generated types.
         #[test]
         fn bytes_match_generated_types(
             id in proptest::collection::vec(any::<u8>(), 0..20),

@@ -146,9 +146,9 @@ mod tests {
         headers
     }
 
-    /// Scenario: Listeners are on loopback and elsewhere, with and without logins. Requests have no login, a user, the
+    /// Scenario: listeners are on loopback and elsewhere, with and without logins. Requests have no login, a user, the
     /// token or a wrong login, from root or from another user, for health, figures and private paths.
-    /// Guarantee: The decisions match the table of the module.
+    /// Guarantee: the decisions match the table of the module.
     #[test]
     fn decisions_match_table() {
         let ann = format!("basic {}", BASE64_STANDARD.encode("ann:correct horse"));

@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: A response waits for a process that another thread holds; a second response starts; two seconds pass.
-    /// Guarantee: The second response is immediate. The first response is a 503 with a remedy. The place of its thread
+    /// Scenario: a response waits for a process that another thread holds; a second response starts; two seconds pass.
+    /// Guarantee: the second response is immediate. The first response is a 503 with a remedy. The place of its thread
     /// is occupied until the thread ends, and then free.
     #[tokio::test(start_paused = true)]
     async fn slow_response_is_refused() {

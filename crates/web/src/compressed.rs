@@ -85,9 +85,9 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: The headers come from browsers, from Prometheus, and from programs that do not accept gzip or forbid
+    /// Scenario: the headers come from browsers, from Prometheus, and from programs that do not accept gzip or forbid
     /// it.
-    /// Guarantee: Only clients that accept gzip receive gzip.
+    /// Guarantee: only clients that accept gzip receive gzip.
     #[test]
     fn accepting_clients_receive_gzip() {
         let accepts = |value: &'static str| {

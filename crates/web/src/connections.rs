@@ -256,9 +256,9 @@ mod tests {
         server.await.unwrap().unwrap();
     }
 
-    /// Scenario: All permitted connections are open and silent, one of them after a response; another client sends a
+    /// Scenario: all permitted connections are open and silent, one of them after a response; another client sends a
     /// request.
-    /// Guarantee: The silent connections lose their places after the deadline for a request's head, and the other
+    /// Guarantee: the silent connections lose their places after the deadline for a request's head, and the other
     /// client receives a response.
     #[tokio::test]
     async fn silent_connections_lose_their_places() {
@@ -279,9 +279,9 @@ mod tests {
         .await;
     }
 
-    /// Scenario: New connections hold all places, and silent connections hold all reserved places. Other clients
+    /// Scenario: new connections hold all places, and silent connections hold all reserved places. Other clients
     /// connect; one client has already sent its request, another client sends it late.
-    /// Guarantee: Both clients receive the response that no place is free, and their connections are closed.
+    /// Guarantee: both clients receive the response that no place is free, and their connections are closed.
     #[tokio::test]
     async fn oldest_reserved_place_is_reassigned() {
         served(1, GRACE * 3600, DEADLINES, async |address| {
@@ -298,8 +298,8 @@ mod tests {
         .await;
     }
 
-    /// Scenario: A connection sends requests for longer than the maximum age.
-    /// Guarantee: The connection is closed after a response, not during a response.
+    /// Scenario: a connection sends requests for longer than the maximum age.
+    /// Guarantee: the connection is closed after a response, not during a response.
     #[tokio::test]
     async fn old_connections_end_between_responses() {
         let deadlines = Deadlines {
@@ -316,8 +316,8 @@ mod tests {
         .await;
     }
 
-    /// Scenario: The daemon ends while a scraper holds its idle connection.
-    /// Guarantee: The connection is closed and the listener ends.
+    /// Scenario: the daemon ends while a scraper holds its idle connection.
+    /// Guarantee: the connection is closed and the listener ends.
     #[tokio::test]
     async fn idle_connections_do_not_delay_shutdown() {
         let mut kept = None;

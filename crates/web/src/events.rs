@@ -270,8 +270,8 @@ fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    /// Scenario: Some views exist and some do not.
-    /// Guarantee: Only complete and known views are parsed.
+    /// Scenario: some views exist and some do not.
+    /// Guarantee: only complete and known views are parsed.
     #[test]
     fn views_require_complete_names() {
         let view = |view: Option<&str>, pid| {
@@ -298,9 +298,9 @@ mod tests {
         }
     }
 
-    /// Scenario: One address has all places of viewers; another address sends repeated requests; the first address
+    /// Scenario: one address has all places of viewers; another address sends repeated requests; the first address
     /// sends one more request.
-    /// Guarantee: The second address receives half of the places, the oldest places of the first address are closed,
+    /// Guarantee: the second address receives half of the places, the oldest places of the first address are closed,
     /// and repeated requests do not add places.
     #[tokio::test]
     async fn addresses_share_the_places_of_viewers() {
@@ -321,8 +321,8 @@ mod tests {
         assert_eq!(viewers.count(), 0);
     }
 
-    /// Scenario: A record contains newlines in its text, as process names can.
-    /// Guarantee: An event is one line of data.
+    /// Scenario: a record contains newlines in its text, as process names can.
+    /// Guarantee: an event is one line of data.
     #[test]
     fn event_is_one_line() {
         let text = event("overview", &serde_json::json!({ "name": "a\n\ndata: b\r" })).unwrap();

@@ -66,8 +66,8 @@ mod tests {
         PartAge { name, age, is_late }
     }
 
-    /// Scenario: All parts are alive; one part is late; a command has no parts.
-    /// Guarantee: The status is 503 if a part is late, and each part is listed with its age.
+    /// Scenario: all parts are alive; one part is late; a command has no parts.
+    /// Guarantee: the status is 503 if a part is late, and each part is listed with its age.
     #[test]
     fn late_part_is_not_alive() {
         let alive = liveness(&[part("reading", 140, false), part("exporter", 2000, false)]);

@@ -87,8 +87,8 @@ mod tests {
         Hosts { is_loopback, listed }
     }
 
-    /// Scenario: Requests address a listener on loopback by names of this host and by other names.
-    /// Guarantee: Only requests with names of this host, including health requests, and requests without a name are
+    /// Scenario: requests address a listener on loopback by names of this host and by other names.
+    /// Guarantee: only requests with names of this host, including health requests, and requests without a name are
     /// served.
     #[test]
     fn loopback_accepts_names_of_this_host() {
@@ -126,8 +126,8 @@ mod tests {
         ));
     }
 
-    /// Scenario: Listeners on all addresses have no list of names or a list of names.
-    /// Guarantee: Without a list, every name is served. With a list, the listed names and the loopback names are
+    /// Scenario: listeners on all addresses have no list of names or a list of names.
+    /// Guarantee: without a list, every name is served. With a list, the listed names and the loopback names are
     /// served, and health under any name.
     #[test]
     fn other_listeners_accept_listed_names() {

@@ -56,8 +56,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: Scrapers send different `Accept` headers.
-    /// Guarantee: Only scrapers that accept OpenMetrics and do not prefer the text format receive OpenMetrics.
+    /// Scenario: scrapers send different `Accept` headers.
+    /// Guarantee: only scrapers that accept OpenMetrics and do not prefer the text format receive OpenMetrics.
     #[test]
     fn scraper_selects_format() {
         let format = |accept: Option<&'static str>| {

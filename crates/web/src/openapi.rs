@@ -198,8 +198,8 @@ mod tests {
     use super::*;
     use crate::answer::PATHS;
 
-    /// Scenario: The document is compared with the paths that are listed for an unknown path.
-    /// Guarantee: Both have the same paths, except `/metrics`, which is not JSON, and the path of the document.
+    /// Scenario: the document is compared with the paths that are listed for an unknown path.
+    /// Guarantee: both have the same paths, except `/metrics`, which is not JSON, and the path of the document.
     #[test]
     fn all_paths_are_described() {
         let document = document();
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!(described, listed);
     }
 
-    /// Scenario: All references of the document are resolved.
-    /// Guarantee: Each reference has a definition.
+    /// Scenario: all references of the document are resolved.
+    /// Guarantee: each reference has a definition.
     #[test]
     fn references_have_definitions() {
         let document = document();

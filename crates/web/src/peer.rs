@@ -90,9 +90,9 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: A connection of this process uses IPv4, IPv6, or an IPv6 socket with an IPv4 address; then the other
+    /// Scenario: a connection of this process uses IPv4, IPv6, or an IPv6 socket with an IPv4 address; then the other
     /// end is closed.
-    /// Guarantee: An open connection belongs to the user of the process; a closed connection has no owner.
+    /// Guarantee: an open connection belongs to the user of the process; a closed connection has no owner.
     #[tokio::test]
     async fn kernel_reports_owner_of_connection() {
         for (bind, to) in [
@@ -121,9 +121,9 @@ mod tests {
         }
     }
 
-    /// Scenario: The lines belong to another connection, to a closing connection and to this connection, or are
+    /// Scenario: the lines belong to another connection, to a closing connection and to this connection, or are
     /// damaged.
-    /// Guarantee: Only lines of this connection in the established state return the user.
+    /// Guarantee: only lines of this connection in the established state return the user.
     #[test]
     fn other_lines_are_ignored() {
         let address = |text: &str| text.parse().unwrap();
@@ -149,8 +149,8 @@ mod tests {
         }
     }
 
-    /// Scenario: Requests have or lack headers of a proxy.
-    /// Guarantee: Only requests with such headers are recognized as forwarded.
+    /// Scenario: requests have or lack headers of a proxy.
+    /// Guarantee: only requests with such headers are recognized as forwarded.
     #[test]
     fn forwarded_requests_are_recognized() {
         let mut headers = HeaderMap::new();

@@ -105,8 +105,8 @@ fn module(text: &str) -> (String, Vec<String>) {
 mod tests {
     use super::*;
 
-    /// Scenario: The script contains all modules of the report.
-    /// Guarantee: No import or export is left, each module comes after its imports, and all imported names are
+    /// Scenario: the script contains all modules of the report.
+    /// Guarantee: no import or export is left, each module comes after its imports, and all imported names are
     /// exported.
     #[test]
     fn modules_are_combined() {

@@ -152,9 +152,9 @@ mod tests {
         made.cert.der().clone()
     }
 
-    /// Scenario: The certificate is replaced by a new certificate, by invalid bytes, and by a certificate with another
+    /// Scenario: the certificate is replaced by a new certificate, by invalid bytes, and by a certificate with another
     /// key.
-    /// Guarantee: The new certificate is used without a restart; unusable files change nothing.
+    /// Guarantee: the new certificate is used without a restart; unusable files change nothing.
     #[tokio::test(start_paused = true)]
     async fn new_certificate_is_used() {
         let folder = tempfile::tempdir().unwrap();
@@ -181,8 +181,8 @@ mod tests {
         follows.abort();
     }
 
-    /// Scenario: Files are missing, empty or not certificates.
-    /// Guarantee: The error names the file and discloses nothing about the key.
+    /// Scenario: files are missing, empty or not certificates.
+    /// Guarantee: the error names the file and discloses nothing about the key.
     #[test]
     fn unusable_file_is_named() {
         let folder = tempfile::tempdir().unwrap();

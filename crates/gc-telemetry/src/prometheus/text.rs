@@ -127,8 +127,8 @@ pub(super) fn push_time(out: &mut String, unix_ns: u64) {
 mod tests {
     use super::*;
 
-    /// Scenario: Names have dots, other characters, leading digits, or no characters.
-    /// Guarantee: All versions of Prometheus accept the resulting names.
+    /// Scenario: names have dots, other characters, leading digits, or no characters.
+    /// Guarantee: all versions of Prometheus accept the resulting names.
     #[test]
     fn names_are_valid_in_prometheus() {
         assert_eq!(metric_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(label_name("größe"), "gr_e");
     }
 
-    /// Scenario: Metrics have names that other exporters use in Prometheus.
-    /// Guarantee: The metrics have other names in Prometheus; all other metrics follow the rule.
+    /// Scenario: metrics have names that other exporters use in Prometheus.
+    /// Guarantee: the metrics have other names in Prometheus; all other metrics follow the rule.
     #[test]
     fn names_of_other_exporters_are_avoided() {
         assert_eq!(family_name("container.memory.usage"), "gcwatch_container_memory_usage");
@@ -153,8 +153,8 @@ mod tests {
         assert_eq!(family_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
     }
 
-    /// Scenario: A value contains all characters that could end the value.
-    /// Guarantee: The result is one line with one value.
+    /// Scenario: a value contains all characters that could end the value.
+    /// Guarantee: the result is one line with one value.
     #[test]
     fn hostile_values_are_escaped() {
         let mut out = String::new();
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(out, "name=\"a\\\"} 1\\n# EOF\\\\\u{fffd}\u{fffd}\u{fffd}[31m\"");
     }
 
-    /// Scenario: Bounds and times are written.
-    /// Guarantee: The numbers are exact and have no exponent.
+    /// Scenario: bounds and times are written.
+    /// Guarantee: the numbers are exact and have no exponent.
     #[test]
     fn numbers_are_exact() {
         assert_eq!(bound(0.000_061_035_156_25), "0.00006103515625");

@@ -175,8 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: The labels are arbitrary, including labels of damaged streams and unknown labels.
-        /// Guarantee: Unpacking returns the labels in the same order; two different sets of labels never share a point.
+        /// Scenario: the labels are arbitrary, including labels of damaged streams and unknown labels.
+        /// Guarantee: unpacking returns the labels in the same order; two different sets of labels never share a point.
         #[test]
         fn packed_labels_are_restored(labels in prop::array::uniform3(prop::option::of(label()))) {
             let known: Vec<Label> = labels.iter().copied().flatten().collect();
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// Scenario: The labels are the overflow labels or empty.
-    /// Guarantee: The constants equal the corresponding labels.
+    /// Scenario: the labels are the overflow labels or empty.
+    /// Guarantee: the constants equal the corresponding labels.
     #[test]
     fn constants_match_labels() {
         assert_eq!(Labels::OVERFLOW, Labels::of([Some(Label::Overflow)]));

@@ -113,7 +113,7 @@ mod tests {
             .sum()
     }
 
-    /// Scenario: A session ends, and the next session starts 90 collections later.
+    /// Scenario: a session ends, and the next session starts 90 collections later.
     /// Guarantee: 90 collections are missed after two more collections are observed.
     #[test]
     fn collections_between_sessions_are_missed() {
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(missed(&all), 90);
     }
 
-    /// Scenario: Foreground collections run during a background collection, which ends after them.
-    /// Guarantee: No collection is missed.
+    /// Scenario: foreground collections run during a background collection, which ends after them.
+    /// Guarantee: no collection is missed.
     #[test]
     fn late_background_collection_is_not_missed() {
         let (fore, back, blocking) = (GcType::FOREGROUND, GcType::BACKGROUND, GcType::BLOCKING);
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(missed(&all), 0);
     }
 
-    /// Scenario: A session ends during a background collection, which ends before the next session.
-    /// Guarantee: The background collection is missed, with the other collections.
+    /// Scenario: a session ends during a background collection, which ends before the next session.
+    /// Guarantee: the background collection is missed, with the other collections.
     #[test]
     fn unobserved_background_collection_is_missed() {
         let all = [
@@ -154,8 +154,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: Collections are observed out of order by at most one position; any collection can be unobserved.
-        /// Guarantee: Exactly the unobserved collections are missed, except the last few; the number of gaps is
+        /// Scenario: collections are observed out of order by at most one position; any collection can be unobserved.
+        /// Guarantee: exactly the unobserved collections are missed, except the last few; the number of gaps is
         /// bounded.
         #[test]
         fn unobserved_collections_are_missed(seen in prop::collection::vec(any::<bool>(), 1..300), swap: bool) {

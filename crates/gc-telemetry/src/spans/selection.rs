@@ -162,9 +162,9 @@ mod tests {
     use super::*;
     use crate::ids::Ids;
 
-    /// Scenario: The limit is 50 per second. 200 collections occur in one millisecond, then one collection every 10 ms
+    /// Scenario: the limit is 50 per second. 200 collections occur in one millisecond, then one collection every 10 ms
     /// for 10 s.
-    /// Guarantee: The first 50 collections are exported, then 50 per second.
+    /// Guarantee: the first 50 collections are exported, then 50 per second.
     #[test]
     fn rate_is_bounded_in_event_time() {
         let mut bucket = TokenBucket::new(50);
@@ -179,8 +179,8 @@ mod tests {
         assert!((499..=501).contains(&steady), "{steady}");
     }
 
-    /// Scenario: Times go back, as the times of background collections do; another limit is 0.
-    /// Guarantee: Backward times earn no tokens; with a limit of 0 no collection is exported.
+    /// Scenario: times go back, as the times of background collections do; another limit is 0.
+    /// Guarantee: backward times earn no tokens; with a limit of 0 no collection is exported.
     #[test]
     fn backward_time_earns_no_tokens() {
         let mut bucket = TokenBucket::new(1);
@@ -191,8 +191,8 @@ mod tests {
         assert!(!TokenBucket::new(0).take(Moment::from_ns(SECOND_NS)));
     }
 
-    /// Scenario: The shares are all, none, a half and a tenth of 20,000 traces.
-    /// Guarantee: About this share is exported, a smaller share is a subset of a larger share, and the trace state
+    /// Scenario: the shares are all, none, a half and a tenth of 20,000 traces.
+    /// Guarantee: about this share is exported, a smaller share is a subset of a larger share, and the trace state
     /// contains the threshold.
     #[test]
     fn configured_share_is_exported() {

@@ -6,7 +6,6 @@
 //!
 //! The first misplaced token is the only reported mistake because the tokens after it cannot be interpreted. Constructs
 //! of CEL that rules do not support are skipped and reported together.
-//! CEL has and rules have not are read over, and all of them are mistakes together.
 
 use super::syntax::{Call, LOOSEST, Operator, Shape, Tree};
 use super::token::{Kind, Token, tokens};

@@ -138,8 +138,8 @@ mod tests {
         (began, places, one, two)
     }
 
-    /// Scenario: All places are taken; another connection arrives within the grace time and after it.
-    /// Guarantee: Within the grace time no place is free. After the grace time, the connection with the longest time in
+    /// Scenario: all places are taken; another connection arrives within the grace time and after it.
+    /// Guarantee: within the grace time no place is free. After the grace time, the connection with the longest time in
     /// its state is replaced.
     #[test]
     fn longest_waiting_connection_is_replaced() {
@@ -154,9 +154,9 @@ mod tests {
         assert_eq!(places.take(at(began, 1902)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 
-    /// Scenario: A client reads its response slowly while the connection is flushed repeatedly. Another connection
+    /// Scenario: a client reads its response slowly while the connection is flushed repeatedly. Another connection
     /// without a request is flushed too.
-    /// Guarantee: Only the end of a response starts a new state.
+    /// Guarantee: only the end of a response starts a new state.
     #[test]
     fn only_complete_response_starts_new_state() {
         let (began, mut places, one, two) = two();
@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(places.take(at(began, 1250)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 
-    /// Scenario: Several responses together exceed the limit; one response alone exceeds the limit.
-    /// Guarantee: Slow connections are ended first. If no connection is slow, the new response is refused. A single
+    /// Scenario: several responses together exceed the limit; one response alone exceeds the limit.
+    /// Guarantee: slow connections are ended first. If no connection is slow, the new response is refused. A single
     /// response is always written.
     #[test]
     fn response_sizes_are_limited_in_total() {
